@@ -1,0 +1,35 @@
+"""The one clock: everything that asks for the time asks it, so that tests and the demo can set it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+
+class Clock:
+    """Tells the time in UTC; `start` moves its beginning, after which it runs on with real time."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._offset = timedelta(0) if start is None else start.astimezone(UTC) - datetime.now(UTC)
+
+    def now(self) -> datetime:
+        """Return the current time, aware, in UTC."""
+        return datetime.now(UTC) + self._offset
+
+
+class FrozenClock(Clock):
+    """A clock that stands still until it is told to move."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start.astimezone(UTC)
+
+    def now(self) -> datetime:
+        """Return the time it was last set to."""
+        return self._now
+
+    def set(self, moment: datetime) -> None:
+        """Stand at `moment` from now on."""
+        self._now = moment.astimezone(UTC)
+
+    def advance(self, step: timedelta) -> None:
+        """Move by `step`."""
+        self._now += step

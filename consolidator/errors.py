@@ -1,0 +1,86 @@
+"""Every error this package raises on purpose, in one tree; a driver's error becomes one of these in one place.
+
+    ConsolidatorError                exit code of the command line
+    ├── UsageError                   2   the words of a command do not fit
+    ├── NotFound                     3   nothing has that name
+    ├── DatabaseError                4   the database cannot do what was asked
+    │   ├── DatabaseUnavailable      4   it cannot be reached or started
+    │   └── SchemaTooNew             4   a newer consolidator has been here
+    ├── AppendError                  5   the write door refused
+    │   ├── HeadConflict             5   the session has moved on since it was read
+    │   ├── StaleEpoch               5   another harness holds the session now
+    │   └── InvalidEvent             5   an event's payload does not fit its type
+    ├── ImportRefused                6   strict import met a line it cannot explain
+    ├── RunFailed                    7   a night ended with dead letters, or learnt nothing where it should have
+    └── Interrupted                  130 the person or the service manager asked us to stop; work done is kept
+"""
+
+from __future__ import annotations
+
+
+class ConsolidatorError(Exception):
+    """Something went wrong that a person can act on; the message says what, where, and what to do next."""
+
+    exit_code = 1
+
+
+class UsageError(ConsolidatorError):
+    """The words of a command do not fit."""
+
+    exit_code = 2
+
+
+class NotFound(ConsolidatorError):
+    """Nothing has that name."""
+
+    exit_code = 3
+
+
+class DatabaseError(ConsolidatorError):
+    """The database cannot do what was asked."""
+
+    exit_code = 4
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database cannot be reached or started."""
+
+
+class SchemaTooNew(DatabaseError):
+    """A newer consolidator has upgraded this database."""
+
+
+class AppendError(ConsolidatorError):
+    """The write door refused an append; nothing was written."""
+
+    exit_code = 5
+
+
+class HeadConflict(AppendError):
+    """The session's head is not the one the writer expected."""
+
+
+class StaleEpoch(AppendError):
+    """The writer's lease epoch is not the session's: another harness holds it now."""
+
+
+class InvalidEvent(AppendError):
+    """An event's payload does not fit its type."""
+
+
+class ImportRefused(ConsolidatorError):
+    """A strict import met a line it cannot explain; nothing was written."""
+
+    exit_code = 6
+
+
+class RunFailed(ConsolidatorError):
+    """A run ended with dead letters, or learnt nothing where it should have."""
+
+    exit_code = 7
+
+
+class Interrupted(ConsolidatorError):
+    """Somebody asked us to stop; what was finished is kept, and the rest can be resumed."""
+
+    exit_code = 130

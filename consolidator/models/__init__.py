@@ -1,0 +1,1 @@
+"""Tables and shapes, one noun a file. Nothing here reads or writes anything."""

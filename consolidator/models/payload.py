@@ -1,0 +1,198 @@
+"""The sixteen event types and the typed payload of each: a discriminated union by event type.
+
+Unknown keys are kept, `v` is the payload's schema version, and `occurred_at` is when a thing happened elsewhere,
+by a foreign log's own word (ISO 8601, UTC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from consolidator.errors import InvalidEvent
+
+
+class EventType(StrEnum):
+    """What an event says happened."""
+
+    SESSION_START = "SessionStart"
+    SESSION_END = "SessionEnd"
+    USER_MESSAGE = "UserMessage"
+    ASSISTANT_RESPONSE = "AssistantResponse"
+    TOOL_CALL = "ToolCall"
+    TOOL_RESULT = "ToolResult"
+    THINKING_START = "ThinkingStart"
+    POLICY_DECISION = "PolicyDecision"
+    TASK_START = "TaskStart"
+    TASK_END = "TaskEnd"
+    ERROR = "Error"
+    SUBAGENT_SPAWN = "SubAgentSpawn"
+    SUBAGENT_COMPLETE = "SubAgentComplete"
+    APPROVAL_REQUESTED = "ApprovalRequested"
+    APPROVAL_GRANTED = "ApprovalGranted"
+    APPROVAL_DENIED = "ApprovalDenied"
+
+
+class Payload(BaseModel):
+    """What every payload has."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    v: int = 1
+    occurred_at: str | None = None
+
+
+class SessionStart(Payload):
+    """A session began."""
+
+    model: str | None = None
+    cwd: str | None = None
+    system_prompt: str | None = None
+
+
+class SessionEnd(Payload):
+    """A session ended; nothing is deleted by it."""
+
+    reason: str | None = None
+
+
+class UserMessage(Payload):
+    """What a person said. `origin` tells what a person typed from what a harness or memory put in their place."""
+
+    text: str
+    mode: Literal["message", "steer", "follow_up"] = "message"
+    origin: Literal["user", "harness", "memory", "compaction"] = "user"
+    speaker: str | None = None
+
+
+class AssistantResponse(Payload):
+    """What the model answered."""
+
+    text: str
+    message_id: str | None = None
+    model: str | None = None
+
+
+class ToolCall(Payload):
+    """The model asked for a tool. `call_id` may be reused in real logs: results pair with calls in order."""
+
+    call_id: str
+    tool: str
+    arguments: Any = None
+    message_id: str | None = None
+
+
+class ToolResult(Payload):
+    """What a tool answered. `reason` says why a result is no ordinary failure."""
+
+    call_id: str
+    tool: str | None = None
+    status: Literal["ok", "error", "uncertain"] = "ok"
+    reason: Literal["rejected", "aborted", "cascade", "timeout"] | None = None
+    content: Any = None
+
+
+class ThinkingStart(Payload):
+    """The model was called; imported logs also carry the thinking's text."""
+
+    message_id: str | None = None
+    model: str | None = None
+    text: str | None = None
+
+
+class PolicyDecision(Payload):
+    """What the harness or its operator decided: a closed list."""
+
+    decision: Literal[
+        "generation_resumed",
+        "generation_replaced",
+        "budget_stop",
+        "compaction",
+        "model_routed",
+        "configuration_changed",
+        "scratchpad_set",
+        "call_settled",
+        "turn_interrupted",
+        "instructions_added",
+        "command_run",
+    ]
+
+
+class TaskStart(Payload):
+    """A task with an outcome began."""
+
+    task_id: str
+    goal: str | None = None
+
+
+class TaskEnd(Payload):
+    """A task ended."""
+
+    task_id: str
+    outcome: Literal["success", "failure", "unknown"] = "unknown"
+    reward: float | None = None
+
+
+class ErrorPayload(Payload):
+    """Something failed outside a tool's result: a provider, the harness."""
+
+    message: str
+
+
+class SubAgentSpawn(Payload):
+    """A sub-agent was started; `child` is its session's origin or id."""
+
+    child: str | None = None
+    call_id: str | None = None
+    goal: str | None = None
+
+
+class SubAgentComplete(Payload):
+    """A sub-agent finished."""
+
+    child: str | None = None
+    call_id: str | None = None
+    status: Literal["ok", "error"] = "ok"
+
+
+class Approval(Payload):
+    """A person was asked to allow a call, or answered."""
+
+    call_id: str | None = None
+    tool: str | None = None
+    reason: str | None = None
+
+
+PAYLOADS: dict[EventType, type[Payload]] = {
+    EventType.SESSION_START: SessionStart,
+    EventType.SESSION_END: SessionEnd,
+    EventType.USER_MESSAGE: UserMessage,
+    EventType.ASSISTANT_RESPONSE: AssistantResponse,
+    EventType.TOOL_CALL: ToolCall,
+    EventType.TOOL_RESULT: ToolResult,
+    EventType.THINKING_START: ThinkingStart,
+    EventType.POLICY_DECISION: PolicyDecision,
+    EventType.TASK_START: TaskStart,
+    EventType.TASK_END: TaskEnd,
+    EventType.ERROR: ErrorPayload,
+    EventType.SUBAGENT_SPAWN: SubAgentSpawn,
+    EventType.SUBAGENT_COMPLETE: SubAgentComplete,
+    EventType.APPROVAL_REQUESTED: Approval,
+    EventType.APPROVAL_GRANTED: Approval,
+    EventType.APPROVAL_DENIED: Approval,
+}
+_ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {kind: TypeAdapter(model) for kind, model in PAYLOADS.items()}
+
+
+def check_payload(kind: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `data` with its `v`, keys as given; raise InvalidEvent where it does not fit the type."""
+    try:
+        _ADAPTERS[kind].validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "payload"
+        raise InvalidEvent(f"{kind} does not fit: {where}: {first['msg']}") from error
+    return {"v": 1, **data}

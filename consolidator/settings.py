@@ -1,0 +1,62 @@
+"""Every CONSOLIDATOR_* variable, frozen, read at the entry points only and handed down from there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from consolidator.errors import UsageError
+
+
+class Settings(BaseSettings):
+    """What a deployment may set; every field is the variable CONSOLIDATOR_<NAME>."""
+
+    model_config = SettingsConfigDict(env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore")
+
+    home: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("consolidator", appauthor=False)),
+        description="where the embedded database and its files live",
+    )
+    database_url: SecretStr | None = Field(
+        default=None, description="a PostgreSQL 15+ to use instead of the embedded one"
+    )
+    clock: datetime | None = Field(default=None, description="start the clock here (for rehearsals)")
+    timezone: str = Field(default="UTC", description="the time zone of the three cron expressions")
+    import_cron: str = Field(default="45 2 * * *", description="when configured sources are imported")
+    consolidation_cron: str = Field(default="0 3 * * *", description="when the night's consolidation begins")
+    retention_cron: str = Field(default="30 3 * * *", description="when retention begins")
+    sources: list[str] = Field(
+        default_factory=list, description='JSON list of "format:path" to import; empty: the logs found on this machine'
+    )
+    retention_days: int = Field(default=30, ge=1, description="how long consolidated events are kept")
+    quiet_minutes: int = Field(default=15, ge=0, description="a session is safe to read when nothing new came for this")
+    abandoned_hours: int = Field(default=24, ge=1, description="an open tool call is given up after this")
+    min_support: int = Field(default=3, ge=2, description="distinct sessions before a procedure is published")
+    workers: int = Field(default=2, ge=1, le=64, description="sessions consolidated at once by one process")
+    lease_seconds: int = Field(default=300, ge=5, description="a claim not renewed for this long may be taken over")
+    max_attempts: int = Field(default=3, ge=1, description="tries before a unit is dead-lettered")
+    health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
+    log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"{name!r} is not a time zone, such as UTC or Europe/Berlin") from error
+        return name
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read the environment once; raise UsageError, naming each variable that does not fit."""
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]
+    except ValidationError as error:
+        lines = [f"CONSOLIDATOR_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+        raise UsageError("settings do not fit: " + "; ".join(lines)) from error
