@@ -1,0 +1,120 @@
+"""Reads JSON lines as a stream with flat memory, whatever stands in the file, and JSON texts by the same rules.
+
+No line may stop the ones after it: what cannot be read becomes a `Problem`, and a last line still being written is
+`Skipped`. Nothing here knows a format.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from consolidator.formats.base import Problem, Skipped
+
+MAX_LINE = 64 * 1024 * 1024  # bytes; a longer line is a Problem and is never held
+MAX_DEPTH = 200  # levels of nesting; beyond it other people's recursion, ours included, is not safe
+_CHUNK = 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+_PADDING = b" \t\r\n\x00"  # a crash can leave blocks of NUL between lines that are whole
+
+
+def _finite(text: str) -> float | str:
+    """Return a number that JSON can say again; 1e999 stays the text that it was."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=str)
+
+
+def parse_json(raw: bytes | str) -> Any:
+    """Parse one JSON text; raise ValueError with a reason that a person understands.
+
+    Invalid UTF-8 becomes U+FFFD, control characters in strings (NUL too) are kept, and NaN and Infinity, which JSON
+    does not have, are kept as strings.
+    """
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ValueError(f"not JSON that can be held: {error}") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _deep(value):
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _deep(value: Any) -> bool:
+    """Tell whether a value is nested deeper than MAX_DEPTH, without recursion."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | Skipped | Problem]]:
+    """Yield every line of a JSONL file with its number, from 1: the object, or why there is none."""
+    for number, raw in _raw_lines(path):
+        yield number, Problem(f"longer than {MAX_LINE} bytes", number) if raw is None else _object(raw, number)
+
+
+def _object(raw: bytes, number: int) -> dict[str, Any] | Skipped | Problem:
+    body = raw.strip(_PADDING)
+    if not body:
+        return Skipped("blank", number)
+    try:
+        value = parse_json(body)
+    except ValueError as error:
+        # No newline yet: whoever writes the file is in the middle of this line, and the next import reads it.
+        return Problem(str(error), number) if raw.endswith(b"\n") else Skipped("unfinished", number)
+    return value if isinstance(value, dict) else Problem(f"not an object but {type(value).__name__}", number)
+
+
+def _raw_lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with its newline, or None for one that is too long, which is read past in pieces."""
+    with path.open("rb") as file:
+        number = 0
+        while raw := file.readline(MAX_LINE + 1):
+            number += 1
+            if len(raw) > MAX_LINE:
+                last = raw[-1:]
+                del raw  # or it would be held while the rest is read past
+                while last != b"\n" and (piece := file.readline(_CHUNK)):
+                    last = piece[-1:]
+                yield number, None
+            else:
+                yield number, raw.removeprefix(_BOM) if number == 1 else raw
+
+
+def head_objects(head: bytes) -> list[dict[str, Any]]:
+    """Return the objects in the first lines of a file of which `head` is the beginning, for recognising a format."""
+    found = []
+    for raw in head.removeprefix(_BOM).splitlines():
+        try:
+            value = parse_json(raw.strip(_PADDING))
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def files_below(path: Path, *suffixes: str) -> Iterator[Path]:
+    """Yield `path` itself if it is a file, else the files below it with one of the suffixes, sorted."""
+    if path.is_file():
+        yield path
+    else:
+        yield from sorted(file for suffix in suffixes for file in path.rglob(f"*{suffix}") if file.is_file())
