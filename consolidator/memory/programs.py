@@ -1,0 +1,198 @@
+"""What is known about common programs of the shell: which have subcommands, which only wrap or filter others.
+
+Tables and nothing else: a program that is not listed is still read by the general rule in `shell`.
+"""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
+
+# Programs whose first bare word says what they do.
+MULTI = _words(
+    """
+    git hg svn jj gh glab hub docker podman docker-compose podman-compose kubectl helm k9s minikube kind oc
+    terraform tofu pulumi ansible-galaxy vagrant packer aws gcloud az gsutil heroku fly flyctl vercel netlify
+    wrangler firebase supabase railway doctl npm pnpm yarn bun deno nx turbo lerna ng expo cargo rustup go mix hex
+    rebar3 pip pipx uv poetry pdm hatch rye conda mamba pipenv nox invoke gem bundle rails rake bin/rails composer
+    artisan dotnet swift flutter dart gradle gradlew mvn mvnw sbt lein make just task ninja bazel buck meson apt
+    apt-get apk dnf yum pacman brew port snap flatpak nix systemctl service launchctl loginctl supervisorctl pm2
+    tmux crontab bd br beads claude codex ruff pre-commit alembic manage.py django-admin flask celery airflow dbt
+    dvc mlflow sam cdk serverless hugo jekyll gatsby next nuxt vite astro prisma drizzle-kit sequelize knex
+    hardhat forge cast anchor solana op vault consul nomad etcdctl redis-cli-cluster rclone restic borg openssl ip
+    nmcli adb fastlane xcrun pod carthage stack cabal opam dune zig spin ollama modal wandb huggingface-cli sqlx
+    diesel sea-orm-cli trunk wasm-pack buf tofu
+    """
+)
+
+# Programs that never have subcommands, though their operands may look like one.
+SINGLE = _words(
+    """
+    ls cat grep egrep fgrep rg ag ack find fd sed awk gawk head tail wc sort uniq cut tr tee less more diff cmp
+    comm cp mv rm mkdir rmdir touch ln chmod chown stat file du df tree pwd cd echo printf which whereis whatis
+    type man kill pkill killall ps top sleep date true false test env export set unset source alias read xargs
+    curl wget ssh scp rsync tar zip unzip gzip gunzip xz bzip2 md5sum sha256sum base64 xxd hexdump od strings nc
+    telnet ping dig nslookup host python node ruby perl php java javac gcc g++ clang clang++ cc ld nasm gdb
+    objdump readelf nm pytest mypy pyright flake8 pylint black isort eslint prettier tsc jest vitest mocha rspec
+    phpunit tox coverage jq yq vim vi nano open goto create edit insert append scroll_up scroll_down search_dir
+    search_file find_file submit exit_cost exit exit_context exit_format connect_start connect_sendline
+    connect_exec connect_stop psql mysql sqlite3 mongo redis-cli wait bash sh zsh cd basename dirname realpath
+    readlink seq yes column paste split history id whoami uname hostname uptime free lsof netstat ss tshark
+    tcpdump lscpu nproc watch script expect bc expr time
+    """
+)
+
+# Words that name an action: the first operand of an unknown program, when it is one of these, is a subcommand.
+VERBS = _words(
+    """
+    add apply archive auth build bump bundle cancel check clean clone close commit config configure connect copy
+    create delete deploy describe destroy diff disable doctor down drop edit enable eval exec export fetch find
+    fix format generate get help import info init inspect install lint list load lock log login logout logs ls
+    merge migrate new open outdated pack plan prune publish pull push query ready rebuild release reload remove
+    rename reset restart restore resume rm rollback run save scan search seed send serve set setup show start stat
+    status stop submit switch sync tag test uninstall unlock up update upgrade upload validate verify version view
+    watch whoami
+    """
+)
+
+# (program, subcommand) pairs whose next bare word belongs to the name; "*" is any subcommand.
+DEEP = frozenset(
+    {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
+    | {("yarn", "run"), ("bun", "run"), ("npm", "run-script"), ("docker", "compose"), ("docker", "image")}
+    | {("docker", "container"), ("docker", "volume"), ("docker", "network"), ("podman", "compose"), ("git", "stash")}
+    | {("git", "remote"), ("git", "worktree"), ("git", "submodule"), ("git", "bisect"), ("git", "lfs"), ("go", "mod")}
+    | {("go", "tool"), ("uv", "pip"), ("uv", "tool"), ("uv", "python"), ("cargo", "nextest"), ("kubectl", "rollout")}
+    | {
+        ("kubectl", "config"),
+        ("kubectl", "create"),
+        ("terraform", "state"),
+        ("terraform", "workspace"),
+        ("nix", "flake"),
+    }
+    | {("helm", "repo"), ("bd", "dep"), ("bd", "label"), ("bd", "comments"), ("claude", "mcp"), ("poetry", "env")}
+    | {("fly", "secrets"), ("heroku", "config"), ("conda", "env"), ("rustup", "target"), ("rustup", "component")}
+)
+
+# Programs that run another one: the options that take a value (or how many operands come first) are skipped.
+WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
+    "sudo": (frozenset({"-u", "-g", "-h", "-p", "-C", "-D"}), 0),
+    "doas": (frozenset({"-u", "-C"}), 0),
+    "env": (frozenset({"-u", "-C", "--unset", "--chdir"}), 0),
+    "time": (frozenset({"-f", "-o"}), 0),
+    "timeout": (frozenset({"-s", "-k", "--signal", "--kill-after"}), 1),
+    "gtimeout": (frozenset({"-s", "-k"}), 1),
+    "nohup": (frozenset(), 0),
+    "nice": (frozenset({"-n"}), 0),
+    "ionice": (frozenset({"-c", "-n"}), 0),
+    "stdbuf": (frozenset({"-i", "-o", "-e"}), 0),
+    "setsid": (frozenset(), 0),
+    "exec": (frozenset({"-a"}), 0),
+    "command": (frozenset(), 0),
+    "builtin": (frozenset(), 0),
+    "unbuffer": (frozenset(), 0),
+    "xvfb-run": (frozenset({"-n", "-s", "-e"}), 0),
+    "strace": (frozenset({"-e", "-o", "-p", "-s"}), 0),
+    "caffeinate": (frozenset({"-t"}), 0),
+    "npx": (frozenset({"-p", "--package", "-c"}), 0),
+    "bunx": (frozenset(), 0),
+    "pnpx": (frozenset(), 0),
+    "uvx": (frozenset({"--from", "--with", "-p", "--python"}), 0),
+}
+_RUN_VALUES = frozenset(
+    {"--with", "--python", "-p", "--extra", "--group", "--package", "--directory", "--project", "--env"}
+)
+# program -> subcommand -> options with values: "uv run X" is X
+RUNNERS: dict[str, dict[str, frozenset[str]]] = {
+    "uv": {"run": _RUN_VALUES | {"--env-file", "--with-requirements", "--index"}},
+    "poetry": {"run": frozenset({"-C", "--directory"})},
+    "pipenv": {"run": frozenset()},
+    "pdm": {"run": frozenset({"-p"})},
+    "hatch": {"run": frozenset()},
+    "rye": {"run": frozenset()},
+    "conda": {"run": frozenset({"-n", "-p", "--name", "--prefix"})},
+    "bundle": {"exec": frozenset()},
+    "pnpm": {"exec": frozenset(), "dlx": frozenset()},
+    "npm": {"exec": frozenset()},
+    "yarn": {"exec": frozenset(), "dlx": frozenset()},
+    "mise": {"exec": frozenset(), "x": frozenset()},
+    "asdf": {"exec": frozenset()},
+    "op": {"run": frozenset({"--env-file"})},
+    "dotenv": {"run": frozenset({"-f"})},
+}
+
+# Options that take the next word as their value, so that it is neither an operand nor a subcommand.
+VALUES: dict[str, frozenset[str]] = {
+    "git": frozenset({"-C", "-c", "-m", "--message", "-F", "--author", "--date", "--git-dir", "--work-tree", "-n"}),
+    "gh": frozenset({"-R", "--repo", "--title", "-t", "--body", "-b", "--json", "--jq", "-q", "--limit", "-L"}),
+    "docker": frozenset({"--context", "-H", "--host", "-f", "--name", "-e", "-v", "-p", "-w", "--network", "-t"}),
+    "docker-compose": frozenset({"-f", "-p", "--project-directory", "--profile"}),
+    "kubectl": frozenset({"-n", "--namespace", "--context", "--kubeconfig", "-o", "-l", "-f"}),
+    "helm": frozenset({"-n", "--namespace", "--kube-context", "-f"}),
+    "npm": frozenset({"--prefix", "-w", "--workspace"}),
+    "pnpm": frozenset({"--filter", "-F", "-C", "--dir"}),
+    "yarn": frozenset({"--cwd"}),
+    "make": frozenset({"-C", "-f", "-j"}),
+    "just": frozenset({"-f", "--justfile", "-d"}),
+    "cargo": frozenset({"--manifest-path", "-p", "--package", "--features", "--bin", "--test"}),
+    "go": frozenset({"-C", "-run", "-o", "-timeout"}),
+    "uv": frozenset({"--directory", "--project", "-p"}),
+    "terraform": frozenset({"-chdir"}),
+    "aws": frozenset({"--profile", "--region", "--output"}),
+    "tmux": frozenset({"-L", "-S", "-f", "-t"}),
+    "systemctl": frozenset({"-n", "-t", "-H"}),
+    "mvn": frozenset({"-f", "-pl", "-P"}),
+    "bd": frozenset({"--db"}),
+    "ssh": frozenset({"-i", "-p", "-o", "-l"}),
+    "head": frozenset({"-n", "-c"}),
+    "tail": frozenset({"-n", "-c"}),
+    "grep": frozenset({"-A", "-B", "-C", "-m"}),
+    "rg": frozenset({"-A", "-B", "-C", "-m", "-g", "-t"}),
+    "curl": frozenset({"-H", "-X", "-o", "-w", "-u", "-m", "--max-time"}),
+    "pytest": frozenset({"-k", "-m", "-n", "-p", "-c", "--maxfail", "--tb"}),
+}
+
+FILTERS = _words(
+    """
+    head tail grep egrep fgrep rg sed awk gawk wc sort uniq cut tr tee less more jq yq column cat xargs fold nl
+    tac rev paste fmt pr strings base64 xxd python node perl ruby
+    """
+)
+SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; what follows does the work
+QUIET = _words(
+    """
+    cd pushd popd echo printf true false : exit sleep export set unset source . alias pwd wait clear return trap
+    shopt umask ulimit local declare readonly shift break continue date test [ [[ command-v hash
+    """
+)
+TESTS = frozenset({"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"})  # `TEST || do this`
+
+# Programs and tools that only look at files or change them: alone they say nothing of what a procedure is for.
+GENERIC_PROGRAMS = _words(
+    """
+    ls cat head tail sed awk grep egrep rg find fd wc tree pwd cd echo printf mkdir touch cp mv rm file stat diff
+    sort which du less more test sleep true vim nano cat> tee chmod ln xargs python python-c node open goto create
+    edit insert append scroll_up scroll_down search_dir search_file find_file set_cursors write view str_replace
+    """
+)
+GENERIC_TOOLS = _words(
+    """
+    read edit write multiedit notebookedit grep glob ls find search view open create str_replace insert read_file
+    write_file edit_file create_file list_files list_dir list_directory search_files file_search grep_search
+    codebase_search view_file str_replace_editor str_replace_based_edit_tool apply_patch patch todowrite todoread
+    todo_write update_plan bashoutput killshell killbash taskoutput think
+    """
+)
+
+SHELL_TOOLS = _words(
+    """
+    bash shell sh zsh terminal execute_bash run_bash bash_tool run_terminal_cmd run_terminal_command
+    run_in_terminal execute_command run_command run_shell_command shell_command local_shell local_shell_call
+    container.exec exec exec_command unified_exec container_exec cmd console powershell run_shell execute_shell
+    command
+    """
+)
+COMMAND_KEYS = ("command", "cmd", "script", "commands", "code", "input")
