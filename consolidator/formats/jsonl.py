@@ -18,6 +18,7 @@ MAX_LINE = 64 * 1024 * 1024  # bytes; a longer line is a Problem and is never he
 MAX_DEPTH = 200  # levels of nesting; beyond it other people's recursion, ours included, is not safe
 _CHUNK = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
+_SPACE = " \t\r\n"
 _PADDING = b" \t\r\n\x00"  # a crash can leave blocks of NUL between lines that are whole
 
 
@@ -37,17 +38,26 @@ def parse_json(raw: bytes | str) -> Any:
     does not have, are kept as strings.
     """
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    start = len(text) - len(text.lstrip(_SPACE))
+    value, end = parse_prefix(text, start)
+    if rest := text[end:].lstrip(_SPACE):
+        raise ValueError(f"not JSON: more after the value, at character {len(text) - len(rest) + 1}")
+    return value
+
+
+def parse_prefix(text: str, start: int) -> tuple[Any, int]:
+    """Parse the JSON value that begins at `start`; return it and where it ends, by the rules of `parse_json`."""
     try:
-        value = _DECODER.decode(text)
+        value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except ValueError as error:  # an integer of thousands of digits
         raise ValueError(f"not JSON that can be held: {error}") from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and _deep(value):
+    if text.count("[", start, end) + text.count("{", start, end) > MAX_DEPTH and _deep(value):
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-    return value
+    return value, end
 
 
 def _deep(value: Any) -> bool:
@@ -67,20 +77,28 @@ def _deep(value: Any) -> bool:
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | Skipped | Problem]]:
     """Yield every line of a JSONL file with its number, from 1: the object, or why there is none."""
+    for number, value in read_values(path):
+        if isinstance(value, (dict, Skipped, Problem)):
+            yield number, value
+        else:
+            yield number, Problem(f"not an object but {type(value).__name__}", number)
+
+
+def read_values(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield every line of a JSONL file with its number, from 1: any JSON value, or a Skipped or a Problem."""
     for number, raw in _raw_lines(path):
-        yield number, Problem(f"longer than {MAX_LINE} bytes", number) if raw is None else _object(raw, number)
+        yield number, Problem(f"longer than {MAX_LINE} bytes", number) if raw is None else _value(raw, number)
 
 
-def _object(raw: bytes, number: int) -> dict[str, Any] | Skipped | Problem:
+def _value(raw: bytes, number: int) -> Any:
     body = raw.strip(_PADDING)
     if not body:
         return Skipped("blank", number)
     try:
-        value = parse_json(body)
+        return parse_json(body)
     except ValueError as error:
         # No newline yet: whoever writes the file is in the middle of this line, and the next import reads it.
         return Problem(str(error), number) if raw.endswith(b"\n") else Skipped("unfinished", number)
-    return value if isinstance(value, dict) else Problem(f"not an object but {type(value).__name__}", number)
 
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
