@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 
@@ -83,6 +84,13 @@ class Format(Protocol):
 
     def read(self, path: Path, root: Path) -> Iterator[Item]:
         """Read one file as a stream; `root` is the path the user named, for origins that come from file names."""
+
+
+class Writer(Protocol):
+    """A format that can also be written: the module of a `Format` with a `write`."""
+
+    def write(self, session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
+        """Yield the lines, each with its newline, of a session's row and its events in order of seq."""
 
 
 class ItemKeys:

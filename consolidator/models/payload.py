@@ -118,6 +118,7 @@ class PolicyDecision(Payload):
         "turn_interrupted",
         "instructions_added",
         "command_run",
+        "delivered",
     ]
 
 
