@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from sqlalchemy import BigInteger, text
+from sqlmodel import Field, SQLModel
+
+from consolidator.models.columns import count, document, maybe_moment, maybe_words, moment, words
 from consolidator.models.payload import EventType
+
+
+def moment_of(told: Any) -> datetime | None:
+    """Return a foreign log's word for a time as an aware datetime, where it is one; without a zone it is UTC."""
+    if not isinstance(told, str):
+        return None
+    try:
+        found = datetime.fromisoformat(told)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +42,7 @@ class Event:
     @property
     def occurred_at(self) -> datetime:
         """When it happened by the foreign log's word, else when it was ingested."""
-        told = self.data.get("occurred_at")
-        return datetime.fromisoformat(told) if isinstance(told, str) else self.created_at
+        return moment_of(self.data.get("occurred_at")) or self.created_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +53,34 @@ class NewEvent:
     data: Mapping[str, Any] = field(default_factory=dict)
     task_id: str | None = None
     tool_name: str | None = None
+
+
+class EventRow(SQLModel, table=True):
+    """The log: partitioned by day of `created_at`, append-only; only `consolidated_at` is ever updated, once."""
+
+    __tablename__ = "event"
+    __table_args__ = {"postgresql_partition_by": "RANGE (created_at)"}
+
+    id: int = Field(
+        sa_type=BigInteger, nullable=False, sa_column_kwargs={"server_default": text("nextval('event_id_seq')")}
+    )
+    session_id: str = words(primary_key=True)
+    seq: int = count(primary_key=True)
+    event_type: str = words()
+    data: dict[str, Any] = document()
+    created_at: datetime = moment(primary_key=True)
+    consolidated_at: datetime | None = maybe_moment()
+    task_id: str | None = maybe_words()
+    tool_name: str | None = maybe_words()
+
+
+class IdempotencyKey(SQLModel, table=True):
+    """What a retriable append was answered the first time."""
+
+    __tablename__ = "idempotency"
+
+    session_id: str = words(primary_key=True)
+    key: str = words(primary_key=True)
+    first_seq: int = count()
+    last_seq: int = count()
+    created_at: datetime = moment()

@@ -1,0 +1,5 @@
+"""`python -m consolidator` is the command `consolidator`."""
+
+from consolidator.cli import main
+
+main()

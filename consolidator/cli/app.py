@@ -1,0 +1,59 @@
+"""The command's entry point: gathers the commands, and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import click
+import typer
+from rich.logging import RichHandler
+
+from consolidator.cli import database, log, memory, nights
+from consolidator.cli.output import ERR
+from consolidator.errors import ConsolidatorError, Interrupted
+
+app = typer.Typer(
+    name="consolidator",
+    help="What did your agents learn today? Session logs become memory, every night, each fact with its evidence.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Settings are CONSOLIDATOR_* variables (docs/settings.md). Exit codes: 0 done, 1 a bug, 2 usage, 3 not "
+    "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 130 interrupted.",
+)
+for part in (log, nights, memory, database):
+    part.register(app)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    level = os.environ.get("CONSOLIDATOR_LOG_LEVEL", "INFO").upper()
+    known = level if level in logging.getLevelNamesMapping() else "INFO"
+    handler = RichHandler(console=ERR, show_path=False) if ERR.is_terminal else logging.StreamHandler()
+    logging.basicConfig(level=known, handlers=[handler], format="%(message)s" if ERR.is_terminal else _PLAIN)
+    for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[known]))
+    try:
+        code = app(standalone_mode=False)
+    except Interrupted as error:
+        ERR.print(f"interrupted: {error}", style="yellow", markup=False)
+        code = error.exit_code
+    except ConsolidatorError as error:
+        ERR.print(f"error: {error}", style="red", markup=False, highlight=False)
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        ERR.print("interrupted: what was finished is kept; the same command goes on from there", style="yellow")
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except BrokenPipeError:  # the reader of our output has gone, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+_PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -1,0 +1,64 @@
+"""What every command needs: settings read once, the database open, and a way to be asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from consolidator.clock import Clock
+from consolidator.database import Database, open_database
+from consolidator.errors import UsageError
+from consolidator.settings import Settings, load_settings
+
+T = TypeVar("T")
+_SPAN = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine to its end."""
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[tuple[Database, Settings]]:
+    """Read the settings and open the database."""
+    settings = load_settings()
+    async with open_database(settings, Clock(settings.clock)) as database:
+        yield database, settings
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set, so that the unit in hand is finished or handed back."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def span(text: str) -> timedelta:
+    """Return what "30d" or "12h" says; raise UsageError where it says nothing."""
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is not a span of time, such as 30d, 12h or 45m")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def moment(text: str | None, now: datetime) -> datetime | None:
+    """Return what "2026-03-01", an ISO time or "7d" (ago) says; raise UsageError where it says nothing."""
+    if text is None:
+        return None
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return now - span(text)
+        except UsageError:
+            raise UsageError(f"{text!r} is no date (2026-03-01), time (2026-03-01T03:00) or span ago (7d)") from None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)

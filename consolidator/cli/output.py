@@ -1,0 +1,97 @@
+"""How the commands speak: tables and colours on a terminal, JSON for programs, progress on stderr.
+
+Content of events is data: control characters never reach the terminal, and nothing in it is read as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
+Agent = Annotated[str | None, typer.Option(help="Only this agent, such as claude-code.")]
+Project = Annotated[str | None, typer.Option(help="Only projects whose name contains this.")]
+
+
+def plain(value: Any) -> str:
+    """Return a value as text that can do nothing to a terminal."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    return _CONTROL.sub("�", str(value))
+
+
+def short(value: Any, width: int) -> str:
+    """Return a value on one line of at most `width` characters."""
+    line = " ".join(plain(value).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def say(text: str = "", style: str | None = None) -> None:
+    """Print a line for people."""
+    OUT.print(Text(plain(text), style=style or ""), soft_wrap=True)
+
+
+def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+    """Print rows as a table on a terminal, tab-separated elsewhere."""
+    if not OUT.is_terminal:
+        for cells in found:
+            sys.stdout.write("\t".join(" ".join(plain(cell).split()) for cell in cells) + "\n")
+        return
+    drawn = Table(title=title, title_justify="left", header_style="bold", expand=False, pad_edge=False)
+    for column in columns:
+        drawn.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for cells in found:
+        drawn.add_row(*(Text(plain(cell)) for cell in cells))
+    OUT.print(drawn)
+
+
+def emit(value: Any) -> None:
+    """Print a value as JSON."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=_json) + "\n")
+
+
+def emit_line(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_json) + "\n")
+    sys.stdout.flush()
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, set):
+        return sorted(value)
+    return str(value)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+    """Show progress on stderr, on a terminal only."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
+        bar.add_task(what, total=total)
+        yield bar

@@ -1,0 +1,6 @@
+"""The database: an embedded server or a DSN becomes one engine, upgraded on start."""
+
+from consolidator.database.engine import Database, open_database
+from consolidator.database.partitions import Driver
+
+__all__ = ["Database", "Driver", "open_database"]

@@ -1,0 +1,116 @@
+"""Brings the schema to this version on start, guarded against two starting at once, and keeps partitions ahead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import OperationalError
+
+import consolidator.migrations
+from consolidator.clock import Clock
+from consolidator.database import partitions
+from consolidator.errors import DatabaseUnavailable, SchemaTooNew
+from consolidator.models.tables import METADATA
+
+SCHEMA = "consolidator"
+LOCK = "consolidator.upgrade"
+
+
+async def upgrade(dsn: str, clock: Clock) -> None:
+    """Upgrade an empty or older database and create the partitions ahead; raise SchemaTooNew for a newer one."""
+    await asyncio.to_thread(_upgrade, dsn, clock)
+
+
+async def downgrade(dsn: str, revision: str) -> None:
+    """Go back to a revision, or to nothing with "base"."""
+    await asyncio.to_thread(_downgrade, dsn, revision)
+
+
+async def drift(dsn: str) -> list[str]:
+    """Return how the schema differs from the tables of this version; empty where it does not."""
+    return await asyncio.to_thread(_drift, dsn)
+
+
+async def revision(dsn: str) -> str | None:
+    """Return the schema's revision."""
+    return await asyncio.to_thread(_current, dsn)
+
+
+def newest() -> str:
+    """Return the newest revision this version knows."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None
+    return head
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(consolidator.migrations.__file__).parent))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+@contextmanager
+def _locked(dsn: str) -> Iterator[Connection]:
+    """Yield a connection in one transaction that no other upgrader can share."""
+    engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
+    try:
+        with engine.begin() as connection:
+            connection.execute(text("select pg_advisory_xact_lock(hashtext(:name))"), {"name": LOCK})
+            connection.execute(text(f"create schema if not exists {SCHEMA}"))
+            connection.execute(text(f"set local search_path = {SCHEMA}"))
+            yield connection
+    except OperationalError as error:
+        reason = str(error.orig).strip().split("\n")[0]
+        raise DatabaseUnavailable(f"cannot upgrade the database: {reason}") from error
+    finally:
+        engine.dispose()
+
+
+def _connector(dsn: str) -> Callable[[], object]:
+    import psycopg
+
+    return lambda: psycopg.connect(dsn, connect_timeout=15)
+
+
+def _upgrade(dsn: str, clock: Clock) -> None:
+    with _locked(dsn) as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+        known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+        if found is not None and found not in known:
+            raise SchemaTooNew(
+                f"this database is at revision {found}, which this version (newest: {newest()}) does not know: "
+                "a newer consolidator has upgraded it; install that version or newer, nothing was changed"
+            )
+        if found != newest():
+            command.upgrade(_config(connection), "head")
+        for day in partitions.days_ahead(clock.now()):
+            connection.execute(text("select create_event_partition(:day)"), {"day": day})
+
+
+def _downgrade(dsn: str, target: str) -> None:
+    with _locked(dsn) as connection:
+        command.downgrade(_config(connection), target)
+
+
+def _drift(dsn: str) -> list[str]:
+    with _locked(dsn) as connection:
+        context = MigrationContext.configure(
+            connection, opts={"include_name": lambda name, kind, _: not (kind == "table" and name.startswith("event_"))}
+        )
+        return [str(change) for change in compare_metadata(context, METADATA)]
+
+
+def _current(dsn: str) -> str | None:
+    with _locked(dsn) as connection:
+        return MigrationContext.configure(connection).get_current_revision()

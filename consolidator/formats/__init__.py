@@ -1,0 +1,48 @@
+"""Readers and writers of other systems' session logs, one a file; this is their registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from consolidator.errors import UsageError
+from consolidator.formats import claude_code, claw0, codex, harness, intercode, native, openai_messages, pi, swe_agent
+from consolidator.formats.base import Format
+
+# The order matters for recognition: the telling ones first, the permissive ones last.
+FORMATS: dict[str, Format] = {
+    module.NAME: cast(Format, module)
+    for module in (native, claude_code, codex, pi, swe_agent, intercode, harness, claw0, openai_messages)
+}
+HEAD_BYTES = 64 * 1024
+
+
+def format_named(name: str) -> Format:
+    """Return the format of that name; raise UsageError, naming them all, where there is none."""
+    found = FORMATS.get(name)
+    if found is None:
+        raise UsageError(f"no format is called {name!r}; there are: {', '.join(FORMATS)}, and auto")
+    return found
+
+
+def recognise(path: Path) -> Format | None:
+    """Tell a file's format from its name and beginning, or None."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    return next((found for found in FORMATS.values() if found.recognises(path, head)), None)
+
+
+def everything_below(path: Path) -> Iterator[Path]:
+    """Yield the log-like files at or below a path, sorted."""
+    if path.is_file():
+        yield path
+        return
+    for found in sorted(path.rglob("*")):
+        if found.suffix in (".jsonl", ".json", ".traj") and found.is_file():
+            yield found
+
+
+def on_this_machine(home: Path) -> list[tuple[Format, Path]]:
+    """Return where agents have left their logs below a home directory."""
+    return [(found, path) for found in FORMATS.values() for path in found.default_paths(home) if path.exists()]

@@ -1,0 +1,1 @@
+"""What runs at night or by hand: import, consolidation, retention, backfill, and the ledger that proves it."""

@@ -1,0 +1,148 @@
+"""Works through a run's units with its replicas: claims, heartbeats, retries, dead letters, and a sum that balances.
+
+A phase's units begin when those of the phase before have ended. A crash of one replica delays its units by a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from ulid import ULID
+
+from consolidator.database import Database, Driver
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
+from consolidator.settings import Settings
+from consolidator.store import runs
+
+log = logging.getLogger("consolidator.jobs")
+PAUSE = 0.2  # seconds between looks while other replicas hold the last units
+Work = Callable[["Unit"], Awaitable[None]]
+
+
+class LostClaim(ConsolidatorError):
+    """The unit is no longer ours: its lease ran out and another replica has it."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """A unit in hand."""
+
+    run: str
+    name: str
+    owner: str
+    attempts: int
+
+    async def record(self, conn: Driver, *, done: bool, **counts: int) -> None:
+        """Add a step's counts in the transaction that commits the step; raise LostClaim where it is not ours."""
+        if not await runs.record(conn, self.run, self.name, owner=self.owner, done=done, **counts):
+            raise LostClaim(f"unit {self.name} of run {self.run} was taken over by another replica")
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One replica's part in one run."""
+
+    database: Database
+    settings: Settings
+    run: str
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{ULID()}")
+    progress: Callable[[str], None] | None = None
+
+    async def begin(self, units: list[str], *, phase: int = 0) -> None:
+        """Add a phase's units."""
+        async with self.database.transaction() as conn:
+            await runs.add_units(conn, self.run, units, phase=phase)
+
+    async def work(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+        """Work until every unit of the phase has ended, here or elsewhere; raise Interrupted when asked to stop.
+
+        `bury` returns how many events a unit that is given up leaves unlearnt.
+        """
+        beating = asyncio.create_task(self._beat())
+        workers = [self._worker(phase, work, bury) for _ in range(self.settings.workers)]
+        try:
+            outcomes = await asyncio.gather(*workers, return_exceptions=True)
+        finally:
+            beating.cancel()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        if self.stop.is_set():
+            raise Interrupted("asked to stop: finished units are kept, the rest go on with the next run")
+
+    async def _worker(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+        while not self.stop.is_set():
+            unit = await self._claim(phase)
+            if unit is not None:
+                await self._attempt(unit, work, bury)
+                continue
+            async with self.database.connection() as conn:
+                if not await runs.waiting(conn, self.run, phase=phase):
+                    return
+            await asyncio.sleep(PAUSE)
+
+    async def _claim(self, phase: int) -> Unit | None:
+        now = self.database.clock.now()
+        async with self.database.connection() as conn:
+            found = await runs.claim(conn, self.run, phase=phase, owner=self.owner, now=now, until=self._until(now))
+        return None if found is None else Unit(self.run, found["unit"], self.owner, found["attempts"])
+
+    async def _attempt(self, unit: Unit, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+        try:
+            await work(unit)
+        except LostClaim as error:
+            log.warning("%s", error)
+        except Interrupted:
+            async with self.database.connection() as conn:
+                await runs.give_back(conn, self.run, unit.name, owner=self.owner)
+        except Exception as error:  # noqa: BLE001 - the edge: whatever a unit dies of is recorded, the others go on
+            await self._failed(unit, error, bury)
+        else:
+            if self.progress:
+                self.progress(unit.name)
+
+    async def _failed(self, unit: Unit, error: Exception, bury: Callable[[str], Awaitable[int]]) -> None:
+        told = f"{type(error).__name__}: {error}"
+        log.error("unit %s failed (attempt %d): %s", unit.name, unit.attempts, told)
+        async with self.database.transaction() as conn:
+            most = self.settings.max_attempts
+            status = await runs.give_back(conn, self.run, unit.name, owner=self.owner, most=most, error=told[:2000])
+            if status == "dead":
+                await runs.bury(conn, self.run, unit.name, events=await bury(unit.name))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.lease_seconds / 4)
+            now = self.database.clock.now()
+            try:
+                async with self.database.connection() as conn:
+                    await runs.renew(conn, self.run, owner=self.owner, now=now, until=self._until(now))
+            except DatabaseUnavailable as error:
+                log.warning("heartbeat missed: %s", error)
+
+    def _until(self, now: datetime) -> datetime:
+        return now + timedelta(seconds=self.settings.lease_seconds)
+
+    async def end(self, report: dict[str, Any], *, status: str = "done", error: str | None = None) -> dict[str, Any]:
+        """End the run with its sums; the first replica to get here writes them. Returns the full report."""
+        async with self.database.transaction() as conn:
+            sums = await runs.totals(conn, self.run)
+            full = {**sums, **report}
+            if status == "done" and (sums["dead"] or sums["dead_units"]):
+                status = "failed"
+            await runs.finish(conn, self.run, status=status, now=self.database.clock.now(), report=full, error=error)
+        return {**full, "status": status}
+
+
+async def interrupt(database: Database, run: str) -> None:
+    """Mark a run as cut short; whoever comes next takes it up."""
+    async with database.connection() as conn:
+        await conn.execute("update run set status = 'interrupted' where id = %s and status = 'running'", [run])

@@ -1,0 +1,159 @@
+"""Prunes what is past retention and learnt from: whole days where it can, the rest in batches; says what it spared.
+
+Only prefixes of sessions go. Spared: what was not learnt from (dead letters block what follows them), the window of an
+open session, and what a live fork reads. What was learnt keeps its quotes and counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from consolidator.database import Database, partitions
+from consolidator.store.queries import Row, load, rows, run
+
+WINDOW = 200  # events that the context of an open session may read
+BLOB_GRACE = timedelta(days=1)
+BATCH = 5000
+_SQL = load("retention")
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class RetentionReport:
+    """What retention removed, or would remove, and what it spared and why."""
+
+    cutoff: datetime
+    dry_run: bool
+    sessions: int = 0
+    events: int = 0
+    partitions: list[str] = field(default_factory=list)
+    blobs: int = 0
+    spared: Counter[str] = field(default_factory=Counter)  # events by reason
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs and the ledger."""
+        return {
+            "cutoff": self.cutoff.isoformat(),
+            "dry_run": self.dry_run,
+            "sessions": self.sessions,
+            "events": self.events,
+            "partitions": self.partitions,
+            "blobs": self.blobs,
+            "spared": dict(sorted(self.spared.items())),
+        }
+
+
+def limit_of(session: Row) -> tuple[int, str | None]:
+    """Return the last seq that may go, and the reason why not all that is old may."""
+    upto, reason = session["last"], None
+    if session["unlearnt"] is not None and session["unlearnt"] - 1 < upto:
+        upto, reason = session["unlearnt"] - 1, "not learnt from"
+    if session["open"] and session["head"] - WINDOW < upto:
+        upto, reason = session["head"] - WINDOW, "window of an open session"
+    if session["read_by_child"]:
+        upto, reason = session["pruned_to"], "read by a live fork"
+    return max(upto, session["pruned_to"]), reason
+
+
+async def prune(
+    database: Database, *, older_than: timedelta, dry_run: bool = False, progress: Progress | None = None
+) -> RetentionReport:
+    """Remove what was ingested before now - `older_than` and learnt from; with `dry_run` only say what would go."""
+    now = database.clock.now()
+    report = RetentionReport(cutoff=now - older_than, dry_run=dry_run)
+    async with database.connection() as conn:
+        if not dry_run:
+            await partitions.finish_drops(conn)
+        found = await rows(conn, _SQL["prunable"], {"cutoff": report.cutoff})
+    limits = _limits(found, report)
+    whole = await _whole_days(database, report.cutoff, limits)
+    report.partitions = whole
+    if dry_run:
+        return report
+    for name, upto in limits.items():
+        await _mark(database, name, upto)
+    for part in whole:
+        async with database.connection() as conn:
+            await _drop(conn, part)
+        if progress:
+            progress(part)
+    for name, upto in limits.items():
+        await _delete(database, name, upto, report.cutoff)
+        if progress:
+            progress(name)
+    report.blobs = await _sweep(database, now, report.cutoff)
+    return report
+
+
+def _limits(found: list[Row], report: RetentionReport) -> dict[str, int]:
+    """Return how far each session may go, counting what goes and what is spared."""
+    limits: dict[str, int] = {}
+    for session in found:
+        upto, reason = limit_of(session)
+        first = session["last"] - session["events"] + 1  # the oldest event that is still there
+        going = max(0, upto - first + 1)
+        if upto > session["pruned_to"] or going:
+            limits[session["id"]] = upto
+            report.sessions += 1
+            report.events += going
+        if reason is not None:
+            report.spared[reason] += session["events"] - going
+    return limits
+
+
+async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
+    """Return the partitions before the cutoff in which every event may go."""
+    whole = []
+    async with database.connection() as conn:
+        for name, day in await partitions.listing(conn):
+            end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+            if end > cutoff:
+                break
+            query = sql.SQL("select session_id as id, max(seq) as last from {} group by session_id")
+            async with conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+                await cursor.execute(query.format(sql.Identifier(name)))
+                held = await cursor.fetchall()
+            if all(session["last"] <= limits.get(session["id"], -1) for session in held):
+                whole.append(name)
+    return whole
+
+
+async def _mark(database: Database, session: str, upto: int) -> None:
+    async with database.transaction() as conn:
+        await run(conn, _SQL["mark"], {"id": session, "upto": upto})
+        await run(conn, _SQL["drop_refs"], {"id": session, "upto": upto})
+
+
+async def _drop(conn: psycopg.AsyncConnection[Any], name: str) -> None:
+    """Drop a partition; one that is busy is left for the next night."""
+    try:
+        await partitions.drop(conn, name)
+    except psycopg.errors.LockNotAvailable:
+        return
+
+
+async def _delete(database: Database, session: str, upto: int, cutoff: datetime) -> None:
+    values = {"id": session, "upto": upto, "cutoff": cutoff, "batch": BATCH}
+    while True:
+        async with database.connection() as conn:
+            if await run(conn, _SQL["delete_prefix"], values) < BATCH:
+                return
+
+
+async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
+    """Collect orphan blobs and old idempotency keys; return how many blobs went."""
+    swept = 0
+    while True:
+        async with database.connection() as conn:
+            gone = await run(conn, _SQL["collect_blobs"], {"grace": now - BLOB_GRACE, "batch": BATCH})
+            swept += gone
+            if gone < BATCH:
+                await run(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
+                return swept

@@ -1,0 +1,80 @@
+"""The ledger: runs, claims, dead letters."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+TABLES = """
+create table run (
+    id text not null,
+    job text not null,
+    slot timestamptz not null,
+    trigger text default 'schedule' not null,
+    status text default 'running' not null,
+    started_at timestamptz not null,
+    finished_at timestamptz,
+    heartbeat_at timestamptz not null,
+    owner text not null,
+    arguments jsonb default '{}'::jsonb not null,
+    report jsonb default '{}'::jsonb not null,
+    error text,
+    primary key (id),
+    constraint run_job_slot unique (job, slot)
+);
+
+create table claim (
+    run_id text not null,
+    unit text not null,
+    phase integer default 0 not null,
+    status text default 'open' not null,
+    owner text,
+    lease_until timestamptz,
+    attempts integer default 0 not null,
+    seen bigint default 0 not null,
+    learnt bigint default 0 not null,
+    nothing bigint default 0 not null,
+    deferred bigint default 0 not null,
+    dead bigint default 0 not null,
+    error text,
+    primary key (run_id, unit),
+    constraint the_ledger_balances check (seen = learnt + nothing + deferred + dead),
+    foreign key(run_id) references run (id) on delete cascade
+);
+create index claim_open on claim (run_id, unit) where status in ('open', 'leased');
+
+create table dead_letter (
+    id text not null,
+    run_id text not null,
+    session_id text not null,
+    seq bigint default 0 not null,
+    extractor text not null,
+    error text not null,
+    created_at timestamptz not null,
+    settled_at timestamptz,
+    settlement text,
+    primary key (id)
+);
+create unique index dead_letter_open on dead_letter (session_id, seq) where settled_at is null;
+"""
+
+GUARDS = """
+alter table run add constraint run_job check (job in ('import', 'consolidation', 'retention', 'backfill', 'retry'));
+alter table run add constraint run_status check (status in ('running', 'done', 'failed', 'interrupted'));
+alter table claim add constraint claim_status check (status in ('open', 'leased', 'done', 'dead'));
+"""
+
+
+def upgrade() -> None:
+    op.execute(TABLES)
+    op.execute(GUARDS)
+
+
+def downgrade() -> None:
+    op.execute("drop table dead_letter")
+    op.execute("drop table claim")
+    op.execute("drop table run")

@@ -1,0 +1,33 @@
+"""Payloads too large for an event: content-addressed, and kept while an event refers to them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Column, ForeignKey, Index, LargeBinary
+from sqlmodel import Field, SQLModel
+
+from consolidator.models.columns import count, moment, packed, words
+
+
+class Blob(SQLModel, table=True):
+    """Some bytes under their SHA-256."""
+
+    __table_args__ = (Index("blob_touched", "touched_at"),)
+
+    sha256: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    media_type: str = words()
+    size: int = count()
+    body: bytes = packed()
+    touched_at: datetime = moment()  # when it was last named; collection waits a while after this
+
+
+class BlobRef(SQLModel, table=True):
+    """An event that refers to a blob; the foreign key is what makes a dangling reference impossible."""
+
+    __tablename__ = "blob_ref"
+    __table_args__ = (Index("blob_ref_blob", "sha256"),)
+
+    session_id: str = words(primary_key=True)
+    seq: int = count(primary_key=True)
+    sha256: bytes = Field(sa_column=Column(LargeBinary, ForeignKey("blob.sha256"), primary_key=True))

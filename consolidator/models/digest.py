@@ -1,0 +1,71 @@
+"""All that is kept of a session's calls once its events are gone: what procedures and solutions are summed from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Index, Text, text
+from sqlmodel import Field, SQLModel
+
+from consolidator.models.columns import count, document, flag, maybe_words, moment, packed, small, words
+
+
+class DigestRow(SQLModel, table=True):
+    """One session's digest: a left fold over its calls, in a form that sums over sessions."""
+
+    __tablename__ = "digest"
+    __table_args__ = (Index("digest_scope", "agent", "project"),)
+
+    session_id: str = words(primary_key=True)
+    root_id: str = words()
+    agent: str = words()
+    project: str | None = maybe_words()
+    last_at: datetime = moment()
+    calls: int = count()
+    sequence: bytes = packed()  # int64: hashes of the cleaned symbols, in order
+    seqs: bytes = packed()  # int64: the event each of them began with
+    keys: bytes = packed()  # int64: hashes of what is counted
+    counts: bytes = packed()  # int64: how often
+    terms: bytes = packed()  # zlib JSON: hash -> text
+    state: bytes = packed()  # zlib JSON: what the fold needs to go on
+    folds: bytes = packed()  # zlib JSON: the same of the errors' fold
+    summary: dict[str, Any] = document()  # the session summary's fold
+    version: str = words()
+
+
+class ErrorRow(SQLModel, table=True):
+    """A failed call of a session, and what became of it."""
+
+    __tablename__ = "error_record"
+    __table_args__ = (
+        Index("error_record_group", "agent", "fingerprint"),
+        Index("error_record_new", "agent", "fingerprint", postgresql_where=text("not merged")),
+    )
+
+    session_id: str = words(primary_key=True)
+    seq: int = count(primary_key=True)
+    root_id: str = words()
+    agent: str = words()
+    project: str | None = maybe_words()
+    fingerprint: str = words()
+    status: str = words()  # open | resolved | unresolved | noise
+    record: dict[str, Any] = document()
+    merged: bool = flag()  # whether its solution knows of it
+
+
+class Scope(SQLModel, table=True):
+    """An agent's memory in one project: `version` moves with its digests, `merged` follows when they are summed."""
+
+    agent: str = words(primary_key=True)
+    project: str = Field(default="", sa_type=Text, primary_key=True)  # "" where there is none
+    version: int = count()
+    merged: int = count()
+    sessions: int = small()
+
+
+class Setting(SQLModel, table=True):
+    """What belongs to this database alone, such as the salt of its hashes."""
+
+    name: str = words(primary_key=True)
+    value: bytes = packed()

@@ -1,0 +1,69 @@
+"""A fact, and the candidates it was made of: who said what, where, in which words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, text
+from sqlmodel import SQLModel
+
+from consolidator.models.columns import count, flag, maybe_moment, maybe_words, moment, names, words
+
+
+class Claimed(SQLModel):
+    """What a candidate and a fact both say."""
+
+    agent: str = words()
+    project: str | None = maybe_words()
+    peer: str | None = maybe_words()
+    level: str = words()  # peer | project | agent: whom it belongs to
+    subject: str = words()
+    predicate: str = words()
+    value: str = words()
+    sentence: str = words()
+    kind: str = words()  # preference, profile, environment, project, decision, constraint, relation
+    confidence: str = words()  # explicit | inferred
+    trust: str = words()  # user | agent | tool
+
+
+class CandidateRow(Claimed, table=True):
+    """One saying, with its verified quote; it outlives the event."""
+
+    __tablename__ = "candidate"
+    __table_args__ = (
+        Index("candidate_group", "agent", "subject", "predicate"),
+        Index("candidate_new", "agent", postgresql_where=text("not reconciled")),
+        Index("candidate_session", "session_id"),
+    )
+
+    id: str = words(primary_key=True)
+    session_id: str = words()
+    root_id: str = words()
+    seq: int = count()
+    occurred_at: datetime = moment()
+    quote: str = words()
+    extractor: str = words()
+    single_valued: bool = flag()
+    rejected: str | None = maybe_words()  # why it may not become a fact
+    reconciled: bool = flag()
+    run_id: str = words()
+
+
+class FactRow(Claimed, table=True):
+    """What is believed, since when, and what it rests on."""
+
+    __tablename__ = "fact"
+    __table_args__ = (
+        Index("fact_group", "agent", "subject", "predicate"),
+        Index("fact_search", text("to_tsvector('simple', sentence)"), postgresql_using="gin"),
+    )
+
+    id: str = words(primary_key=True)
+    valid_from: datetime = moment()  # when it became true
+    valid_to: datetime | None = maybe_moment()
+    recorded_at: datetime = moment()  # when we began to believe it
+    superseded_at: datetime | None = maybe_moment()  # when we stopped
+    superseded_by: str | None = maybe_words()
+    sessions: int = count()  # distinct lineage roots that say so
+    evidence: list[str] = names()  # ids of candidates
+    run_id: str = words()

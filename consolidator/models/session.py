@@ -1,0 +1,63 @@
+"""A session: one conversation of one agent, and the head of its log."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import BigInteger, Index, Numeric, text
+from sqlmodel import Field, SQLModel
+
+from consolidator.models.columns import count, document, flag, maybe_moment, maybe_words, moment, small, words
+
+
+class Session(SQLModel, table=True):
+    """The session's row: its lock, its version and its fence are `head` and `lease_epoch`."""
+
+    __table_args__ = (
+        # No index holds what an append changes, so that the row's new version stays on its page (a HOT update).
+        Index("session_due", "agent", "id", postgresql_where=text("due")),
+        Index("session_key_current", "key", unique=True, postgresql_where=text("current")),
+        Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
+        Index("session_root", "root_id"),
+        Index("session_peer", "peer", postgresql_where=text("peer is not null")),
+        Index("session_origin", "origin", unique=True),
+    )
+
+    id: str = words(primary_key=True)
+    origin: str | None = maybe_words()  # "format:name" where it was imported
+    key: str | None = maybe_words()  # agent:channel:peer
+    current: bool = flag()  # the one session its key names now
+    conversation_id: str | None = maybe_words()
+    agent: str = words()
+    channel: str | None = maybe_words()
+    peer: str | None = maybe_words()
+    project: str | None = maybe_words()
+    parent_id: str | None = maybe_words()  # may name a session whose log was never seen
+    parent_seq: int | None = Field(default=None, sa_type=BigInteger)
+    root_id: str = words()  # of its lineage: support counts these
+    kind: str = words(default="root")  # root | fork | resume | branch | sub-agent
+    simulated: bool = flag()  # dry runs and simulations are never evidence
+    model: str | None = maybe_words()
+    details: dict[str, Any] = document()  # whatever else a foreign log said of the session
+    state: dict[str, Any] = document()
+    status: str = words(default="open")  # open | ended
+    error: str | None = maybe_words()
+    head: int = count()  # seq of the last event
+    due: bool = flag()  # whether head > consolidated_to
+    consolidated_to: int = count()  # every event up to here was learnt from or dead-lettered
+    pruned_to: int = count()  # every event up to here is gone
+    lease_epoch: int = count()
+    turns: int = small()
+    input_tokens: int = count()
+    output_tokens: int = count()
+    cached_tokens: int = count()
+    cost: Decimal = Field(
+        default=Decimal(0), sa_type=Numeric, nullable=False, sa_column_kwargs={"server_default": text("0")}
+    )
+    compactions: int = small()
+    created_at: datetime = moment()
+    last_event_at: datetime = moment()  # ingest time of the last event
+    last_occurred_at: datetime = moment()  # when the last thing happened
+    expires_at: datetime | None = maybe_moment()

@@ -1,0 +1,51 @@
+-- name: dense
+select s.id || ': ' || count(e.seq) || ' events for ' || s.pruned_to + 1 || '..' || s.head as problem
+from session s left join event e on e.session_id = s.id and e.seq > s.pruned_to
+group by s.id, s.head, s.pruned_to
+having count(e.seq) <> s.head - s.pruned_to or count(distinct e.seq) <> count(e.seq) or max(e.seq) > s.head
+limit 20
+
+-- name: stamped
+select s.id || ': event ' || e.seq || ' is behind the watermark, unstamped, and no dead letter says why' as problem
+from session s join event e on e.session_id = s.id and e.seq > s.pruned_to and e.seq <= s.consolidated_to
+where e.consolidated_at is null
+  and not exists (select from dead_letter d where d.session_id = s.id and d.seq = e.seq and d.settled_at is null)
+limit 20
+
+-- name: early
+select s.id || ': event ' || e.seq || ' is stamped ahead of the watermark' as problem
+from session s join event e on e.session_id = s.id and e.seq > s.consolidated_to
+where e.consolidated_at is not null
+limit 20
+
+-- name: blobs
+select r.session_id || ': event ' || r.seq || ' refers to a blob, but is gone' as problem
+from blob_ref r join session s on s.id = r.session_id
+where r.seq <= s.pruned_to or r.seq > s.head
+limit 20
+
+-- name: guarded
+select c.relname || ' lacks a guarding trigger' as problem
+from pg_inherits i join pg_class c on c.oid = i.inhrelid
+where i.inhparent = 'event'::regclass
+  and (select count(*) from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled = 'A') < 4
+limit 20
+
+-- name: ledger
+select r.id || ' (' || r.job || '): a unit ended without its counts' as problem
+from run r join claim c on c.run_id = r.id
+where r.status = 'done' and c.status in ('open', 'leased')
+limit 20
+
+-- name: evidence
+select f.id || ': cites a candidate that is not there' as problem
+from fact f cross join unnest(f.evidence) as cited
+where not exists (select from candidate c where c.id = cited and c.rejected is null)
+limit 20
+
+-- name: sizes
+select pg_size_pretty(pg_database_size(current_database())) as size,
+       (select count(*) from session)::text as sessions,
+       (select coalesce(sum(head - pruned_to), 0) from session)::text as events,
+       (select coalesce(sum(head - consolidated_to), 0) from session)::text as unconsolidated,
+       version() as server

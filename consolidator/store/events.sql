@@ -1,0 +1,69 @@
+-- name: append
+-- The one write door: the session's head is its lock, its version and its fence; a stale writer changes no row.
+with door as (
+    update session
+    set head = head + %(count)s,
+        due = true,
+        last_event_at = greatest(last_event_at, %(now)s),
+        last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
+        status = case when %(ends)s then 'ended' else status end
+    where id = %(session)s
+      and (%(expected)s::bigint is null or head = %(expected)s)
+      and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+      and (%(key)s::text is null
+           or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
+    returning head - %(count)s as base, last_event_at as now
+), remembered as (
+    insert into idempotency (session_id, key, first_seq, last_seq, created_at)
+    select %(session)s, %(key)s, base + 1, base + %(count)s, now from door where %(key)s::text is not null
+), written as (
+    insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name)
+    select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool
+    from door cross join
+         unnest(%(types)s::text[], %(datas)s::text[], %(tasks)s::text[], %(tools)s::text[])
+         with ordinality as new (type, data, task, tool, n)
+    returning seq
+)
+select min(seq), max(seq) from written
+
+-- name: refusal
+-- Why the door did not open: an answered key, an unknown session, another head, another epoch.
+select s.head, s.lease_epoch, i.first_seq, i.last_seq
+from session s
+left join idempotency i on i.session_id = s.id and i.key = %(key)s
+where s.id = %(session)s
+
+-- name: read
+-- A window of one session in order of seq; the bounds on created_at let the planner leave partitions out.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+order by e.seq
+limit %(limit)s
+
+-- name: blobs
+-- The blobs that events of a window refer to.
+select b.sha256, b.body from blob b where b.sha256 = any(%(shas)s)
+
+-- name: touch_blob
+-- Stores a blob once; naming it again locks it and renews its grace.
+insert into blob (sha256, media_type, size, body, touched_at)
+values (%(sha)s, %(media)s, %(size)s, %(body)s, %(now)s)
+on conflict (sha256) do update set touched_at = greatest(blob.touched_at, excluded.touched_at)
+
+-- name: stamp
+-- Marks a prefix as learnt from, once, but for the events in %(dead)s.
+update event set consolidated_at = %(now)s
+where session_id = %(session)s and seq > %(after)s and seq <= %(upto)s and consolidated_at is null
+  and created_at >= %(low)s and created_at <= %(high)s
+  and not (seq = any(%(dead)s::bigint[]))
+
+-- name: unconsolidated
+-- Everything not learnt from, over all sessions, in order of session and seq.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from session s
+join event e on e.session_id = s.id and e.seq > s.pruned_to and e.consolidated_at is null
+where s.due and (s.id, e.seq) > (%(session)s, %(after)s)
+order by s.id, e.seq
+limit %(limit)s

@@ -1,0 +1,152 @@
+-- name: salt
+-- The salt of this database's hashes: made once, by whoever comes first.
+with made as (
+    insert into setting (name, value) values ('salt', %(salt)s) on conflict (name) do nothing returning value
+)
+select value from made union all select value from setting where name = 'salt' limit 1
+
+-- name: digest
+select * from digest where session_id = %(session)s
+
+-- name: save_digest
+insert into digest (session_id, root_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, state, folds,
+                    summary, version)
+values (%(session)s, %(root)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)s, %(seqs)s, %(keys)s,
+        %(counts)s, %(terms)s, %(state)s, %(folds)s, %(summary)s, %(version)s)
+on conflict (session_id) do update
+set last_at = excluded.last_at, calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
+    keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, state = excluded.state,
+    folds = excluded.folds, summary = excluded.summary, version = excluded.version
+
+-- name: touch_scope
+-- The scope's digests have changed: the merger has something to do.
+insert into scope (agent, project, version) values (%(agent)s, %(project)s, 1)
+on conflict (agent, project) do update set version = scope.version + 1
+
+-- name: dirty
+select agent, project, version from scope where version > merged order by agent, project
+
+-- name: agents_with_news
+select distinct agent from (
+    select agent from scope where version > merged
+    union all select agent from error_record where not merged
+    union all select agent from candidate where not reconciled
+) as news order by agent
+
+-- name: merged
+update scope set merged = greatest(merged, %(version)s), sessions = %(sessions)s
+where agent = %(agent)s and project = %(project)s
+
+-- name: arrays
+-- What procedures are summed from: every digest of an agent that is evidence.
+select d.session_id, d.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
+       extract(epoch from d.last_at)::float8 as last_at
+from digest d join session s on s.id = d.session_id and not s.simulated
+where d.agent = %(agent)s order by d.session_id
+
+-- name: terms
+select session_id, terms from digest where session_id = any(%(sessions)s)
+
+-- name: save_error
+insert into error_record (session_id, seq, root_id, agent, project, fingerprint, status, record)
+values (%(session)s, %(seq)s, %(root)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
+on conflict (session_id, seq) do update
+set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false
+
+-- name: news_of_errors
+-- Every record of the fingerprints that have news; those of other fingerprints are summed already.
+select r.* from error_record r join session s on s.id = r.session_id and not s.simulated
+where r.agent = %(agent)s
+  and r.fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
+order by r.session_id, r.seq
+
+-- name: errors_merged
+update error_record set merged = true
+where agent = %(agent)s and fingerprint = any(%(fingerprints)s) and not merged
+
+-- name: save_candidate
+insert into candidate (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
+                       session_id, root_id, seq, occurred_at, quote, extractor, single_valued, rejected, run_id)
+values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
+        %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(root_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
+        %(extractor)s, %(single_valued)s, %(rejected)s, %(run_id)s)
+on conflict (id) do nothing
+
+-- name: news_of_candidates
+-- Every candidate of the subjects and predicates that have news.
+select c.* from candidate c join session s on s.id = c.session_id and not s.simulated
+where c.agent = %(agent)s and c.rejected is null and (c.subject, c.predicate) in (
+    select n.subject, n.predicate from candidate n where n.agent = %(agent)s and not n.reconciled
+)
+order by c.occurred_at, c.session_id, c.seq, c.id
+
+-- name: reconciled
+update candidate set reconciled = true where agent = %(agent)s and id = any(%(ids)s) and not reconciled
+
+-- name: reject_rest
+update candidate set reconciled = true where agent = %(agent)s and rejected is not null and not reconciled
+
+-- name: save_fact
+insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
+                  valid_from, valid_to, recorded_at, superseded_at, superseded_by, sessions, evidence, run_id)
+values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
+        %(kind)s, %(confidence)s, %(trust)s, %(valid_from)s, %(valid_to)s, %(now)s,
+        case when %(superseded)s then %(now)s end, %(superseded_by)s, %(sessions)s, %(evidence)s, %(run_id)s)
+on conflict (id) do update
+set value = excluded.value, sentence = excluded.sentence, kind = excluded.kind, confidence = excluded.confidence,
+    trust = excluded.trust, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
+    superseded_at = case when %(superseded)s then coalesce(fact.superseded_at, excluded.superseded_at) end,
+    superseded_by = excluded.superseded_by, sessions = excluded.sessions, evidence = excluded.evidence,
+    run_id = excluded.run_id
+where (fact.value, fact.sentence, fact.valid_from, fact.valid_to, fact.superseded_by, fact.sessions, fact.evidence)
+      is distinct from (excluded.value, excluded.sentence, excluded.valid_from, excluded.valid_to,
+                        excluded.superseded_by, excluded.sessions, excluded.evidence)
+returning (xmax = 0) as added
+
+-- name: stale_facts
+-- Facts of the reconciled subjects and predicates that no evidence supports any more.
+delete from fact where agent = %(agent)s and not (id = any(%(kept)s))
+  and (subject, predicate) in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+
+-- name: save_procedure
+insert into procedure (id, agent, project, title, support, rank, body, learnt_at, updated_at, run_id)
+values (%(id)s, %(agent)s, %(project)s, %(title)s, %(support)s, %(rank)s, %(body)s, %(now)s, %(now)s, %(run_id)s)
+on conflict (id) do update
+set title = excluded.title, support = excluded.support, rank = excluded.rank, body = excluded.body,
+    updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id
+where (procedure.support, procedure.rank, procedure.body) is distinct from (excluded.support, excluded.rank, excluded.body)
+   or procedure.retired_at is not null
+returning (xmax = 0) as added
+
+-- name: retire_procedures
+update procedure set retired_at = %(now)s, run_id = %(run_id)s
+where agent = %(agent)s and project is not distinct from %(project)s and not (id = any(%(kept)s)) and retired_at is null
+
+-- name: save_profile
+insert into tool_profile (agent, project, tool, body) values (%(agent)s, %(project)s, %(tool)s, %(body)s)
+on conflict (agent, project, tool) do update set body = excluded.body
+where tool_profile.body is distinct from excluded.body
+
+-- name: drop_profiles
+delete from tool_profile where agent = %(agent)s and project = %(project)s and not (tool = any(%(kept)s))
+
+-- name: save_solution
+insert into solution (id, agent, project, fingerprint, tool, headline, confirmed, sessions, occurrences, search, body,
+                      learnt_at, updated_at, run_id)
+values (%(id)s, %(agent)s, %(project)s, %(fingerprint)s, %(tool)s, %(headline)s, %(confirmed)s, %(sessions)s,
+        %(occurrences)s, %(search)s, %(body)s, %(now)s, %(now)s, %(run_id)s)
+on conflict (id) do update
+set headline = excluded.headline, confirmed = excluded.confirmed, sessions = excluded.sessions,
+    occurrences = excluded.occurrences, search = excluded.search, body = excluded.body,
+    updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id
+where solution.body is distinct from excluded.body or solution.retired_at is not null
+   or (solution.confirmed, solution.sessions, solution.occurrences)
+      is distinct from (excluded.confirmed, excluded.sessions, excluded.occurrences)
+returning (xmax = 0) as added
+
+-- name: retire_solutions
+delete from solution where agent = %(agent)s and fingerprint = any(%(fingerprints)s) and not (id = any(%(kept)s))
+
+-- name: lock_agent
+-- One merger and one reconciler of an agent at a time; the lock goes with the transaction.
+select pg_advisory_xact_lock(hashtextextended('consolidator.merge:' || %(agent)s, 0))

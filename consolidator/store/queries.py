@@ -1,0 +1,42 @@
+"""Loads the named queries of the .sql files beside the modules that run them, and fetches rows as dicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, LiteralString, cast
+
+from psycopg.rows import dict_row
+
+from consolidator.database.partitions import Driver
+
+Row = dict[str, Any]
+_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+
+
+def load(name: str) -> dict[str, LiteralString]:
+    """Return the queries of store/<name>.sql by their names."""
+    text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+    parts = _NAME.split(text)
+    return {key: cast(LiteralString, body.strip()) for key, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+async def rows(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:
+    """Run a query and return all its rows."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, values)
+        return await cursor.fetchall()
+
+
+async def row(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> Row | None:
+    """Run a query and return its first row, if there is one."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, values)
+        return await cursor.fetchone()
+
+
+async def run(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> int:
+    """Run a statement and return how many rows it touched."""
+    cursor = await conn.execute(query, values)
+    return cursor.rowcount

@@ -1,0 +1,45 @@
+-- name: prunable
+-- How far each session may lose its beginning: past retention, learnt from, not in the window of an open session.
+with old as (
+    select e.session_id, max(e.seq) as last, min(e.seq) filter (where e.consolidated_at is null) as unlearnt,
+           count(*) as events
+    from event e where e.created_at < %(cutoff)s group by e.session_id
+)
+select s.id, s.pruned_to, s.head, old.last, old.unlearnt, old.events,
+       s.status = 'open' and s.last_event_at >= %(cutoff)s as open,
+       exists (select from session child where child.parent_id = s.id and child.status = 'open'
+               and child.kind in ('fork', 'resume', 'branch') and child.last_event_at >= %(cutoff)s) as read_by_child
+from old join session s on s.id = old.session_id
+order by s.id
+
+-- name: mark
+-- Says first that a prefix is gone, then it goes: readers begin after `pruned_to`, so a crash between leaves no gap.
+update session set pruned_to = %(upto)s where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
+
+-- name: drop_refs
+delete from blob_ref where session_id = %(id)s and seq <= %(upto)s
+
+-- name: delete_prefix
+-- A bounded batch of what is marked as gone.
+delete from event where (session_id, seq, created_at) in (
+    select e.session_id, e.seq, e.created_at from event e
+    where e.session_id = %(id)s and e.seq <= %(upto)s and e.created_at < %(cutoff)s
+    order by e.seq limit %(batch)s
+)
+
+-- name: collect_blobs
+-- Blobs that no event refers to and nobody has named for a while.
+delete from blob where sha256 in (
+    select b.sha256 from blob b
+    where b.touched_at < %(grace)s and not exists (select from blob_ref r where r.sha256 = b.sha256)
+    order by b.sha256 limit %(batch)s for update skip locked
+)
+
+-- name: forget_idempotency
+delete from idempotency where created_at < %(cutoff)s
+
+-- name: erase_events
+delete from event where session_id = %(id)s
+
+-- name: sessions_of_peer
+select id from session where peer = %(peer)s order by id

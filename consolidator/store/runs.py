@@ -1,0 +1,183 @@
+"""The ledger's queries: runs, their units, who holds them, and dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+from ulid import ULID
+
+from consolidator.database.jsonb import dumps, escape
+from consolidator.database.partitions import Driver
+from consolidator.errors import NotFound
+from consolidator.store.queries import Row, load, row, rows, run
+
+_SQL = load("runs")
+
+
+async def start(
+    conn: Driver,
+    *,
+    job: str,
+    slot: datetime,
+    trigger: str,
+    owner: str,
+    now: datetime,
+    arguments: dict[str, Any] | None = None,
+) -> Row:
+    """Return the run of a job at a slot, beginning it if nobody has."""
+    values = {
+        "id": str(ULID.from_datetime(now)),
+        "job": job,
+        "slot": slot,
+        "trigger": trigger,
+        "owner": owner,
+        "now": now,
+        "arguments": Jsonb(arguments or {}),
+    }
+    await run(conn, _SQL["start"], values)
+    found = await row(conn, _SQL["at_slot"], values)
+    assert found is not None
+    return found
+
+
+async def get(conn: Driver, run_id: str) -> Row:
+    """Return a run; raise NotFound where there is none."""
+    found = await row(conn, _SQL["get"], {"id": run_id})
+    if found is None:
+        raise NotFound(f"no run {run_id!r}; `consolidator runs` lists them")
+    return found
+
+
+async def unfinished(conn: Driver, *, job: str, arguments: dict[str, Any]) -> Row | None:
+    """Return the run of a job with these arguments that was cut short, if there is one."""
+    return await row(conn, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
+
+
+async def resume(conn: Driver, run_id: str, *, owner: str, now: datetime) -> None:
+    """Take up a run that was cut short."""
+    await run(conn, _SQL["resume"], {"run": run_id, "owner": owner, "now": now})
+
+
+async def last_slot(conn: Driver, job: str) -> datetime | None:
+    """Return the latest scheduled slot of a job that has ended."""
+    found = await row(conn, _SQL["last_done"], {"job": job})
+    return None if found is None else found["slot"]
+
+
+async def add_units(conn: Driver, run_id: str, units: Sequence[str], *, phase: int = 0) -> None:
+    """Add units of work to a run; those it has already stay as they are."""
+    await run(conn, _SQL["add_units"], {"run": run_id, "units": list(units), "phase": phase})
+
+
+async def claim(conn: Driver, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime) -> Row | None:
+    """Take the next free unit (`unit`, `attempts`), or None where none is free."""
+    values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until}
+    return await row(conn, _SQL["claim"], values)
+
+
+async def renew(conn: Driver, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:
+    """Renew the leases an owner holds in a run, and the run's heartbeat."""
+    await run(conn, _SQL["renew"], {"run": run_id, "owner": owner, "until": until})
+    await run(conn, _SQL["beat"], {"run": run_id, "now": now})
+
+
+async def record(
+    conn: Driver,
+    run_id: str,
+    unit: str,
+    *,
+    owner: str,
+    learnt: int = 0,
+    nothing: int = 0,
+    deferred: int = 0,
+    dead: int = 0,
+    done: bool,
+) -> bool:
+    """Add a step's counts to a unit; False where it is no longer ours, and the caller must commit nothing."""
+    counts = {"learnt": learnt, "nothing": nothing, "deferred": deferred, "dead": dead}
+    return await run(conn, _SQL["record"], {"run": run_id, "unit": unit, "owner": owner, "done": done, **counts}) == 1
+
+
+async def give_back(
+    conn: Driver, run_id: str, unit: str, *, owner: str, most: int = 0, error: str | None = None
+) -> str | None:
+    """Return a unit for another try; with an error it counts as one, and the last ends it. Returns its status."""
+    values = {
+        "run": run_id,
+        "unit": unit,
+        "owner": owner,
+        "most": most,
+        "error": None if error is None else escape(error),
+        "spent": error is not None,
+    }
+    found = await row(conn, _SQL["give_back"], values)
+    return None if found is None else str(found["status"])
+
+
+async def bury(conn: Driver, run_id: str, unit: str, *, events: int) -> None:
+    """Count what a dead unit leaves unlearnt."""
+    await run(conn, _SQL["bury"], {"run": run_id, "unit": unit, "events": events})
+
+
+async def waiting(conn: Driver, run_id: str, *, phase: int) -> int:
+    """Return how many units of a phase have not ended."""
+    found = await row(conn, _SQL["waiting"], {"run": run_id, "phase": phase})
+    assert found is not None
+    return int(found["waiting"])
+
+
+async def totals(conn: Driver, run_id: str) -> Row:
+    """Return a run's units and the sums of what they saw, learnt, and left."""
+    found = await row(conn, _SQL["totals"], {"run": run_id})
+    assert found is not None
+    return found
+
+
+async def finish(
+    conn: Driver, run_id: str, *, status: str, now: datetime, report: dict[str, Any], error: str | None = None
+) -> bool:
+    """End a run, once; say whether it was us."""
+    values = {"run": run_id, "status": status, "now": now, "report": Jsonb(report, dumps=dumps), "error": error}
+    return await run(conn, _SQL["finish"], values) == 1
+
+
+async def listing(conn: Driver, *, job: str | None = None, limit: int = 20) -> list[Row]:
+    """Return runs with their sums, the latest first."""
+    return await rows(conn, _SQL["listing"], {"job": job, "limit": limit})
+
+
+async def units(conn: Driver, run_id: str, *, limit: int = 200) -> list[Row]:
+    """Return a run's units, those that have not ended well first."""
+    return await rows(conn, _SQL["units"], {"run": run_id, "limit": limit})
+
+
+async def dead_letters(
+    conn: Driver, *, word: str | None = None, settled_too: bool = False, limit: int = 200
+) -> list[Row]:
+    """Return dead letters, all open ones or those of one id or run."""
+    return await rows(conn, _SQL["dead_letters"], {"id": word, "all": settled_too, "limit": limit})
+
+
+async def dead_letter(
+    conn: Driver, run_id: str, *, session: str, seq: int, extractor: str, error: str, now: datetime
+) -> None:
+    """Set an event aside that could not be learnt from."""
+    values = {
+        "id": str(ULID()),
+        "run": run_id,
+        "session": session,
+        "seq": seq,
+        "extractor": extractor,
+        "error": escape(error),
+        "now": now,
+    }
+    await run(conn, _SQL["dead_letter"], values)
+
+
+async def settle(conn: Driver, *, session: str, seqs: Sequence[int], settlement: str, now: datetime) -> None:
+    """Mark dead letters as settled."""
+    values = {"session": session, "seqs": list(seqs), "settlement": settlement, "now": now}
+    await run(conn, _SQL["settle"], values)

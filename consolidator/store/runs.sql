@@ -1,0 +1,107 @@
+-- name: start
+-- One row for each job and slot, however many replicas wake up for it.
+insert into run (id, job, slot, trigger, started_at, heartbeat_at, owner, arguments)
+values (%(id)s, %(job)s, %(slot)s, %(trigger)s, %(now)s, %(now)s, %(owner)s, %(arguments)s)
+on conflict (job, slot) do nothing
+
+-- name: at_slot
+select * from run where job = %(job)s and slot = %(slot)s
+
+-- name: get
+select * from run where id = %(id)s
+
+-- name: unfinished
+-- A run of this job with these arguments that was cut short, the latest first.
+select * from run
+where job = %(job)s and arguments = %(arguments)s and status in ('running', 'interrupted')
+order by started_at desc limit 1
+
+-- name: add_units
+insert into claim (run_id, unit, phase)
+select %(run)s, unit, %(phase)s from unnest(%(units)s::text[]) as unit
+on conflict do nothing
+
+-- name: claim
+-- The next unit that is free, or whose holder has not been heard of; a bounded claim that waits for nobody.
+update claim set status = 'leased', owner = %(owner)s, lease_until = %(until)s, attempts = attempts + 1
+where (run_id, unit) = (
+    select run_id, unit from claim
+    where run_id = %(run)s and phase = %(phase)s
+      and (status = 'open' or (status = 'leased' and lease_until < %(now)s))
+    order by unit limit 1 for update skip locked
+)
+returning unit, attempts
+
+-- name: renew
+update claim set lease_until = %(until)s where run_id = %(run)s and owner = %(owner)s and status = 'leased'
+
+-- name: beat
+update run set heartbeat_at = %(now)s where id = %(run)s
+
+-- name: record
+-- Adds a step's counts to the unit, only while it is ours: a holder that was given up commits nothing.
+update claim
+set seen = seen + %(learnt)s + %(nothing)s + %(deferred)s + %(dead)s, learnt = learnt + %(learnt)s,
+    nothing = nothing + %(nothing)s, deferred = deferred + %(deferred)s, dead = dead + %(dead)s,
+    status = case when %(done)s then 'done' else status end, error = null
+where run_id = %(run)s and unit = %(unit)s and owner = %(owner)s and status = 'leased'
+
+-- name: give_back
+-- Returns a unit for another try, or ends it as dead when it has been tried enough.
+update claim
+set status = case when %(spent)s and attempts >= %(most)s then 'dead' else 'open' end,
+    attempts = case when %(spent)s then attempts else attempts - 1 end,
+    owner = null, lease_until = null, error = coalesce(%(error)s, error)
+where run_id = %(run)s and unit = %(unit)s and owner = %(owner)s and status = 'leased'
+returning status
+
+-- name: bury
+-- Counts what a dead unit leaves unlearnt, so that the ledger balances.
+update claim set seen = seen + %(events)s, dead = dead + %(events)s where run_id = %(run)s and unit = %(unit)s
+
+-- name: waiting
+select count(*) filter (where status in ('open', 'leased')) as waiting,
+       min(lease_until) filter (where status = 'leased') as first_free
+from claim where run_id = %(run)s and phase = %(phase)s
+
+-- name: totals
+select count(*) filter (where phase = 0) as units, count(*) filter (where status = 'dead') as dead_units,
+       coalesce(sum(seen), 0)::bigint as seen, coalesce(sum(learnt), 0)::bigint as learnt,
+       coalesce(sum(nothing), 0)::bigint as nothing, coalesce(sum(deferred), 0)::bigint as deferred,
+       coalesce(sum(dead), 0)::bigint as dead
+from claim where run_id = %(run)s
+
+-- name: finish
+update run set status = %(status)s, finished_at = %(now)s, report = %(report)s, error = %(error)s
+where id = %(run)s and status in ('running', 'interrupted')
+
+-- name: resume
+update run set status = 'running', owner = %(owner)s, heartbeat_at = %(now)s where id = %(run)s and status <> 'done'
+
+-- name: last_done
+select max(slot) as slot from run where job = %(job)s and trigger = 'schedule' and status in ('done', 'failed')
+
+-- name: listing
+select run.*, coalesce(sum(c.seen), 0)::bigint as seen, coalesce(sum(c.learnt), 0)::bigint as learnt,
+       coalesce(sum(c.nothing), 0)::bigint as nothing, coalesce(sum(c.deferred), 0)::bigint as deferred,
+       coalesce(sum(c.dead), 0)::bigint as dead, count(c.unit) filter (where c.phase = 0) as units
+from run left join claim c on c.run_id = run.id
+where %(job)s::text is null or run.job = %(job)s
+group by run.id order by run.started_at desc, run.id desc limit %(limit)s
+
+-- name: units
+select * from claim where run_id = %(run)s order by phase, status = 'done', unit limit %(limit)s
+
+-- name: dead_letters
+select d.*, s.origin from dead_letter d left join session s on s.id = d.session_id
+where (%(id)s::text is null or d.id = %(id)s or d.run_id = %(id)s) and (%(all)s or d.settled_at is null)
+order by d.created_at desc, d.id limit %(limit)s
+
+-- name: dead_letter
+insert into dead_letter (id, run_id, session_id, seq, extractor, error, created_at)
+values (%(id)s, %(run)s, %(session)s, %(seq)s, %(extractor)s, %(error)s, %(now)s)
+on conflict (session_id, seq) where settled_at is null do nothing
+
+-- name: settle
+update dead_letter set settled_at = %(now)s, settlement = %(settlement)s
+where session_id = %(session)s and seq = any(%(seqs)s) and settled_at is null

@@ -1,0 +1,104 @@
+"""Sessions: opening them, finding them by what a person types, listing them, moving their watermark."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+from sqlmodel import col, select
+from ulid import ULID
+
+from consolidator.database.jsonb import dumps
+from consolidator.database.partitions import Driver
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.session import Session
+from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.store.select import fetch
+
+_SQL = load("sessions")
+
+
+def session_id_of(format_name: str, origin: str) -> str:
+    """Return the id of an imported session: always the same for the same foreign name."""
+    return str(
+        ULID.from_bytes(
+            hashlib.blake2b(f"{format_name}:{origin}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        )
+    )
+
+
+async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime) -> None:
+    """Create a session if it is not there; `values` are columns by name, `id` and `agent` at least."""
+    columns = ("origin", "key", "conversation_id", "channel", "peer", "project", "parent_id", "parent_seq", "model")
+    full = {name: values.get(name) for name in columns}
+    full |= {
+        "id": values["id"],
+        "agent": values["agent"],
+        "kind": values.get("kind", "root"),
+        "root_id": values.get("root_id") or values["id"],
+        "simulated": values.get("simulated", False),
+        "details": Jsonb(values.get("details") or {}, dumps=dumps),
+        "now": now,
+    }
+    await run(conn, _SQL["open"], full)
+
+
+async def get(conn: Driver, session: str) -> Row:
+    """Return a session's row; raise NotFound where there is none."""
+    found = await row(conn, _SQL["get"], {"id": session})
+    if found is None:
+        raise NotFound(f"no session {session!r}; `consolidator sessions` lists them")
+    return found
+
+
+async def find(conn: Driver, word: str) -> str:
+    """Return the id of the session a person means by an id, a foreign name, or the beginning of one."""
+    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    found = await rows(conn, _SQL["find"], {"word": word, "like": escaped + "%"})
+    if not found:
+        raise NotFound(f"no session is named or begins with {word!r}; `consolidator sessions` lists them")
+    if len(found) > 1 and found[0]["id"] != word:
+        exact = await row(conn, _SQL["get"], {"id": found[0]["id"]})
+        if exact is None or exact["origin"] != word:
+            raise UsageError(f"{word!r} begins several sessions ({', '.join(r['id'] for r in found)}): type more of it")
+    return str(found[0]["id"])
+
+
+async def listing(
+    conn: Driver,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    since: datetime | None = None,
+    limit: int = 50,
+) -> list[Row]:
+    """Return sessions, the latest first."""
+    query = select(Session).order_by(col(Session.last_occurred_at).desc(), col(Session.id)).limit(limit)
+    if agent:
+        query = query.where(Session.agent == agent)
+    if project:
+        query = query.where(col(Session.project).contains(project, autoescape=True))
+    if peer:
+        query = query.where(Session.peer == peer)
+    if since:
+        query = query.where(Session.last_occurred_at >= since)
+    return await fetch(conn, query)
+
+
+async def due(conn: Driver) -> list[Row]:
+    """Return id, agent and events of each session that has something not learnt from."""
+    return await rows(conn, _SQL["due"])
+
+
+async def advance(conn: Driver, session: str, *, after: int, upto: int) -> bool:
+    """Move a session's watermark from `after` to `upto`; say whether it was still there."""
+    return await run(conn, _SQL["advance"], {"id": session, "after": after, "upto": upto}) == 1
+
+
+async def with_open_children(conn: Driver, ids: Sequence[str], *, since: datetime) -> set[str]:
+    """Return which of these sessions a live fork still reads."""
+    return {r["parent_id"] for r in await rows(conn, _SQL["open_children"], {"ids": list(ids), "since": since})}

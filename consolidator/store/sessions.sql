@@ -1,0 +1,32 @@
+-- name: open
+-- Creates a session, or leaves the one that is there and fills in what only now became known.
+insert into session (id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind,
+                     simulated, model, details, created_at, last_event_at, last_occurred_at)
+values (%(id)s, %(origin)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(parent_id)s,
+        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(details)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00')
+on conflict (id) do update
+set model = coalesce(session.model, excluded.model), project = coalesce(session.project, excluded.project)
+where session.model is null and excluded.model is not null or session.project is null and excluded.project is not null
+
+-- name: get
+select * from session where id = %(id)s
+
+-- name: find
+-- A session by its id, its foreign name, or the beginning of either.
+select id from session
+where id = %(word)s or origin = %(word)s or id like %(like)s or origin like %(like)s or split_part(origin, ':', 2) like %(like)s
+order by id = %(word)s or origin = %(word)s desc, last_event_at desc
+limit 3
+
+-- name: due
+-- Sessions with something not learnt from, and how much.
+select id, agent, head - consolidated_to as events from session where due order by agent, id
+
+-- name: advance
+-- Moves the watermark, unless somebody else has moved it since it was read.
+update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = %(id)s and consolidated_to = %(after)s
+
+-- name: open_children
+-- Forks, resumes and branches that still read their parents' log.
+select distinct parent_id from session
+where parent_id = any(%(ids)s) and kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(since)s

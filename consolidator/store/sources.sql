@@ -1,0 +1,23 @@
+-- name: unchanged
+-- Whether a file was read to its end as it is now.
+select 1 from imported_file
+where format = %(format)s and path = %(path)s and size = %(size)s and mtime_ns = %(mtime)s
+
+-- name: read_to_its_end
+insert into imported_file (format, path, size, mtime_ns, imported_at)
+values (%(format)s, %(path)s, %(size)s, %(mtime)s, %(now)s)
+on conflict (format, path) do update
+set size = excluded.size, mtime_ns = excluded.mtime_ns, imported_at = excluded.imported_at
+
+-- name: new_keys
+-- Takes the keys nobody has imported before; in order, so that two importers never wait for each other in a circle.
+insert into imported_key (key)
+select distinct key from unnest(%(keys)s::uuid[]) as key order by key
+on conflict do nothing
+returning key
+
+-- name: erased
+select 1 from erasure where session_id = %(session)s limit 1
+
+-- name: lineage_root
+select root_id from session where id = %(id)s
