@@ -37,6 +37,11 @@ def command_line(tool: str, arguments: Any) -> str | None:
     """Return the command line that a shell tool was given, or None where the tool is no shell."""
     if tool.lower() not in SHELL_TOOLS and tool.rsplit("__", 1)[-1].lower() not in SHELL_TOOLS:
         return None
+    return line_of(arguments)
+
+
+def line_of(arguments: Any) -> str | None:
+    """Return the command line among a shell tool's arguments."""
     if isinstance(arguments, str):
         return arguments
     if not isinstance(arguments, Mapping):

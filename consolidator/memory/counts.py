@@ -1,0 +1,96 @@
+"""A sparse vector of whatever is counted: each key is a tuple of words, kept as a 64-bit hash with its text.
+
+Sums over digests need only the hashes; the texts name the winners.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Key: TypeAlias = tuple[str | int, ...]
+
+MAX_KEYS = 50_000  # distinct keys of one session; later ones are not counted
+
+
+def stable_hash(text: str) -> int:
+    """Return a 64-bit hash that is the same on every machine and day."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def key_hash(key: Key) -> int:
+    """Return the hash of a key."""
+    return stable_hash("\x1f".join(map(str, key)))
+
+
+class Counts:
+    """Counts keys; what was counted before a cut comes back as hashes, and goes on."""
+
+    def __init__(self, totals: Mapping[int, int] | None = None, terms: Mapping[int, str] | None = None) -> None:
+        self.totals: dict[int, int] = dict(totals or {})
+        self.terms: dict[int, str] = dict(terms or {})
+        self._slots: dict[Key, int] = {}
+        self._new: dict[int, Key | str] = {}  # counted, but not yet named
+        self._labels: dict[int, str] = {}
+
+    def add(self, key: Key) -> None:
+        """Count a key once."""
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slot(key)
+        if slot:
+            self.totals[slot] += 1
+
+    def name(self, key: Key, text: str) -> None:
+        """Name a key that does not say it all by itself; before it is counted for the first time."""
+        slot = key_hash(key)
+        if slot not in self.terms:
+            self._new[slot] = text
+
+    def label(self, value: int, text: str) -> None:
+        """Name a hash that is not counted here, such as a symbol of the sequence."""
+        if value not in self.terms:
+            self._labels[value] = text
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._slots
+
+    def _slot(self, key: Key) -> int:
+        slot = key_hash(key)
+        if slot not in self.totals:
+            if len(self.totals) >= MAX_KEYS:
+                slot = 0
+            else:
+                self.totals[slot] = 0
+        if slot and slot not in self.terms:
+            self._new.setdefault(slot, key)
+        self._slots[key] = slot
+        return slot
+
+    def settle(self, redact: Callable[[str], str]) -> None:
+        """Turn new names into terms; what redaction would change stays without a name, and is never published."""
+        for slot, name in self._new.items():
+            if slot not in self.totals:
+                continue
+            text = name if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
+            if redact(text) == text:
+                self.terms[slot] = text
+        self._new.clear()
+        for value, text in self._labels.items():
+            if redact(text) == text:
+                self.terms[value] = text
+        self._labels.clear()
+
+    def arrays(self) -> tuple[Ints, Ints]:
+        """Return keys in ascending order, and how often each was counted."""
+        keys = np.fromiter(self.totals.keys(), np.int64, len(self.totals))
+        counts = np.fromiter(self.totals.values(), np.int64, len(self.totals))
+        order = np.argsort(keys)
+        return keys[order], counts[order]

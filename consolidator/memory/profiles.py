@@ -1,0 +1,184 @@
+"""How an agent uses each tool: usual arguments, where their values come from, and what usually follows.
+
+Pure: reads the sums of a tally by the terms that name them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from consolidator.memory.patterns import Tally
+
+KEPT_PRECISION = 0.6  # of a binding that is published
+KEPT_ROOTS = 3
+MAX_BINDINGS = 8  # candidates kept of one argument, for prediction
+MAX_CHOICES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where an argument's value comes from."""
+
+    kind: str  # constant | argument | result | user
+    precision: float  # hits / applicable
+    hits: int
+    applicable: int
+    roots: int
+    source: str = ""  # the tool it comes from
+    path: str = ""  # in its arguments or result; of `user` the shape of the word
+    value: Any = None  # of a constant
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is sure enough to be told."""
+        return self.roots >= KEPT_ROOTS and self.precision >= KEPT_PRECISION
+
+    def __str__(self) -> str:
+        if self.kind == "constant":
+            return json.dumps(self.value, ensure_ascii=False)
+        if self.kind == "user":
+            return "the user's words"
+        if self.kind == "argument":
+            return f"the last {self.source}({self.path})"
+        return f"{self.source} → {self.path or 'result'}"
+
+
+@dataclass(slots=True)
+class Profile:
+    """How one tool is used."""
+
+    symbol: str
+    tool: str = ""  # the real tool's name; for "sh:git push" the shell
+    calls: int = 0
+    failed: int = 0
+    roots: int = 0
+    shapes: list[tuple[list[str], int]] = field(default_factory=list)  # argument paths, how often
+    whole: list[tuple[Any, int, int]] = field(default_factory=list)  # whole arguments, how often, in how many roots
+    arguments: dict[str, int] = field(default_factory=dict)  # path -> how often it was given
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)  # path -> candidates, best first
+    follows: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # context -> symbols and how often
+    chances: dict[str, int] = field(default_factory=dict)  # context -> how often it was seen
+    fixed_by: dict[str, int] = field(default_factory=dict)  # what had to be done before -> in how many roots
+
+    def binding(self, path: str) -> Binding | None:
+        """Return the best binding of an argument that is sure enough to be told."""
+        return next((binding for binding in self.bindings.get(path, []) if binding.kept), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the profile as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> Profile:
+        """Read what `to_json` returned."""
+        bindings = {path: [Binding(**one) for one in found] for path, found in state["bindings"].items()}
+        shapes = [(paths, count) for paths, count in state["shapes"]]
+        whole = [(value, count, roots) for value, count, roots in state["whole"]]
+        follows = {context: [(name, count) for name, count in found] for context, found in state["follows"].items()}
+        return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
+
+
+def context(*parts: str) -> str:
+    """Return the name of what came before: symbols oldest first, and "user" where the user has spoken since."""
+    return "\n".join(parts)
+
+
+class _Builder:
+    """Sorts the named sums by tool."""
+
+    def __init__(self) -> None:
+        self.profiles: dict[str, Profile] = {}
+        self.chances: dict[str, int] = {}
+        self.follows: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self.uses: dict[tuple[str, ...], int] = {}
+        self.hits: list[tuple[str, list[Any], int, int]] = []
+
+    def take(self, term: list[Any], total: int, roots: int) -> None:
+        """Take one sum."""
+        kind, *rest = term
+        if kind == "next":
+            self.follows[context(*rest[:-1])].append((rest[-1], total))
+        elif kind == "after":
+            self.chances[context(*rest)] = total
+        elif kind in ("use", "said"):
+            self.uses[tuple(map(str, term))] = total
+        elif kind in ("hit", "word", "const"):
+            self.hits.append((kind, rest, total, roots))
+        elif kind != "task":
+            self._profile(kind, rest, total, roots)
+
+    def _profile(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
+        profile = self.profiles.setdefault(rest[0], Profile(rest[0]))
+        if kind == "tool":
+            profile.tool = max(profile.tool, rest[1])
+            profile.calls += total
+            profile.roots = max(profile.roots, roots)
+        elif kind == "failed":
+            profile.failed = total
+        elif kind == "shape":
+            profile.shapes.append((rest[1].split("\n") if rest[1] else [], total))
+        elif kind == "call":
+            profile.whole.append((rest[1], total, roots))
+        elif kind == "arg":
+            profile.arguments[rest[1]] = total
+        elif kind == "fixed":
+            profile.fixed_by[rest[1]] = roots
+
+    def finish(self) -> dict[str, Profile]:
+        """Return the profiles, everything in them sorted by content."""
+        for kind, rest, total, roots in self.hits:
+            self._bind(kind, rest, total, roots)
+        for name, found in sorted(self.follows.items()):
+            profile = self.profiles.setdefault(name.split("\n")[-2].removesuffix("!"), Profile(name.split("\n")[-2]))
+            profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
+            profile.chances[name] = self.chances.get(name, sum(count for _, count in found))
+        for profile in self.profiles.values():
+            profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
+            profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], json.dumps(entry[0])))[:MAX_CHOICES]
+            for path, bindings in profile.bindings.items():
+                bindings.sort(key=lambda b: (-_worth(b), b.kind, b.source, b.path, json.dumps(b.value)))
+                profile.bindings[path] = bindings[:MAX_BINDINGS]
+        return dict(sorted(self.profiles.items()))
+
+    def _bind(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
+        symbol, path = rest[0], rest[1]
+        profile = self.profiles.get(symbol)
+        if profile is None or path not in profile.arguments:
+            return
+        given = profile.arguments[path]
+        if kind == "const":
+            binding = Binding("constant", total / given, total, given, roots, value=rest[2])
+        elif kind == "word":
+            chances = max(self.uses.get(("said", symbol, path, rest[2]), 0), total)
+            binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
+        else:
+            chances = max(self.uses.get(("use", symbol, path, rest[2]), 0), total)
+            place = "argument" if rest[3][0] == "<" else "result"
+            binding = Binding(place, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:])
+        profile.bindings.setdefault(path, []).append(binding)
+
+
+def _worth(binding: Binding) -> float:
+    """Return a cautious precision, so that few chances count less than many."""
+    return (binding.hits + 0.5) / (binding.applicable + 2)
+
+
+def build(tally: Tally, terms: Mapping[int, str]) -> dict[str, Profile]:
+    """Return a profile of each symbol, from the sums that have a name."""
+    builder = _Builder()
+    for key, (total, roots) in tally.totals.items():
+        term = terms.get(key)
+        if term is not None and term[:1] == "[":
+            builder.take(json.loads(term), total, roots)
+    return builder.finish()
+
+
+def outcomes(profiles: Mapping[str, Profile], symbols: Iterable[str]) -> tuple[int, int]:
+    """Return how many calls of some symbols worked, and how many failed."""
+    found = [profiles[symbol] for symbol in set(symbols) if symbol in profiles]
+    failed = sum(profile.failed for profile in found)
+    return sum(profile.calls for profile in found) - failed, failed
