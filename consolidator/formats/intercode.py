@@ -59,7 +59,7 @@ def _session(origin: str, record: dict[str, Any], line: int) -> Iterator[Item]:
         data = {name: value for name, value in data.items() if value is not None}
         return ForeignEvent(keys.key(kind, data), kind, data, task_id=task_id, tool_name=tool, line=line)
 
-    details = {name: record[name] for name in ("environment", "dataset", "hardness") if name in record}
+    details: dict[str, Any] = {name: record[name] for name in ("environment", "dataset", "hardness") if name in record}
     yield ForeignSession(origin=origin, agent=NAME, ended=True, details=details)
     query = record.get("query")
     goal = query if isinstance(query, str) else None

@@ -5,18 +5,16 @@ For files that are a single JSON text of many records; nothing here knows a form
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from consolidator.formats.base import Problem
-from consolidator.formats.jsonl import parse_json
+from consolidator.formats.jsonl import parse_prefix
 
 MAX_MEMBER = 64 * 1024 * 1024  # characters; a longer record is a Problem, and ends the reading of its file
 _CHUNK = 1024 * 1024
 _SPACE = " \t\r\n\x00"
-_FINDER = json.JSONDecoder(strict=False)
 
 
 class _Damaged(Exception):
@@ -66,32 +64,27 @@ class _Window:
             raise _Damaged(f"expected one of {expected!r}, found {found!r}" if found else "the file ends too early")
         self._advance(self._position + 1)
 
-    def value(self) -> str:
-        """Return the text of the next JSON value and go past it."""
+    def value(self) -> Any:
+        """Return the next JSON value and go past it."""
         self.peek()
         while True:
             try:
-                _, end = _FINDER.raw_decode(self._text, self._position)
-            except RecursionError:
-                raise _Damaged("nested too deeply") from None
+                value, end = parse_prefix(self._text, self._position)
             except ValueError as error:
-                end = -1
-                reason = str(error)
-            # A number at the window's end may go on behind it.
-            if 0 <= end < len(self._text) or (end >= 0 and self._ended):
-                text = self._text[self._position : end]
-                self._advance(end)
-                return text
-            if len(self._text) - self._position > MAX_MEMBER:
-                raise _Damaged(f"a record is longer than {MAX_MEMBER} characters, or damaged")
-            if not self._grow() and end < 0:
-                raise _Damaged(f"not JSON: {reason}")
+                # Perhaps it only goes on beyond the window.
+                if len(self._text) - self._position > MAX_MEMBER or not self._grow():
+                    raise _Damaged(str(error)) from None
+                continue
+            if end == len(self._text) and self._grow():
+                continue  # a number may go on
+            self._advance(end)
+            return value
 
 
 def read_members(path: Path) -> Iterator[tuple[int, str, Any]]:
     """Yield line, key and value of each member of the one object or array in a file; an array's keys are its indexes.
 
-    A value that cannot be held is a Problem in its place; where the text is damaged, a last Problem says so.
+    Where the text is damaged, or nested too deeply to be held, a last Problem says so.
     """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         window = _Window(file)
@@ -112,13 +105,9 @@ def _members(window: _Window) -> Iterator[tuple[int, str, Any]]:
         window.peek()
         line, key = window.line, str(index)
         if opening == "{":
-            key = parse_json(window.value())
+            key = str(window.value())
             window.skip(":")
-        try:
-            value: Any = parse_json(window.value())
-        except ValueError as error:
-            value = Problem(str(error), line)
-        yield line, str(key), value
+        yield line, key, window.value()
         index += 1
     window.skip(closing)
     if window.peek():
