@@ -205,6 +205,12 @@ def telling(text: str) -> Line:
     return Line(found.start, found.text.strip())
 
 
+def complains(text: str) -> bool:
+    """Whether any line of a text has the form of an error."""
+    lines = [line.text for line in _lines(error_text(text)) if not _EXIT.fullmatch(line.text)]
+    return any((_RAISED.match(line) or _STRONG.match(line)) and not _BENIGN.search(line) for line in lines)
+
+
 def reads_failed(text: str) -> bool:
     """Whether a text is a failure's by its own words; used where a pipe hid the exit status."""
     lines = [line for line in _lines(bounded(text)) if line.text and not _BENIGN.search(line.text)]
