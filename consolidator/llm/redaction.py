@@ -1,0 +1,126 @@
+"""Hides credentials, as [redacted:kind], before a model, memory or an export sees a text.
+
+Nothing here keeps or logs what it hides. Redacting twice gives the same as redacting once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from consolidator.llm.assignments import (
+    find_assignments,
+    find_command_passwords,
+    find_headers,
+    is_credential,
+    is_telling,
+)
+from consolidator.llm.credentials import Span, find_private_keys, find_tokens
+
+_MARK = re.compile(r"(\[redacted:[a-z-]+\])")
+_ROUNDS = 8  # hiding one value can bare another's edge; more rounds than this no honest text needs
+_SHORTEST = 10  # characters in which a name and its credential can be said
+_DEPTH = 64  # of nested JSON
+
+
+def redact(text: str) -> str:
+    """Return `text` with every credential in it replaced by `[redacted:kind]`."""
+    pieces = _MARK.split(text) if "[redacted:" in text else [text]
+    pieces[::2] = [_settled(piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def redact_json(value: Any) -> Any:
+    """Return a JSON value with the credentials in its strings, and beside its telling keys, replaced."""
+    return _redact_value(value, "", 0)
+
+
+def find(text: str) -> list[Span]:
+    """Return where the credentials of a text are: (start, end, kind), in order, not overlapping."""
+    if len(text) < _SHORTEST:
+        return []
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters grow when lower-cased, and positions must not move
+        lowered = "".join(char.lower() if char.isascii() else char for char in text)
+    spans = [
+        *find_private_keys(text),
+        *find_tokens(text),
+        *find_headers(text, lowered),
+        *find_assignments(text, lowered),
+        *find_command_passwords(text, lowered),
+    ]
+    return _merged(spans)
+
+
+def _settled(text: str) -> str:
+    """Redact a piece without marks, and then what is left between the marks, until nothing is found."""
+    for _ in range(_ROUNDS):
+        pieces = _MARK.split(text)
+        found = False
+        for index in range(0, len(pieces), 2):
+            spans = find(pieces[index])
+            if spans:
+                pieces[index] = _replaced(pieces[index], spans)
+                found = True
+        text = "".join(pieces)
+        if not found:
+            break
+    return text
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """Join overlapping spans; the one that begins first, and of those the first found, names the kind."""
+    merged: list[Span] = []
+    for start, end, kind in sorted(spans, key=lambda span: span[0]):
+        if merged and start < merged[-1][1]:
+            first, reach, known = merged[-1]
+            merged[-1] = (first, max(reach, end), known)
+        elif end > start:
+            merged.append((start, end, kind))
+    return merged
+
+
+def _replaced(text: str, spans: list[Span]) -> str:
+    parts: list[str] = []
+    position = 0
+    for start, end, kind in spans:
+        parts += (text[position:start], f"[redacted:{kind}]")
+        position = end
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _redact_value(value: Any, name: str, depth: int) -> Any:
+    if depth > _DEPTH:
+        return "[too deep to read]"
+    if isinstance(value, str):
+        if name and is_credential(name, value):
+            return "[redacted:secret]"
+        return redact(value)
+    if isinstance(value, dict):
+        return _redact_dict(value, depth)
+    if isinstance(value, list):
+        return _redact_list(value, name, depth)
+    return value
+
+
+def _redact_dict(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    # Kubernetes, compose files and APIs say {"name": "API_TOKEN", "value": "..."}.
+    named = value.get("name", value.get("key"))
+    told = named if isinstance(named, str) and "value" in value and is_telling(named) else ""
+    out = {}
+    for key, item in value.items():
+        text = str(key)
+        name = text if is_telling(text) else told if text == "value" else ""
+        out[redact(key) if isinstance(key, str) else key] = _redact_value(item, name, depth + 1)
+    return out
+
+
+def _redact_list(value: list[Any], name: str, depth: int) -> list[Any]:
+    out = []
+    before = ""
+    for item in value:
+        option = before if before.startswith("-") and is_telling(before) else name
+        out.append(_redact_value(item, option, depth + 1))
+        before = item if isinstance(item, str) else ""
+    return out

@@ -1,0 +1,54 @@
+"""What a value looks like: random enough to be a credential, or a stand-in for one. Looks at nothing but the value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+
+from detect_secrets.filters.heuristic import is_sequential_string, is_templated_secret
+
+_STAND_IN = re.compile(
+    r"(?i)x{4,}|\*{2,}|•{2,}|\.{3,}|…|\byour\b|your[_-]|[_-]here\b|example|placeholder|changeme|change[_-]me|dummy|redacted|"
+    r"insert[_-]|replace[_-]?me|hidden|masked|<[^>]*>|\$\{|\{\{|%\(|%[A-Z_]+%|\$\(|\$[A-Za-z_]|\{[a-z_.]+\}|^\{|"
+    r"^(?:null|none|nil|true|false|undefined|empty|string|unset|todo|n/?a|test|secret|password|token|required|optional)$"
+)
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
+
+
+def is_placeholder(value: str) -> bool:
+    """Tell whether a value stands in for a credential: masked, templated, a keyword, or an obvious example."""
+    return (
+        not value
+        or _STAND_IN.search(value) is not None
+        or is_templated_secret(value)
+        or is_sequential_string(value)
+        or len(set(value)) <= 3
+    )
+
+
+def entropy(value: str) -> float:
+    """Return the Shannon entropy of a value, in bits a character."""
+    size = len(value)
+    return -sum(n / size * math.log2(n / size) for n in Counter(value).values()) if size else 0.0
+
+
+def looks_random(value: str) -> bool:
+    """Tell whether a value has letters and digits mixed as no word, name, path or version has them."""
+    core = value.strip("=")
+    if len(core) < 12 or is_placeholder(value) or _UUID.match(core):
+        return False
+    digits = sum(char.isdigit() for char in core)
+    letters = sum(char.isalpha() for char in core)
+    if not letters or (digits < 2 and not _mixed_case(core)):
+        return False
+    in_words = sum(len(word) for word in _WORDS.findall(core))
+    return entropy(core) >= min(3.0, math.log2(len(core)) * 0.8) and in_words <= len(core) * 0.6
+
+
+def _mixed_case(value: str) -> bool:
+    """Tell whether cases change as in base64 rather than as in camelCase."""
+    changes = sum(a.islower() and b.isupper() for a, b in pairwise(value))
+    return len(value) >= 20 and changes >= len(value) / 6
