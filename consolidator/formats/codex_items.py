@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from consolidator.formats.content import text_of
@@ -77,10 +78,8 @@ def call(payload: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a call of the tool `name`; arguments that are a JSON text are read."""
     given = next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None)
     if isinstance(given, str) and given[:1] in ("{", "["):
-        try:
+        with suppress(ValueError):  # a patch or a script is text
             given = parse_json(given)
-        except ValueError:
-            pass  # a patch, or a script: text it is
     return {"call_id": str(payload.get("call_id") or payload.get("id") or ""), "tool": name, "arguments": given}
 
 
