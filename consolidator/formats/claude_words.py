@@ -35,7 +35,13 @@ _HARNESS_STARTS = (
     "Unknown slash command:",
     "Unknown skill:",
 )
-_TAGS: tuple[str, ...] = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "user-prompt-submit-hook")
+_TAGS: tuple[str, ...] = (
+    "system-reminder",
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+    "user-prompt-submit-hook",
+)
 _TAGS += ("post-tool-use-hook", "session-start-hook", "new-diagnostics", "fork-boilerplate")
 _LEADING = re.compile(rf"\s*<({'|'.join(_TAGS)})(?:\s[^>]*)?>.*?</\1>\s*", re.DOTALL)
 _TRAILING = re.compile(rf"</({'|'.join(_TAGS)})>\s*\Z")

@@ -14,6 +14,7 @@ from typing import Any
 
 from consolidator.formats import codex_items as items
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.codex_items import Drafts
 from consolidator.formats.content import text_of
 from consolidator.formats.jsonl import files_below, head_objects, parse_json, read_objects
 from consolidator.formats.moment import at
@@ -128,7 +129,7 @@ class _Reader:
         data = {key: value for key, value in start.items() if value is not None}
         yield ForeignEvent(f"{NAME}/{self._origin}/start", EventType.SESSION_START, data, line=number)
 
-    def _drafts(self, kind: str, payload: Mapping[str, Any], base: str) -> items.Drafts:
+    def _drafts(self, kind: str, payload: Mapping[str, Any], base: str) -> Drafts:
         if kind == "response_item":
             yield from self._item(payload, base)
         elif kind == "event_msg":
@@ -140,7 +141,7 @@ class _Reader:
                 yield EventType.POLICY_DECISION, {"decision": "model_routed", "model": payload["model"]}
             self._model = payload["model"]
 
-    def _item(self, payload: Mapping[str, Any], base: str) -> items.Drafts:
+    def _item(self, payload: Mapping[str, Any], base: str) -> Drafts:
         kind = payload.get("type")
         if kind == "message":
             for event, data in items.message(payload, self._delegated):
@@ -161,7 +162,7 @@ class _Reader:
             told = {"call_id": call["call_id"], "tool": call["tool"], "status": "error" if failed else "ok"}
             yield EventType.TOOL_RESULT, {**told, "content": ""}
 
-    def _output(self, payload: Mapping[str, Any]) -> items.Drafts:
+    def _output(self, payload: Mapping[str, Any]) -> Drafts:
         result = items.output(payload, self._tools.pop(str(payload.get("call_id") or ""), None))
         yield EventType.TOOL_RESULT, result
         if result["reason"] == "rejected":
@@ -171,7 +172,7 @@ class _Reader:
             if child is not None:
                 yield EventType.SUBAGENT_SPAWN, {"child": child, "call_id": result["call_id"]}
 
-    def _event(self, payload: Mapping[str, Any]) -> items.Drafts:
+    def _event(self, payload: Mapping[str, Any]) -> Drafts:
         """Yield what only the harness tells; messages are told twice, and count here where the items lack them."""
         kind = payload.get("type")
         if kind == "turn_aborted":

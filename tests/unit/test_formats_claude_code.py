@@ -21,7 +21,7 @@ def line(kind: str, content: Any = None, **more: Any) -> dict[str, Any]:
     """Return a line as Claude Code writes it, with a new uuid."""
     global _count
     _count += 1
-    base = {
+    base: dict[str, Any] = {
         "type": kind,
         "uuid": f"00000000-0000-0000-0000-{_count:012}",
         "sessionId": SESSION,
