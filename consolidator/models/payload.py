@@ -191,9 +191,27 @@ _ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {kind: TypeAdapter(model) for
 def check_payload(kind: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return `data` with its `v`, keys as given; raise InvalidEvent where it does not fit the type."""
     try:
-        _ADAPTERS[kind].validate_python(data)
+        _validate(kind, data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "payload"
         raise InvalidEvent(f"{kind} does not fit: {where}: {first['msg']}") from error
     return {"v": 1, **data}
+
+
+def _validate(kind: EventType, data: Mapping[str, Any]) -> None:
+    try:
+        _ADAPTERS[kind].validate_python(data)
+    except ValidationError as error:
+        if all(one["type"] != "string_unicode" for one in error.errors(include_input=False)):
+            raise
+        # Logs that were cut in the middle of an emoji hold lone surrogates. They are kept; only pydantic minds them.
+        _ADAPTERS[kind].validate_python(_without_surrogates(data))
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_without_surrogates(name): _without_surrogates(one) for name, one in value.items()}
+    return [_without_surrogates(one) for one in value] if isinstance(value, list) else value
