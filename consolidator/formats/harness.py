@@ -64,19 +64,20 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
     Events that the vocabulary has no word for (a session's start, tasks, approvals, sub-agents, errors, decisions other
     than about a generation) are left out.
     """
-    given_up: set[str] = set()  # ids of lines of generations that were incomplete when they were read
+    given_up: set[str] = set()  # lines of generations that were incomplete when they were read
     for event in events:
         kept = event.data.get(NAME)
         if not isinstance(kept, Mapping):
             yield from (to_line(line) for line in lines_of(event))
             continue
+        incomplete = bool(event.data.get("incomplete"))
         for line in kept.get("before", ()):
-            told = line.get("id")
-            if not isinstance(told, str) or told not in given_up:
-                yield to_line(line)
-            if isinstance(told, str) and event.data.get("incomplete"):
-                given_up.add(told)
-        if not event.data.get("incomplete"):
+            text = to_line(line)
+            if text not in given_up:
+                yield text
+            if incomplete and isinstance(line.get("id"), str):  # without an id it may really stand there twice
+                given_up.add(text)
+        if not incomplete:
             yield to_line(line_of(event.type, event.data))
 
 

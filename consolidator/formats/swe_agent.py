@@ -46,8 +46,8 @@ def files(path: Path) -> Iterator[Path]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Tell by the name, and by what every trajectory has."""
-    return path.suffix == ".traj" and (b'"history"' in head or b'"trajectory"' in head)
+    """Tell by the name: a trajectory may begin with anything, and nothing else is called so."""
+    return path.suffix == ".traj" and head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
