@@ -16,6 +16,7 @@ from consolidator.formats.claude_queue import Queue
 from consolidator.formats.claude_results import answers, denial, denied, result
 from consolidator.formats.claude_words import Draft, by_harness, command_line, decision, message, said
 from consolidator.formats.content import text_of
+from consolidator.formats.fitting import fitting
 from consolidator.formats.jsonl import files_below, head_objects, read_objects
 from consolidator.formats.moment import at
 from consolidator.formats.project import project_of
@@ -108,9 +109,8 @@ class _Reader:
         base = _key_of(line, session)
         when = at(line.get("timestamp"))
         for draft in drafts:
-            data = {**when, **{key: value for key, value in draft.data.items() if value is not None}}
-            tool = data.get("tool")
-            yield ForeignEvent(f"{base}/{draft.part}", draft.type, data, None, tool, number)
+            data = fitting(draft.type, {**when, **draft.data})
+            yield ForeignEvent(f"{base}/{draft.part}", draft.type, data, None, data.get("tool"), number)
 
     def _session_of(self, line: Mapping[str, Any]) -> _Session:
         told = line.get("sessionId")
@@ -134,7 +134,7 @@ class _Reader:
             session.started = True
             told = {"cwd": line.get("cwd"), "model": self._model, "version": line.get("version")}
             told |= {"git_branch": line.get("gitBranch"), **at(line.get("timestamp"))}
-            data = {key: value for key, value in told.items() if value is not None}
+            data = fitting(EventType.SESSION_START, told)
             yield ForeignEvent(f"{NAME}/{session.origin}/start", EventType.SESSION_START, data, line=number)
 
     def _foreign(self, origin: str, line: Mapping[str, Any]) -> ForeignSession:

@@ -16,6 +16,7 @@ from consolidator.formats import codex_items as items
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.codex_items import Drafts
 from consolidator.formats.content import text_of
+from consolidator.formats.fitting import fitting
 from consolidator.formats.jsonl import files_below, head_objects, parse_json, read_objects
 from consolidator.formats.moment import at
 from consolidator.formats.project import project_of
@@ -94,7 +95,7 @@ class _Reader:
             return
         when = at(told)
         for part, (event, told_data) in enumerate(drafts):
-            data = {**when, **{key: value for key, value in told_data.items() if value is not None}}
+            data = fitting(event, {**when, **told_data})
             yield ForeignEvent(f"{base}/{part}", event, data, tool_name=data.get("tool"), line=number)
 
     def _key(self, kind: str, payload: dict[str, Any]) -> str:
@@ -126,7 +127,7 @@ class _Reader:
             "git_branch": git.get("branch") if isinstance(git, dict) else None,
             **at(meta.get("timestamp") or told),
         }
-        data = {key: value for key, value in start.items() if value is not None}
+        data = fitting(EventType.SESSION_START, start)
         yield ForeignEvent(f"{NAME}/{self._origin}/start", EventType.SESSION_START, data, line=number)
 
     def _drafts(self, kind: str, payload: Mapping[str, Any], base: str) -> Drafts:

@@ -12,6 +12,7 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.content import text_of
+from consolidator.formats.fitting import fitting
 from consolidator.formats.jsonl import parse_json
 from consolidator.formats.moment import at
 from consolidator.models.payload import EventType
@@ -124,14 +125,14 @@ class Conversation:
         model = model if isinstance(model, str) else None
         yield ForeignSession(self._origin, self._agent, model=model, ended=self._reward is not None)
         told = {"model": model, "system_prompt": "\n\n".join(self._system) or None, "tools": _tools_of(self._record)}
-        data = {key: value for key, value in told.items() if value is not None}
-        yield self._event(f"openai-messages/{self._origin}/start", EventType.SESSION_START, data, line)
+        yield self._event(f"openai-messages/{self._origin}/start", EventType.SESSION_START, told, line)
         if self._task is not None:
             goal = _goal_of(self._record)
-            task = {"task_id": self._task, **({} if goal is None else {"goal": goal})}
+            task = {"task_id": self._task, "goal": goal}
             yield self._event(f"openai-messages/{self._origin}/task-start", EventType.TASK_START, task, line)
 
     def _event(self, key: str, kind: EventType, data: dict[str, Any], line: int | None) -> ForeignEvent:
+        data = fitting(kind, data)
         return ForeignEvent(key, kind, data, task_id=self._task, tool_name=data.get("tool"), line=line)
 
     def _drafts(self, role: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
@@ -145,7 +146,7 @@ class Conversation:
             yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text}
         elif text.strip():
             speaker = message.get("name")
-            yield EventType.USER_MESSAGE, {"text": text, **({"speaker": speaker} if isinstance(speaker, str) else {})}
+            yield EventType.USER_MESSAGE, {"text": text, "speaker": speaker}
 
     def _answer(self, text: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
         thought = message.get("reasoning_content") or message.get("reasoning")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
-from consolidator.formats.jsonarray import read_elements
 from consolidator.formats.jsonl import files_below, head_objects, parse_json, read_values
+from consolidator.formats.members import read_members
 from consolidator.formats.openai_conversation import ROLES, Conversation, Identity
 
 NAME = "openai-messages"
@@ -129,7 +129,7 @@ def _values(path: Path) -> Iterator[tuple[int | None, Any]]:
     if newline and rest.strip() and _parses(first):
         yield from read_values(path)  # JSONL under another name
     elif first.startswith(b"["):
-        yield from ((None, element) for element in read_elements(path))
+        yield from ((line, element) for line, _, element in read_members(path))
     elif path.stat().st_size > MAX_OBJECT:
         yield None, Problem(f"one JSON object of more than {MAX_OBJECT} bytes; write it as an array or as JSONL")
     elif first:

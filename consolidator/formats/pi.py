@@ -15,6 +15,7 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
 from consolidator.formats.content import text_of
+from consolidator.formats.fitting import fitting
 from consolidator.formats.jsonl import files_below, head_objects, read_objects
 from consolidator.formats.moment import at
 from consolidator.formats.project import project_of
@@ -106,7 +107,7 @@ class _Reader:
         yield from self._announced(origin, line, number)
         base, when = _key(line), at(line.get("timestamp"))
         for part, (kind, told) in enumerate(drafts):
-            data = {**when, **{key: value for key, value in told.items() if value is not None}}
+            data = fitting(kind, {**when, **told})
             yield ForeignEvent(f"{base}/{part}", kind, data, tool_name=data.get("tool"), line=number)
 
     def _announced(self, origin: str, line: Mapping[str, Any], number: int) -> Iterator[Item]:
@@ -118,7 +119,7 @@ class _Reader:
             header = self._header
             told = {"cwd": header.get("cwd"), "model": header.get("modelId"), "provider": header.get("provider")}
             told |= {"thinking_level": header.get("thinkingLevel"), **at(line.get("timestamp"))}
-            data = {key: value for key, value in told.items() if value is not None}
+            data = fitting(EventType.SESSION_START, told)
             yield ForeignEvent(f"{NAME}/{origin}/start", EventType.SESSION_START, data, line=number)
 
     def _session(self, origin: str) -> ForeignSession:

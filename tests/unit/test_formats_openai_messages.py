@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from consolidator.formats import openai_messages
-from consolidator.formats.base import Format, Problem
-from consolidator.formats.jsonarray import read_elements
+from consolidator.formats.base import ForeignSession, Format
 from consolidator.formats.openai_conversation import failed
 from consolidator.models.payload import EventType
 from tests.unit.reading import DATA, Log, paired
@@ -182,25 +181,18 @@ def test_an_array_that_breaks_off_gives_what_it_has_and_a_problem(tmp_path: Path
     assert len(log.problems) == 1
 
 
-def test_the_elements_of_an_array_are_read_one_by_one(tmp_path: Path) -> None:
-    path = tmp_path / "large.json"
-    values = [1, -2.5e3, "a", [], {"deep": [[1]]}, None, True, "é" * 700_000, "x" * 3_000_000, 12345]
-    path.write_text(" [" + " ,\n".join(json.dumps(value, ensure_ascii=False) for value in values) + "] ")
-    assert list(read_elements(path)) == values
-
-
-def test_a_large_array_needs_the_memory_of_an_element(tmp_path: Path) -> None:
+def test_a_large_array_needs_the_memory_of_a_conversation(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     with path.open("w") as file:
         file.write("[")
         file.writelines(json.dumps({"messages": [{**HI, "content": "x" * 50_000}]}) + ",\n" for _ in range(600))
         file.write("[]]")
     tracemalloc.start()
-    count = sum(1 for element in read_elements(path) if not isinstance(element, Problem))
+    sessions = sum(isinstance(item, ForeignSession) for item in READER.read(path, tmp_path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 601
-    assert peak < 8_000_000 < path.stat().st_size
+    assert sessions == 601
+    assert peak < 10_000_000 < path.stat().st_size
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
-"""The project of a working directory, and the time of a foreign log."""
+"""The project of a working directory, the time of a foreign log, and payloads made to fit."""
 
 from __future__ import annotations
 
 import pytest
 
+from consolidator.formats.fitting import fitting
 from consolidator.formats.moment import at, utc
 from consolidator.formats.project import project_of
+from consolidator.models.payload import EventType, check_payload
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,10 @@ def test_worktrees_of_one_repository_are_one_project(cwd: str | None, project: s
 def test_a_time_becomes_utc_or_is_left_out(told: object, moment: str | None) -> None:
     assert utc(told) == moment
     assert at(told) == ({} if moment is None else {"occurred_at": moment})
+
+
+def test_a_payload_is_made_to_fit_and_loses_nothing() -> None:
+    told = {"text": {"a": 1}, "message_id": 7, "model": None, "extra": 3}
+    fitted = fitting(EventType.ASSISTANT_RESPONSE, told)
+    assert fitted == {"text": '{"a": 1}', "message_id": "7", "extra": 3}
+    check_payload(EventType.ASSISTANT_RESPONSE, fitted)
