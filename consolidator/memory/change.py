@@ -22,6 +22,7 @@ MAX_SUMMARY = 120
 _LOOKED_AT = 4096  # characters of a value that are redacted, before it is cut to what is kept
 _KEPT = 2048
 _TOTAL = 8192
+_COMMAND = 16384  # characters of a command that are read
 _DEPTH = 6
 _WORDS = 300
 
@@ -86,7 +87,7 @@ def _hidden(value: str, key: str, redact: Callable[[str], str]) -> str:
 
 def core(line: str) -> str:
     """Return a command line without what does not change what it does: the way there, messages, cut output."""
-    line = _MESSAGE.sub(r"\g<option> …", _PREFIX.sub("", line)).strip()
+    line = _MESSAGE.sub(r"\g<option> …", _PREFIX.sub("", line[:_COMMAND])).strip()
     for _ in range(6):
         shorter = _SUFFIX.sub("", line)
         if shorter == line or not shorter:
@@ -173,13 +174,13 @@ def edited(arguments: Any, redact: Callable[[str], str]) -> str:
 
 def _replaced(old: str, new: str) -> str:
     """Tell two texts apart by their lines; where one line became another, by the words in it."""
-    before, after = (text.strip().splitlines() for text in (old, new))
-    gone = [line.strip() for line in before if line not in after]
-    put = [line.strip() for line in after if line not in before]
+    before, after = ([line.strip() for line in text.splitlines()] for text in (old, new))
+    gone = [line for line in before if line not in after]
+    put = [line for line in after if line not in before]
     if len(gone) == 1 and len(put) == 1:
         start, end = _common(gone[0], put[0])
         gone, put = ([line[start : len(line) - end]] for line in (gone[0], put[0]))
-    was, now = (shortened(" ".join(lines), 100) for lines in (gone, put))
+    was, now = shortened(" ".join(gone), 100), shortened(" ".join(put), 100)
     if was and now:
         return f"`{was}` → `{now}`"
     return f"added `{now}`" if now else f"removed `{was}`" if was else ""
@@ -191,7 +192,7 @@ def _cut(text: str | None) -> str | None:
 
 def shortened(text: str, limit: int) -> str:
     """Return a text on one line, cut to `limit` with an ellipsis."""
-    line = " ".join(text.split())
+    line = " ".join(text[: 8 * limit + 512].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -203,7 +204,7 @@ def summary(tool: str, arguments: Any, limit: int = MAX_SUMMARY) -> str:
     if isinstance(arguments, Mapping):
         for key in kinds.PATH_KEYS:
             if isinstance(arguments.get(key), str) and "pattern" not in arguments:
-                path = arguments[key]
+                path: str = arguments[key]
                 return path if len(path) <= limit else "…" + path[1 - limit :]
     texts = [
         str(value)

@@ -53,7 +53,7 @@ _BENIGN = re.compile(
     r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b|^\s*(?:\S+:\s+)?\[?warn(?:ing)?s?\b|\bwarning:|^\s*at \S+"
     r"|^\s*File \"|^\s*>\s|^\s*(?:>?\s*\d+\s*)?[│┃|](?:\s|$)|^\s*#|^\s*\d+ (?:passed|tests?,)"
     r"|^\s*(?:hint|note|help|info):"
-    r"|\berrors?[_-]?(?:handling|handler)\b|^\W*(?:total )?errors?: \d+,",
+    r"|\berrors?[\s_-]?(?:handling|handler)\b|^\W*(?:total )?errors?: \d+,",
     re.IGNORECASE,
 )
 _VAGUE = re.compile(

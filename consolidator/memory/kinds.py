@@ -48,6 +48,11 @@ SEARCHERS = _words(  # exit with 1 where they find nothing, or find a difference
 )
 SEARCHING = {"git": _words("grep diff check-ignore ls-files config show-ref merge-base")}
 
+WRITERS = _words("sed cat echo printf tee perl awk patch apply_patch touch ed ex")
+FILERS = _words("cp mv rm mkdir rmdir ln chmod chown touch rsync scp install tar unzip zip gunzip trash")
+FILING = {"git": _words("mv rm restore checkout clean switch")}
+VERSIONERS = _words("git hg svn jj gh glab")
+
 INTERPRETERS = _words("python node ruby perl php tsx ts-node deno bun bash sh zsh lua psql mysql sqlite3 duckdb elixir")
 INLINE = _words("-c -e -p --eval -r -ne -pe -lc")  # the option that hands an interpreter its code
 CHECKERS = _words(
@@ -62,10 +67,12 @@ SCOPED = re.compile(  # subcommands that check what they are pointed at, or ever
 SQL_VERB = re.compile(
     r"\s*(?:\(\s*)?(select|insert|update|delete|create|alter|drop|show|describe|desc|explain|with|use|pragma)\b", re.I
 )
-SQL_WORDS = _words(
+PLAIN_WORDS = _words(  # what any query or piece of code may hold
     """
     select from where order group by asc desc join on and or not in as inner left right outer having limit count
     distinct union all insert into values set is null like between case when then else end exists max min sum avg
+    import print def return python node eof if for while true false none null self const let var function console
+    log require await async try except catch with open read json sys os str int len dict list data result cat echo
     """
 )
 COMMON_FILES = _words(  # names that many folders have, so that one elsewhere is not the same

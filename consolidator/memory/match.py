@@ -60,10 +60,13 @@ def _like(failing: Operation, later: Operation) -> bool:
 
 
 def _shares_words(failing: Operation, later: Operation) -> bool:
-    mine = {*failing.words, *words(" ".join(failing.operands))}
-    other = {*later.words, *words(" ".join(later.operands))}
+    mine, other = ({*one.words, *words(" ".join(_values(one.operands)))} for one in (failing, later))
     shared = len(mine & other)
     return shared >= 2 and shared >= 0.4 * min(len(mine), len(other))
+
+
+def _values(operands: Iterable[str]) -> list[str]:
+    return [word.split("=", 1)[-1] for word in operands]
 
 
 def moved(failing: Operation, later: Operation) -> bool:
@@ -78,16 +81,33 @@ def moved(failing: Operation, later: Operation) -> bool:
 def substitutes(failing: Operation, later: Operation, unusable: bool) -> bool:
     """Tell whether another program takes the place of a failing one on the same operand.
 
-    Looking at a file does not do what a failed change or run of it should have done, unless the program was unusable
-    (not installed), when whatever was taken instead is its substitute.
+    Only one of its own kind does: looking at a script, formatting or adding it does not do what running it should
+    have done. Where the program was unusable (not installed), whatever was run instead is its substitute.
     """
-    if failing.program == later.program or (later.inspects and not failing.inspects and not unusable):
+    if failing.program == later.program:
         return False
-    if failing.kind == "tool" and not failing.inspects:
+    if not (unusable and later.kind == "shell") and (family(failing) != family(later) or family(later) == "check"):
         return False
-    mine = [word.split("=", 1)[-1] for word in failing.operands if _own(word)]
-    other = [word.split("=", 1)[-1] for word in later.operands if _own(word)]
+    mine, other = ([word for word in _values(one.operands) if _own(word)] for one in (failing, later))
     return overlap(mine, other)
+
+
+def family(operation: Operation) -> str:
+    """Return what kind of thing is done: look, write, file, version, check or run; tools are each their own kind."""
+    if operation.inspects:
+        return "look"
+    if operation.kind == "edit":
+        return "write"
+    if operation.kind == "tool":
+        return operation.name
+    program, _, subcommand = operation.name.partition(" ")
+    if subcommand in kinds.FILING.get(program, ()) or program in kinds.FILERS:
+        return "file"
+    if program in kinds.VERSIONERS:
+        return "version"
+    if program in kinds.CHECKERS or kinds.SCOPED.search(subcommand):
+        return "check"
+    return "write" if program in kinds.WRITERS else "run"
 
 
 def _own(word: str) -> bool:

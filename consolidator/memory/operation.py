@@ -103,7 +103,7 @@ def _tool(tool: str, arguments: Any) -> Operation:
         if isinstance(value, bool) or value is None or kinds.SETTINGS.fullmatch(key.rsplit(".", 1)[-1]):
             continue
         said = str(value).strip()
-        if isinstance(value, str) and (len(said) > 80 or len(said.split()) > 3):
+        if isinstance(value, str) and (len(said) > 80 or len(said.split()) > 1):
             text.append(said)
         elif _telling(value):
             operands.append(f"{key}={said}" if not isinstance(value, str) or "/" not in said else normal(said))
@@ -217,6 +217,6 @@ def normal(word: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the pieces of a text's names ("player_name", "playerName": name, player), sorted, SQL's own left out."""
-    pieces = {piece.lower().rstrip("s") for piece in _PIECE.findall(text[:8192])}
-    return tuple(sorted(piece for piece in pieces if len(piece) > 1 and piece not in kinds.SQL_WORDS))[:MAX_WORDS]
+    """Return the pieces of a text's names ("player_name", "playerName": name, player), sorted, the language's left out."""
+    pieces = {piece.lower() for piece in _PIECE.findall(text[:8192])} - kinds.PLAIN_WORDS
+    return tuple(sorted({piece.rstrip("s") for piece in pieces if len(piece) > 1}))[:MAX_WORDS]
