@@ -94,19 +94,23 @@ async def import_sources(
 
     Raises ImportRefused where `strict` meets a line it cannot explain, and NotFound where a path does not exist.
     """
-    for source in wanted:
-        if not source.path.exists():
-            raise NotFound(f"{source.path}: there is no such file or directory")
+    await asyncio.to_thread(_refuse_missing, wanted)
     if strict:
         await asyncio.to_thread(_refuse_problems, wanted)
     report = ImportReport()
     for source in wanted:
-        for path, found in await asyncio.to_thread(lambda s=source: list(s.files())):
+        for path, found in await asyncio.to_thread(list, source.files()):
             if found is None:
                 report.unrecognised.append(str(path))
                 continue
             await _import_file(database, found, path, source.path, report, progress)
     return report
+
+
+def _refuse_missing(wanted: list[Source]) -> None:
+    for source in wanted:
+        if not source.path.exists():
+            raise NotFound(f"{source.path}: there is no such file or directory")
 
 
 def _refuse_problems(wanted: list[Source]) -> None:
@@ -138,10 +142,10 @@ async def _import_file(
     database: Database, form: Format, path: Path, root: Path, report: ImportReport, progress: Progress | None
 ) -> None:
     """Import one file in batches; remember it as read only when its end was reached."""
-    stat = path.stat()
-    known = {"format_name": form.NAME, "path": str(path.resolve()), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+    stat, name = await asyncio.to_thread(lambda: (path.stat(), str(path.resolve())))
+    known = sources.FileState(form.NAME, name, stat.st_size, stat.st_mtime_ns)
     async with database.connection() as conn:
-        if await sources.unchanged(conn, **known):  # type: ignore[arg-type]
+        if await sources.unchanged(conn, known):
             report.unchanged += 1
             return
     report.files += 1
@@ -153,7 +157,7 @@ async def _import_file(
     await writer.flush()
     report.size += stat.st_size
     async with database.connection() as conn:
-        await sources.remember_file(conn, **known, now=database.clock.now())  # type: ignore[arg-type]
+        await sources.remember_file(conn, known, now=database.clock.now())
     if progress:
         progress(stat.st_size, path.name)
 

@@ -20,9 +20,10 @@ def trigger(expression: str, timezone: str) -> CronTrigger:
         # APScheduler counts weekdays from Monday, cron from Sunday: say them by name.
         fields[4] = "".join(_DAYS[int(c)] if c.isdigit() and int(c) < 8 else c for c in fields[4])
     try:
-        return CronTrigger.from_crontab(" ".join(fields), timezone=ZoneInfo(timezone))
+        found: CronTrigger = CronTrigger.from_crontab(" ".join(fields), timezone=ZoneInfo(timezone))
     except ValueError as error:
         raise UsageError(f"{expression!r} is not a cron expression of five fields: {error}") from error
+    return found
 
 
 def latest(expression: str, timezone: str, now: datetime) -> datetime | None:

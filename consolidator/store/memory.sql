@@ -14,7 +14,7 @@ insert into digest (session_id, root_id, agent, project, last_at, calls, sequenc
 values (%(session)s, %(root)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)s, %(seqs)s, %(keys)s,
         %(counts)s, %(terms)s, %(state)s, %(folds)s, %(summary)s, %(version)s)
 on conflict (session_id) do update
-set last_at = excluded.last_at, calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
+set last_at = greatest(digest.last_at, excluded.last_at), calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
     keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, state = excluded.state,
     folds = excluded.folds, summary = excluded.summary, version = excluded.version
 

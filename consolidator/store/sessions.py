@@ -89,6 +89,11 @@ async def listing(
     return await fetch(conn, query)
 
 
+async def all_ids(conn: Driver) -> list[str]:
+    """Return every session's id, parents before children."""
+    return [r["id"] for r in await rows(conn, "select id from session order by parent_id is not null, created_at, id")]
+
+
 async def due(conn: Driver) -> list[Row]:
     """Return id, agent and events of each session that has something not learnt from."""
     return await rows(conn, _SQL["due"])

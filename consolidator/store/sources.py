@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Driver
@@ -13,16 +15,28 @@ from consolidator.store.queries import load, row, rows, run
 _SQL = load("sources")
 
 
-async def unchanged(conn: Driver, *, format_name: str, path: str, size: int, mtime_ns: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it was when it was looked at."""
+
+    format: str
+    path: str
+    size: int
+    mtime_ns: int
+
+
+async def unchanged(conn: Driver, file: FileState) -> bool:
     """Say whether a file was read to its end as it is now."""
-    values = {"format": format_name, "path": escape(path), "size": size, "mtime": mtime_ns}
-    return await row(conn, _SQL["unchanged"], values) is not None
+    return await row(conn, _SQL["unchanged"], _values(file)) is not None
 
 
-async def remember_file(conn: Driver, *, format_name: str, path: str, size: int, mtime_ns: int, now: datetime) -> None:
+async def remember_file(conn: Driver, file: FileState, *, now: datetime) -> None:
     """Remember that a file was read to its end."""
-    values = {"format": format_name, "path": escape(path), "size": size, "mtime": mtime_ns, "now": now}
-    await run(conn, _SQL["read_to_its_end"], values)
+    await run(conn, _SQL["read_to_its_end"], {**_values(file), "now": now})
+
+
+def _values(file: FileState) -> dict[str, Any]:
+    return {"format": file.format, "path": escape(file.path), "size": file.size, "mtime": file.mtime_ns}
 
 
 async def take_new_keys(conn: Driver, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:

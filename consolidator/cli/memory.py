@@ -1,0 +1,231 @@
+"""consolidator facts, procedures, solutions, explain, next, summary: what was learnt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from consolidator.cli.context import opened, run
+from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, plain, say, short, table
+from consolidator.errors import NotFound, UsageError
+from consolidator.jobs.asking import explain, next_calls, solve, summary_of
+from consolidator.jobs.skills import export_skills
+from consolidator.store import recall
+
+procedures_app = typer.Typer(
+    help="Procedures: what agents do again and again, step by step.", invoke_without_command=True
+)
+Query = Annotated[str | None, typer.Argument(help="Words to look for.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("facts")(facts_command)
+    app.add_typer(procedures_app, name="procedures")
+    app.command("solutions")(solutions_command)
+    app.command("explain")(explain_command)
+    app.command("next")(next_command)
+    app.command("summary")(summary_command)
+
+
+def _of(found: dict[str, Any]) -> str:
+    """Say whom a procedure or solution belongs to."""
+    return short(found["project"] or found["agent"], 40)
+
+
+def facts_command(
+    query: Query = None,
+    agent: Agent = None,
+    project: Project = None,
+    peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,
+    history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List facts: what users stated, each with the words it rests on (`explain ID`)."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened() as (database, _), database.connection() as conn:
+            return await recall.facts(
+                conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, limit=limit
+            )
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    columns = ("id", "kind", "fact", "since", "sessions", "of")
+    table(
+        "facts",
+        columns,
+        (
+            (f["id"], f["kind"], f["sentence"] + (" (superseded)" if f["superseded_at"] else ""), f["valid_from"],
+             f["sessions"], short(f["project"] or f["peer"] or f["agent"], 40))
+            for f in found
+        ),
+        right=("sessions",),
+    )  # fmt: skip
+
+
+@procedures_app.callback()
+def procedures_command(
+    context: typer.Context,
+    query: Annotated[str | None, typer.Option("--query", "-q", help="Words to look for.")] = None,
+    agent: Agent = None,
+    project: Project = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List procedures, those most sessions share first (`explain ID` shows steps and evidence)."""
+    if context.invoked_subcommand:
+        return
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened() as (database, _), database.connection() as conn:
+            return await recall.procedures(conn, query=query, agent=agent, project=project, limit=limit)
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    table(
+        "procedures",
+        ("id", "steps", "sessions", "worked", "of"),
+        (
+            (p["id"], p["title"], p["support"], f"{p['body']['success']['mean']:.0%}", _of(p))
+            for p in found
+        ),
+        right=("sessions", "worked"),
+    )  # fmt: skip
+
+
+@procedures_app.command("export")
+def procedures_export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the folders go.")],
+    format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
+    agent: Agent = None,
+    project: Project = None,
+    limit: Limit = 20,
+) -> None:
+    """Export procedures as Agent Skills, which coding agents load by themselves."""
+    if format_name != "skill":
+        raise UsageError(f"--format takes skill, not {format_name!r}")
+
+    async def work() -> list[Path]:
+        async with opened() as (database, _):
+            return await export_skills(database, directory, agent=agent, project=project, limit=limit)
+
+    written = run(work())
+    say(f"{len(written)} skills in {directory}")
+
+
+def solutions_command(
+    query: Query = None,
+    error: Annotated[str | None, typer.Option(help="The text of an error: what is known of it.")] = None,
+    tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None,
+    agent: Agent = None,
+    project: Project = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List errors and what resolved them; confirmed ones (seen to work in two sessions) first."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened() as (database, _):
+            if error is not None:
+                return await solve(database, error, tool=tool, limit=limit)
+            async with database.connection() as conn:
+                return await recall.solutions(conn, query=query, agent=agent, project=project, limit=limit)
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    table(
+        "solutions",
+        ("id", "error and fix", "confirmed", "sessions", "of"),
+        (
+            (s["id"], s["body"]["line"], "yes" if s["confirmed"] else "", s["sessions"], _of(s))
+            for s in found
+        ),
+        right=("sessions",),
+    )  # fmt: skip
+
+
+def explain_command(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Of a fact, a procedure or a solution.")],
+    as_json: AsJson = False,
+) -> None:
+    """Explain anything that was learnt: the words, sessions and run it rests on. Works after the events are pruned."""
+
+    async def work() -> dict[str, Any]:
+        async with opened() as (database, _):
+            return await explain(database, identity)
+
+    told = run(work())
+    if as_json:
+        emit(told)
+        return
+    say(told["title"], style="bold")
+    for line in told["lines"]:
+        say(f"  {line}")
+    if told["evidence"]:
+        table(
+            "evidence",
+            ("session", "seq", "when", "quote", "log"),
+            (
+                (e["origin"] or e["session_id"], e["seq"], e["when"], short(e["quote"], 200), e["log"])
+                for e in told["evidence"]
+            ),
+            right=("seq",),
+        )
+    say(f"learnt {plain(told['learnt_at'])} by run {told['run_id']}", style="dim")
+
+
+def next_command(
+    session: Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")],
+    limit: Limit = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Say what usually follows in a session: the next call, arguments filled in, with confidence."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened() as (database, settings):
+            return await next_calls(database, settings, session, most=limit)
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    if not found:
+        raise NotFound("nothing usually follows: too few sessions have been where this one is")
+    table(
+        "what usually follows",
+        ("call", "arguments", "likely", "sure", "why"),
+        (
+            (s["symbol"], short(json.dumps(s["arguments"], ensure_ascii=False), 120), f"{s['likelihood']:.0%}",
+             f"{s['confidence']:.0%}", short(s["why"], 100))
+            for s in found
+        ),
+        right=("likely", "sure"),
+    )  # fmt: skip
+
+
+def summary_command(
+    session: Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print a session's summary as a prompt would hold it: tools, errors, approvals, sub-agents."""
+
+    async def work() -> dict[str, Any]:
+        async with opened() as (database, settings):
+            return await summary_of(database, settings, session)
+
+    told = run(work())
+    if as_json:
+        emit(told)
+    else:
+        say(told["text"])

@@ -1,0 +1,307 @@
+"""consolidator serve, run, runs, retry, backfill, erase: the nights."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from consolidator.cli.context import moment, opened, run, span, stop_on_signals
+from consolidator.cli.output import AsJson, Limit, emit, plain, progress, say, short, table
+from consolidator.errors import Interrupted, RunFailed, UsageError
+from consolidator.jobs import erasing
+from consolidator.jobs.backfill import EXTRACTORS, Backfill, Choice, retry
+from consolidator.jobs.nightly import JOBS, Job, Nights
+from consolidator.jobs.retention import prune
+from consolidator.jobs.scheduler import Service, summary
+from consolidator.store import runs, sessions
+
+runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("serve")(serve_command)
+    app.command("run")(run_command)
+    app.add_typer(runs_app, name="runs")
+    app.command("retry")(retry_command)
+    app.command("backfill")(backfill_command)
+    app.command("erase")(erase_command)
+
+
+def serve_command() -> None:
+    """Run as a service: import, consolidate and prune every night; GET /healthz tells how it is.
+
+    With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start.
+    """
+
+    async def work() -> None:
+        stop = stop_on_signals()
+        async with opened() as (database, settings):
+            log = logging.getLogger("consolidator.serve")
+            if settings.health_port:
+                log.info("serving; health at http://127.0.0.1:%d/healthz", settings.health_port)
+            await Service(Nights(database, settings, stop)).serve()
+
+    run(work())
+
+
+def run_command(
+    job: Annotated[str, typer.Argument(metavar="JOB", help=", ".join(JOBS))],
+    older_than: Annotated[
+        str | None, typer.Option(help="retention: prune what is older than this, such as 30d.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="retention: say what would go, and remove nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run one job now, as cron does: for the slot it owes, or beside the schedule.
+
+    Exit code 7 when something was dead-lettered, or when a night saw events and learnt nothing from any.
+    """
+    if job not in JOBS:
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
+    if (older_than or dry_run) and job != "retention":
+        raise UsageError("--older-than and --dry-run go with retention")
+    name: Job = job
+
+    async def work() -> dict[str, Any]:
+        stop = stop_on_signals()
+        async with opened() as (database, settings):
+            if dry_run:
+                age = span(older_than or f"{settings.retention_days}d")
+                report = await prune(database, older_than=age, dry_run=True)
+                return {"job": "retention", **report.as_json()}
+            with progress(job) as bar:
+                nights = Nights(database, settings, stop, **_told(bar))
+                return await nights.run_now(name, **({"older_than": span(older_than)} if older_than else {}))
+
+    done = run(work())
+    if as_json:
+        emit(done)
+    else:
+        say(f"{job}{' (dry run)' if dry_run else ''}: {summary(done)}", style="bold")
+        if job == "retention" and done["partitions"]:
+            say(f"whole days: {', '.join(done['partitions'])}")
+        for problem in done.get("problems", []):
+            say(f"not understood: {problem}", style="yellow")
+    if done.get("status") == "failed":
+        raise RunFailed(
+            f"run {done['run']} left {done['dead']} events dead-lettered; `consolidator runs show {done['run']}`"
+        )
+    if job == "consolidation" and done["seen"] > done["deferred"] and not done["learnt"]:
+        raise RunFailed(f"run {done['run']} saw {done['seen']} events and learnt nothing from any of them")
+
+
+def _told(bar: Progress) -> dict[str, Any]:
+    """Return the two callbacks that move a progress bar."""
+    task = bar.task_ids[0]
+    return {
+        "started": lambda count: bar.update(task, total=count),
+        "progress": lambda name: bar.update(task, advance=1, description=short(name, 30)),
+    }
+
+
+@runs_app.callback()
+def runs_command(
+    context: typer.Context,
+    job: Annotated[str | None, typer.Option(help=f"Only {', '.join(JOBS)} or backfill.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, the latest first: seen = learnt + nothing + deferred + dead."""
+    if context.invoked_subcommand:
+        return
+
+    async def work() -> list[dict[str, Any]]:
+        async with opened() as (database, _), database.connection() as conn:
+            return await runs.listing(conn, job=job, limit=limit)
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    columns = ("run", "job", "slot", "status", "units", "seen", "learnt", "nothing", "deferred", "dead", "took")
+    table(
+        "runs",
+        columns,
+        (
+            (r["id"], r["job"], r["slot"], r["status"], r["units"], r["seen"], r["learnt"], r["nothing"], r["deferred"],
+             r["dead"], _took(r))
+            for r in found
+        ),
+        right=columns[4:],
+    )  # fmt: skip
+
+
+def _took(found: dict[str, Any]) -> str:
+    if found["finished_at"] is None:
+        return ""
+    return f"{(found['finished_at'] - found['started_at']).total_seconds():.1f} s"
+
+
+@runs_app.command("show")
+def runs_show(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")], limit: Limit = 50, as_json: AsJson = False
+) -> None:
+    """Show one run: its units, what it changed, and its dead letters."""
+
+    async def work() -> dict[str, Any]:
+        async with opened() as (database, _), database.connection() as conn:
+            found = await runs.get(conn, run_id)
+            units = await runs.units(conn, run_id, limit=limit)
+            letters = await runs.dead_letters(conn, word=run_id, settled_too=True)
+            return {**found, **await runs.totals(conn, run_id), "claims": units, "dead_letters": letters}
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    say(f"{found['job']} for {plain(found['slot'])}: {found['status']}", style="bold")
+    say(
+        f"{found['seen']} seen = {found['learnt']} learnt + {found['nothing']} nothing to learn + "
+        f"{found['deferred']} deferred + {found['dead']} dead"
+    )
+    if found["error"]:
+        say(found["error"], style="red")
+    columns = ("unit", "status", "tries", "seen", "learnt", "nothing", "deferred", "dead", "note")
+    table(
+        "units",
+        columns,
+        (
+            (c["unit"], c["status"], c["attempts"], c["seen"], c["learnt"], c["nothing"], c["deferred"], c["dead"],
+             short(c["error"], 100))
+            for c in found["claims"]
+        ),
+        right=columns[2:8],
+    )  # fmt: skip
+    _show_letters(found["dead_letters"])
+
+
+def _show_letters(letters: list[dict[str, Any]]) -> None:
+    if letters:
+        columns = ("dead letter", "session", "seq", "extractor", "error", "settled")
+        found = (
+            (d["id"], d["session_id"], d["seq"], d["extractor"], short(d["error"], 80), d["settlement"])
+            for d in letters
+        )
+        table("dead letters", columns, found, right=("seq",))
+
+
+def retry_command(
+    word: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A dead letter or a run; all open ones else.")
+    ] = None,
+    discard: Annotated[bool, typer.Option(help="Give them up: stamp them with nothing learnt.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn again from events that were set aside, or discard them."""
+
+    async def work() -> dict[str, Any]:
+        async with opened() as (database, settings):
+            return await retry(database, settings, word=word, discard=discard)
+
+    done = run(work())
+    if as_json:
+        emit(done)
+    else:
+        say(f"{done['settled']} settled, {done['remaining']} still cannot be learnt from")
+    if done["remaining"]:
+        raise RunFailed("some dead letters remain; `consolidator runs show RUN` tells why, --discard gives them up")
+
+
+def backfill_command(
+    since: Annotated[
+        str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
+    only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None,
+    reprocess: Annotated[
+        bool, typer.Option(help="Derive again what was learnt already; shows the difference.")
+    ] = False,
+    replace: Annotated[bool, typer.Option(help="With --only or --reprocess: put the new in place of the old.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be learnt; write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Consolidate by hand, or derive again. Interrupted, the same command goes on where it was."""
+    if only is not None and only not in EXTRACTORS:
+        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
+    if replace and not (only or reprocess):
+        raise UsageError("--replace goes with --only or --reprocess")
+    rehearsing = dry_run or ((reprocess or only is not None) and not replace)
+
+    async def work() -> dict[str, Any]:
+        stop = stop_on_signals()
+        async with opened() as (database, settings):
+            now = database.clock.now()
+            name = None
+            if session:
+                async with database.connection() as conn:
+                    name = await sessions.find(conn, session)
+            choice = Choice(name, agent, moment(since, now), moment(until, now), only, reprocess)
+            with progress("backfill") as bar:
+                job = Backfill(database, settings, choice, stop, **_told(bar))
+                return await (job.rehearse() if rehearsing else job.run())
+
+    done = run(work())
+    if as_json:
+        emit(done)
+    elif rehearsing:
+        _show_rehearsal(done, again=reprocess or only is not None)
+    else:
+        say(f"backfill: {summary(done)}", style="bold")
+    if done.get("status") == "failed":
+        raise RunFailed(f"run {done['run']} left {done['dead']} events dead-lettered")
+
+
+def _show_rehearsal(done: dict[str, Any], *, again: bool) -> None:
+    say(f"would read {done['events']} events of {done['sessions']} sessions; nothing was written", style="bold")
+    if not any(changes["counts"] for changes in done["memory"].values()):
+        say("nothing would be different" if again else "nothing new would be learnt")
+    for agent, changes in done["memory"].items():
+        for kind, counts in changes["counts"].items():
+            say(f"{agent} {kind}: " + ", ".join(f"{count} {what}" for what, count in counts.items()), style="bold")
+            for line in changes["new"].get(kind, []):
+                say(f"  + {short(line, 160)}")
+    if again:
+        say("--replace puts it in place of what is there", style="dim")
+
+
+def erase_command(
+    session: Annotated[str | None, typer.Option(help="Erase this session and what hangs from it.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Erase every session with this peer.")] = None,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked to",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
+    if (session is None) == (peer is None):
+        raise UsageError("name either --session or --peer")
+
+    async def work() -> dict[str, Any]:
+        async with opened() as (database, settings):
+            planned = await erasing.plan(database, session=session, peer=peer)
+            if not yes:
+                await _confirm(planned)
+            return await erasing.erase(database, settings, planned, reason=reason)
+
+    done = run(work())
+    if as_json:
+        emit(done)
+    else:
+        say(f"erased {done['events']} events of {done['sessions']} sessions, and what was derived from them")
+
+
+async def _confirm(planned: erasing.Erasure) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("this needs a person's word: run it on a terminal, or say --yes")
+    for found in planned.sessions[:20]:
+        say(f"{found['id']}  {found['kind']:<9} {found['events']:>7} events  {short(found['origin'], 80)}")
+    question = f"Erase {len(planned.sessions)} sessions with {planned.events} events, for good?"
+    if not await asyncio.to_thread(typer.confirm, question):
+        raise Interrupted("nothing was erased")

@@ -1,0 +1,213 @@
+"""Answers about memory that take more than one query: explain, solve, what follows, a session's summary.
+
+Every front end calls these, so that all of them answer the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+from consolidator.memory.summary import SummaryFold, render
+
+from consolidator.database import Database, Driver
+from consolidator.errors import NotFound
+from consolidator.jobs.consolidation import bounds_of
+from consolidator.llm.redaction import redact, redact_json
+from consolidator.memory.digest import Digest
+from consolidator.memory.fingerprint import fingerprint, signature
+from consolidator.memory.prediction import suggest
+from consolidator.memory.profiles import Profile
+from consolidator.models.event import Event
+from consolidator.settings import Settings
+from consolidator.store import events, memory, recall, sessions
+from consolidator.store.queries import Row
+
+TAIL = 2000  # events that `next` and `summary` read
+
+
+async def solve(database: Database, error: str, *, tool: str | None = None, limit: int = 5) -> list[Row]:
+    """Return what is known of an error: by its fingerprint, else by the words it shares with known ones."""
+    told = redact(error)
+    exact = fingerprint(tool, told) if tool else None
+    async with database.connection() as conn:
+        return await recall.solutions_of(conn, fingerprint=exact, signature=signature(told), text=told, limit=limit)
+
+
+async def explain(database: Database, identity: str) -> dict[str, Any]:
+    """Return title, lines and evidence of a fact, procedure or solution; raise NotFound where there is none."""
+    async with database.connection() as conn:
+        found = await recall.explained(conn, identity)
+        if found is None:
+            raise NotFound(f"nothing learnt has the id {identity!r}; `facts`, `procedures` and `solutions` list them")
+        kind, row = found
+        if kind == "fact":
+            return await _explain_fact(conn, row)
+        if kind == "procedure":
+            return await _explain_procedure(conn, row)
+        if kind == "solution":
+            return await _explain_solution(conn, row)
+        return await _explain_candidate(conn, row)
+
+
+async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
+    cited = await recall.evidence(conn, fact["evidence"])
+    lines = [
+        f"{fact['kind']}, {fact['confidence']}, trusted as said by the {fact['trust']}, "
+        f"in {fact['sessions']} session{'s' if fact['sessions'] != 1 else ''}",
+        f"belongs to agent {fact['agent']}" + (f", {fact['level']} {fact['project'] or fact['peer']}"
+                                               if fact["level"] != "agent" else ""),
+        f"true since {fact['valid_from']:%Y-%m-%d %H:%M}"
+        + (f" until {fact['valid_to']:%Y-%m-%d %H:%M}" if fact["valid_to"] else ""),
+    ]  # fmt: skip
+    for other in await recall.history(conn, fact):
+        if other["id"] != fact["id"] and other["valid_to"] is not None and other["superseded_by"] is not None:
+            lines.append(f"before: {other['sentence']} (until {other['valid_to']:%Y-%m-%d}, {other['id']})")
+    if fact["superseded_by"]:
+        lines.append(f"superseded by {fact['superseded_by']}")
+    seen = await recall.origins(conn, [c["session_id"] for c in cited])
+    return {
+        "kind": "fact",
+        "title": fact["sentence"],
+        "lines": lines,
+        "evidence": [_proof(seen, c["session_id"], c["seq"], c["quote"], c["occurred_at"]) for c in cited],
+        "extractors": sorted({c["extractor"] for c in cited}),
+        "learnt_at": fact["recorded_at"],
+        "run_id": fact["run_id"],
+        "row": fact,
+    }
+
+
+async def _explain_candidate(conn: Driver, candidate: Row) -> dict[str, Any]:
+    seen = await recall.origins(conn, [candidate["session_id"]])
+    proof = _proof(seen, candidate["session_id"], candidate["seq"], candidate["quote"], candidate["occurred_at"])
+    return {
+        "kind": "candidate",
+        "title": candidate["sentence"],
+        "lines": [f"rejected: {candidate['rejected']}" if candidate["rejected"] else "taken into account"],
+        "evidence": [proof],
+        "extractors": [candidate["extractor"]],
+        "learnt_at": candidate["occurred_at"],
+        "run_id": candidate["run_id"],
+        "row": candidate,
+    }
+
+
+async def _explain_procedure(conn: Driver, procedure: Row) -> dict[str, Any]:
+    body = procedure["body"]
+    lines = [f"{n}. {_step(step)}" for n, step in enumerate(body["steps"], 1)]
+    success = body["success"]
+    lines.append(
+        f"seen in {procedure['support']} sessions; worked {success['mean']:.0%} "
+        f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
+    )
+    lines += [f"before: {told}" for told in body["preconditions"]]
+    if body["follows"]:
+        lines.append("then usually: " + ", ".join(f"{symbol} ({share:.0%})" for symbol, share in body["follows"]))
+    shown = []
+    seen = await recall.origins(conn, [session for session, _ in body["evidence"]])
+    for session, seq in body["evidence"]:
+        shown.append(_proof(seen, session, seq, await _quote(conn, session, seq), None))
+    return {
+        "kind": "procedure",
+        "title": procedure["title"],
+        "lines": lines,
+        "evidence": shown,
+        "learnt_at": procedure["learnt_at"],
+        "run_id": procedure["run_id"],
+        "row": procedure,
+    }
+
+
+def _step(step: dict[str, Any]) -> str:
+    """Say a step of a procedure in one line."""
+    again = " (several times)" if step["repeats"] else ""
+    if step["command"]:
+        return f"{step['tool']}: {step['command']}{again}"
+    told = ", ".join(
+        f"{a['path']} = {a['text']}" + (f" ({a['precision']:.0%} of {a['n']})" if a["kind"] != "free" else "")
+        for a in step["arguments"]
+    )
+    return f"{step['tool']}({told}){again}"
+
+
+async def _quote(conn: Driver, session: str, seq: int) -> str:
+    """Return what an event that is still there says, redacted."""
+    found = await events.read(conn, session, after=seq - 1, upto=seq)
+    if not found:
+        return "(pruned)"
+    data = redact_json(dict(found[0].data))
+    return f"{data.get('tool')} {data.get('arguments')}"
+
+
+async def _explain_solution(conn: Driver, solution: Row) -> dict[str, Any]:
+    body = solution["body"]
+    lines = [body["line"]]
+    for fix in body["fixes"]:
+        sure = "confirmed" if fix["confirmed"] else "unconfirmed"
+        lines.append(f"fix ({sure}, worked {fix['worked']} times in {fix['sessions']} sessions): {fix['description']}")
+        lines.append(f"  failing:   {fix['failing']}")
+        lines.append(f"  resolving: {fix['resolving']}")
+        lines += [f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]]
+    lines += [f"tried in vain: {tried}" for tried in body["tried"]]
+    proofs = {(e["session_id"], e["seq"]): e for fix in body["fixes"] for e in fix["evidence"]}
+    proofs |= {(e["session_id"], e["seq"]): e for e in body["evidence"]}
+    seen = await recall.origins(conn, [session for session, _ in proofs])
+    return {
+        "kind": "solution",
+        "title": solution["headline"],
+        "lines": lines,
+        "evidence": [
+            _proof(seen, e["session_id"], e["seq"], e["quote"], e["occurred_at"]) for _, e in sorted(proofs.items())
+        ],
+        "fingerprint": solution["fingerprint"],
+        "learnt_at": solution["learnt_at"],
+        "run_id": solution["run_id"],
+        "row": solution,
+    }
+
+
+def _proof(seen: dict[str, Row], session: str, seq: int, quote: str, when: Any) -> dict[str, Any]:
+    """Return one piece of evidence, and whether the log still has it."""
+    found = seen.get(session)
+    log = "erased" if found is None else "pruned" if seq <= found["pruned_to"] else "there"
+    origin = found["origin"] if found else None
+    return {"session_id": session, "origin": origin, "seq": seq, "quote": quote, "when": when, "log": log}
+
+
+async def next_calls(database: Database, settings: Settings, word: str, *, most: int = 5) -> list[dict[str, Any]]:
+    """Return the calls that usually follow in a session, from its last two thousand events."""
+    async with database.connection() as conn:
+        session = await sessions.get(conn, await sessions.find(conn, word))
+        stored = await recall.profiles(conn, session["agent"], session["project"])
+        tail = await _tail(conn, session)
+    profiles = {one["tool"]: Profile.from_json(one["body"]) for one in stored}
+    return await asyncio.to_thread(suggestions, profiles, tail, most)
+
+
+def suggestions(profiles: dict[str, Profile], tail: list[Event], most: int) -> list[dict[str, Any]]:
+    """Fold a session's events with clear values, which stay in memory, and say what usually follows; redacted."""
+    digest = Digest(redact, b"", keep_values=True)
+    for event in tail:
+        digest.feed(event)
+    return [{**asdict(one), "arguments": redact_json(one.arguments)} for one in suggest(profiles, digest, most)]
+
+
+async def summary_of(database: Database, settings: Settings, word: str) -> dict[str, Any]:
+    """Return a session's summary, as state and as text: as the nights folded it, and what came since."""
+    async with database.connection() as conn:
+        session = await sessions.get(conn, await sessions.find(conn, word))
+        stored = await memory.digest(conn, session["id"])
+        after = session["consolidated_to"] if stored else session["pruned_to"]
+        since = await events.read(conn, session["id"], after=after, limit=TAIL, bounds=bounds_of(session))
+    fold = SummaryFold.from_json(stored["summary"]) if stored else SummaryFold()
+    for event in since:
+        fold.feed(event)
+    state = fold.to_json()
+    return {"session": session["id"], "state": state, "text": redact(render(state))}
+
+
+async def _tail(conn: Driver, session: Row) -> list[Event]:
+    after = max(session["head"] - TAIL, session["pruned_to"])
+    return await events.read(conn, session["id"], after=after, bounds=bounds_of(session))

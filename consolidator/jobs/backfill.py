@@ -1,0 +1,245 @@
+"""Consolidation by hand: of what the nights have not read yet, or deriving again what they have; resumable.
+
+Deriving again never moves a stamp, shows what would be different, and replaces only when told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from consolidator.database import Database, Driver
+from consolidator.errors import Interrupted, NotFound
+from consolidator.jobs import learning
+from consolidator.jobs.consolidation import (
+    MERGES,
+    SESSIONS,
+    WINDOW,
+    bounds_of,
+    consolidate,
+    context_of,
+    folded_of,
+    merge_unit,
+    nothing_to_bury,
+    report_of,
+    save_memory,
+)
+from consolidator.jobs.learning import Folded, Learnt
+from consolidator.jobs.ledger import Ledger, Unit, interrupt
+from consolidator.jobs.merging import Changes, merge_agent
+from consolidator.settings import Settings
+from consolidator.store import events, memory, rederive, runs, sessions
+from consolidator.store.queries import Row
+
+EXTRACTORS = ("facts", "procedures", "solutions")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which sessions, and what of them."""
+
+    session: str | None = None
+    agent: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    only: str | None = None  # one of EXTRACTORS
+    reprocess: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether this derives again what was learnt already."""
+        return self.reprocess or self.only is not None
+
+    def wants(self, extractor: str) -> bool:
+        """Whether an extractor is among those asked for."""
+        return self.only in (None, extractor)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the choice as the ledger keeps it, to recognise it when it is resumed."""
+        return {
+            "session": self.session,
+            "agent": self.agent,
+            "since": None if self.since is None else self.since.isoformat(),
+            "until": None if self.until is None else self.until.isoformat(),
+            "only": self.only,
+            "reprocess": self.reprocess,
+        }
+
+
+@dataclass(slots=True)
+class Backfill:
+    """A backfill of some sessions."""
+
+    database: Database
+    settings: Settings
+    choice: Choice
+    stop: asyncio.Event
+    started: Callable[[int], None] | None = None
+    progress: Callable[[str], None] | None = None
+
+    async def _chosen(self) -> list[Row]:
+        async with self.database.connection() as conn:
+            found = await rederive.chosen(
+                conn,
+                session=self.choice.session,
+                agent=self.choice.agent,
+                since=self.choice.since,
+                until=self.choice.until,
+                learnt_too=self.choice.again,
+            )
+        if not found and self.choice.session:
+            raise NotFound(f"session {self.choice.session} has nothing to read; --reprocess reads it again")
+        return found
+
+    async def rehearse(self) -> dict[str, Any]:
+        """Do everything in a transaction that is rolled back; return what would be learnt, by agent."""
+        found = await self._chosen()
+        if self.started:
+            self.started(len(found))
+        told: dict[str, Changes] = {}
+        now = self.database.clock.now()
+        async with self.database.transaction() as conn:
+            salt = await memory.salt(conn)
+            for one in found:
+                if self.stop.is_set():
+                    raise Interrupted("nothing was written")
+                await self._derive(conn, one["id"], salt, run_id="rehearsal", forget=self.choice.again)
+                if self.progress:
+                    self.progress(one["id"])
+            for agent in await memory.agents_with_news(conn):
+                told[agent] = await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
+            raise psycopg.Rollback
+        return {
+            "sessions": len(found),
+            "events": sum(one["head"] - (0 if self.choice.again else one["consolidated_to"]) for one in found),
+            "memory": {agent: {"counts": c.counts, "new": c.new} for agent, c in told.items()},
+        }
+
+    async def run(self) -> dict[str, Any]:
+        """Do it in the ledger, going on where the same backfill was cut short."""
+        now = self.database.clock.now()
+        ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
+        arguments = self.choice.as_json()
+        async with self.database.transaction() as conn:
+            run = await runs.unfinished(conn, job="backfill", arguments=arguments)
+            if run is None:
+                run = await runs.start(
+                    conn, job="backfill", slot=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
+                )
+            await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
+        ledger.run = run["id"]
+        found = [one["id"] for one in await self._chosen()]
+        try:
+            if not self.choice.again:
+                report = await consolidate(ledger, only=found, started=self.started)
+            else:
+                report = await self._again(ledger, found)
+        except (Interrupted, asyncio.CancelledError):
+            await interrupt(self.database, ledger.run)
+            raise
+        return {"run": ledger.run, "job": "backfill", **report}
+
+    async def _again(self, ledger: Ledger, found: list[str]) -> dict[str, Any]:
+        """Derive again, session by session, and merge."""
+        async with self.database.connection() as conn:
+            salt = await memory.salt(conn)
+        await ledger.begin(found, phase=SESSIONS)
+        if self.started:
+            self.started(len(found))
+
+        async def work(unit: Unit) -> None:
+            async with self.database.transaction() as conn:
+                await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
+                await unit.record(conn, done=True)
+
+        await ledger.work(SESSIONS, work, nothing_to_bury)
+        async with self.database.connection() as conn:
+            agents = await memory.agents_with_news(conn)
+        await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES)
+        await ledger.work(MERGES, lambda unit: merge_unit(self.database, self.settings, unit), nothing_to_bury)
+        return await ledger.end(await report_of(self.database, ledger.run))
+
+    async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> None:
+        """Fold a session's events, from the beginning if what was derived is to be forgotten; stamp nothing."""
+        session = await sessions.get(conn, name)
+        pruned = session["pruned_to"]
+        whole = pruned == 0  # what is gone cannot be derived again: then its digest and errors stay
+        digest = self.choice.wants("procedures") and whole
+        errors = self.choice.wants("solutions") and whole
+        facts = self.choice.wants("facts")
+        folded = Folded() if forget else folded_of(await memory.digest(conn, name))
+        after = pruned if forget else session["consolidated_to"]
+        upto = session["consolidated_to"] if forget else session["head"]
+        if forget:
+            await rederive.forget(conn, name, after=pruned, digest=digest, errors=errors, candidates=facts)
+        async for learnt in windows(conn, session, folded, salt, after=after, upto=upto):
+            await save_memory(
+                conn, session, learnt, run_id=run_id,
+                digest=digest or not forget, errors=errors or not forget, candidates=facts,
+            )  # fmt: skip
+
+
+async def windows(
+    conn: Driver, session: Row, folded: Folded, salt: bytes, *, after: int, upto: int
+) -> AsyncIterator[Learnt]:
+    """Yield what each window of a session teaches, one fold after another."""
+    bounds = bounds_of(session)
+    while after < upto:
+        window = await events.read(conn, session["id"], after=after, upto=upto, limit=WINDOW, bounds=bounds)
+        if not window:
+            return
+        learnt = await asyncio.to_thread(learning.learn, context_of(session), folded, window, salt)
+        folded, after = learnt.folded, window[-1].seq
+        yield learnt
+
+
+async def retry(
+    database: Database, settings: Settings, *, word: str | None = None, discard: bool = False
+) -> dict[str, Any]:
+    """Learn again from sessions with dead letters, or discard these; return how many were settled and how many stay."""
+    now = database.clock.now()
+    async with database.connection() as conn:
+        letters = await runs.dead_letters(conn, word=word)
+        salt = await memory.salt(conn)
+    by_session: dict[str, list[int]] = {}
+    for letter in letters:
+        by_session.setdefault(letter["session_id"], []).append(letter["seq"])
+    settled = 0
+    for name, seqs in by_session.items():
+        async with database.transaction() as conn:
+            fine = seqs if discard else await _learn_again(conn, name, seqs, salt)
+            await rederive.stamp_some(conn, name, seqs=fine, now=now)
+            settlement = "discarded" if discard else "retried"
+            await runs.settle(conn, session=name, seqs=fine, settlement=settlement, now=now)
+        settled += len(fine)
+    async with database.transaction() as conn:
+        for agent in await memory.agents_with_news(conn):
+            await merge_agent(conn, agent, run_id="retry", now=now, settings=settings)
+    return {"settled": settled, "remaining": len(letters) - settled}
+
+
+async def _learn_again(conn: Driver, name: str, seqs: list[int], salt: bytes) -> list[int]:
+    """Derive a session anew with the events that were set aside; return those that could be learnt from now.
+
+    Where its beginning was pruned the fold cannot be made anew, so only the facts of these events are taken.
+    """
+    session = await sessions.get(conn, name)
+    dead: set[int] = set()
+    if session["pruned_to"] == 0:
+        await rederive.forget(conn, name, after=0, digest=True, errors=True, candidates=True)
+        found = windows(conn, session, Folded(), salt, after=0, upto=session["consolidated_to"])
+        async for learnt in found:
+            dead |= set(learnt.dead)
+            await save_memory(conn, session, learnt, run_id="retry")
+        return [seq for seq in seqs if seq not in dead]
+    for seq in seqs:
+        found = windows(conn, session, Folded(), salt, after=seq - 1, upto=seq)
+        async for learnt in found:
+            dead |= set(learnt.dead)
+            await save_memory(conn, session, learnt, run_id="retry", digest=False, errors=False)
+    return [seq for seq in seqs if seq not in dead]

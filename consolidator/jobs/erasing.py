@@ -1,0 +1,50 @@
+"""A person's right to be forgotten: the one explicit, logged way round the append-only log.
+
+What hangs from an erased session goes too, and so does what was derived from it; import does not bring it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.errors import NotFound
+from consolidator.jobs.merging import merge_agent
+from consolidator.settings import Settings
+from consolidator.store import memory, rederive, sessions
+from consolidator.store.queries import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What would go, to be confirmed."""
+
+    sessions: list[Row]
+
+    @property
+    def events(self) -> int:
+        """How many events that are."""
+        return sum(session["events"] for session in self.sessions)
+
+
+async def plan(database: Database, *, session: str | None = None, peer: str | None = None) -> Erasure:
+    """Return what erasing a session or a peer means; raise NotFound where there is nothing of them."""
+    async with database.connection() as conn:
+        ids = [await sessions.find(conn, session)] if session else await rederive.of_peer(conn, peer or "")
+        if not ids:
+            raise NotFound(f"there is no session with peer {peer!r}")
+        return Erasure(await rederive.family(conn, ids))
+
+
+async def erase(database: Database, settings: Settings, planned: Erasure, *, reason: str) -> dict[str, Any]:
+    """Erase the planned sessions, with what was derived from them, all or nothing; publish what is left."""
+    now = database.clock.now()
+    events = 0
+    async with database.transaction() as conn:
+        for session in planned.sessions:
+            events += await rederive.erase(conn, session["id"], reason=reason, now=now)
+            await memory.touch_scope(conn, session["agent"], session["project"])
+        for agent in sorted({session["agent"] for session in planned.sessions}):
+            await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
+    return {"sessions": len(planned.sessions), "events": events}

@@ -1,0 +1,224 @@
+"""Turns what sessions left into what is published: procedures and solutions summed, candidates reconciled into facts.
+
+Sums over digests and records, free of order; can be run again. What several projects share belongs to the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from consolidator.memory.facts import Candidate
+from consolidator.memory.reconcile import Fact, reconcile
+
+from consolidator.database import Driver
+from consolidator.database.jsonb import escape
+from consolidator.memory.digest import unpack_terms
+from consolidator.memory.failures import ErrorRecord
+from consolidator.memory.patterns import DigestArrays, Tally, tally
+from consolidator.memory.procedures import Learnt, Procedure, publish
+from consolidator.memory.solutions import SessionRef, Sighting, Solution, solutions
+from consolidator.settings import Settings
+from consolidator.store import memory
+from consolidator.store.queries import Row
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a merge added, changed and retired, by kind, with the lines of what is new."""
+
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    new: dict[str, list[str]] = field(default_factory=dict)  # at most twenty lines a kind
+
+    def note(self, kind: str, outcome: str | None, line: str) -> None:
+        """Count one thing."""
+        if outcome is None:
+            return
+        counts = self.counts.setdefault(kind, {})
+        counts[outcome] = counts.get(outcome, 0) + 1
+        if outcome == "added" and len(self.new.setdefault(kind, [])) < 20:
+            self.new[kind].append(line)
+
+    def gone(self, kind: str, count: int) -> None:
+        """Count what is no longer published."""
+        if count:
+            counts = self.counts.setdefault(kind, {})
+            counts["retired"] = counts.get("retired", 0) + count
+
+    def line(self) -> str:
+        """Say it in one line."""
+        told = []
+        for kind, counts in sorted(self.counts.items()):
+            told.append(f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+        return "; ".join(told)
+
+
+async def merge_agent(
+    conn: Driver, agent: str, *, run_id: str, now: datetime, settings: Settings, whole: bool = False
+) -> Changes:
+    """Publish what has news for an agent, in the caller's transaction; `whole` sums every scope anew."""
+    await memory.lock_agent(conn, agent)
+    changes = Changes()
+    scopes = [scope for scope in await memory.dirty_scopes(conn) if scope["agent"] == agent]
+    stamp = {"run_id": run_id, "now": now}
+    if scopes or whole:
+        await _merge_procedures(conn, agent, scopes, stamp, settings, changes, whole=whole)
+    await _merge_solutions(conn, agent, stamp, changes)
+    await _reconcile(conn, agent, stamp, changes)
+    return changes
+
+
+async def _merge_procedures(
+    conn: Driver,
+    agent: str,
+    scopes: Sequence[Row],
+    stamp: dict[str, Any],
+    settings: Settings,
+    changes: Changes,
+    *,
+    whole: bool,
+) -> None:
+    """Sum an agent's digests: over all projects for what they share, then for each project with news."""
+    by_project: dict[str, list[DigestArrays]] = defaultdict(list)
+    for stored in await memory.arrays(conn, agent):
+        project = stored.pop("project")
+        by_project[project].append(DigestArrays.unpack(**stored))
+    everything = [digest for digests in by_project.values() for digest in digests]
+    project_of = {digest.session_id: project for project, digests in by_project.items() for digest in digests}
+    shared: Learnt | None = None
+    if len(by_project) > 1 or "" in by_project or not by_project:
+        found = await asyncio.to_thread(tally, everything, settings.min_support)
+        if len(by_project) > 1:
+            found.patterns = [p for p in found.patterns if _in_several(p.evidence, project_of)]
+        shared = await _published(conn, found, agent, "")
+    await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
+    taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
+    dirty = set(by_project) if whole else {scope["project"] for scope in scopes}
+    for project in sorted(dirty - {""}):
+        found = await asyncio.to_thread(tally, by_project.get(project, []), settings.min_support)
+        learnt = await _published(conn, found, agent, project)
+        learnt = Learnt([p for p in learnt.procedures if _steps(p) not in taken], learnt.profiles)
+        await _save_scope(conn, agent, project, learnt, stamp, changes)
+    for scope in scopes:
+        await memory.mark_merged(conn, scope, sessions=len(by_project.get(scope["project"], [])))
+
+
+def _steps(procedure: Procedure) -> tuple[str, ...]:
+    return tuple(step.symbol for step in procedure.steps)
+
+
+def _in_several(evidence: Iterable[tuple[str, int]], project_of: dict[str, str]) -> bool:
+    """Whether the sessions that show a pattern are of several projects."""
+    return len({project_of[session] for session, _ in evidence}) > 1
+
+
+async def _published(conn: Driver, found: Tally, agent: str, project: str) -> Learnt:
+    """Name a tally's winners by the terms of the sessions that have them, and publish."""
+    names: dict[int, str] = {}
+    for packed in (await memory.terms(conn, sorted(found.representatives()))).values():
+        for key, text in unpack_terms(packed).items():
+            names.setdefault(key, text)
+    return await asyncio.to_thread(publish, found, names, agent=agent, project=project)
+
+
+async def _save_scope(
+    conn: Driver, agent: str, project: str, learnt: Learnt, stamp: dict[str, Any], changes: Changes
+) -> None:
+    for procedure in learnt.procedures:
+        values = {
+            "id": procedure.id,
+            "agent": agent,
+            "project": project or None,
+            "title": escape(procedure.title),
+            "support": procedure.support,
+            "rank": procedure.rank,
+            "body": memory.jsonb(procedure.to_json()),
+            **stamp,
+        }
+        line = f"{procedure.title} ({procedure.support} sessions)"
+        changes.note("procedures", await memory.save(conn, "save_procedure", values), line)
+    kept = [procedure.id for procedure in learnt.procedures]
+    scope = {"agent": agent, "project": project or None, "kept": kept, **stamp}
+    changes.gone("procedures", await memory.tidy(conn, "retire_procedures", scope))
+    for symbol, profile in learnt.profiles.items():
+        values = {"agent": agent, "project": project, "tool": escape(symbol), "body": memory.jsonb(profile.to_json())}
+        await memory.tidy(conn, "save_profile", values)
+    tools = [escape(symbol) for symbol in learnt.profiles]
+    await memory.tidy(conn, "drop_profiles", {"agent": agent, "project": project, "kept": tools})
+
+
+async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
+    """Group the failed calls of every fingerprint that has news."""
+    found = await memory.news_of_errors(conn, agent)
+    if not found:
+        return
+    sightings = [
+        (SessionRef(r["session_id"], r["root_id"], agent, r["project"]), ErrorRecord.from_json(r["record"]))
+        for r in found
+    ]
+    published = await asyncio.to_thread(solutions, list(_placed(sightings)))
+    for solution in published:
+        values = _solution_row(solution) | stamp
+        changes.note("solutions", await memory.save(conn, "save_solution", values), solution.line)
+    fingerprints = sorted({r["fingerprint"] for r in found})
+    kept = [solution.id for solution in published]
+    gone = {"agent": agent, "fingerprints": fingerprints, "kept": kept}
+    changes.gone("solutions", await memory.tidy(conn, "retire_solutions", gone))
+    await memory.mark_errors_merged(conn, agent, fingerprints)
+
+
+def _placed(sightings: Sequence[Sighting]) -> Iterable[Sighting]:
+    """Give the sightings of a fingerprint that several projects met to the agent as a whole."""
+    projects: dict[str, set[str | None]] = defaultdict(set)
+    for ref, record in sightings:
+        projects[record.fingerprint].add(ref.project)
+    for ref, record in sightings:
+        shared = len(projects[record.fingerprint]) > 1
+        yield (SessionRef(ref.session_id, ref.root, ref.agent, None) if shared else ref), record
+
+
+def _solution_row(solution: Solution) -> dict[str, Any]:
+    said = [solution.failed, solution.headline, *(fix.description for fix in solution.fixes)]
+    return {
+        "id": solution.id,
+        "agent": solution.agent,
+        "project": solution.project,
+        "fingerprint": escape(solution.fingerprint),
+        "tool": escape(solution.tool),
+        "headline": escape(solution.headline),
+        "confirmed": solution.confirmed,
+        "sessions": solution.sessions,
+        "occurrences": solution.occurrences,
+        "search": escape(" ".join(said)),
+        "body": memory.jsonb(solution.to_json()),
+    }
+
+
+async def _reconcile(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
+    """Turn the candidates of every subject and predicate that has news into facts."""
+    found = await memory.news_of_candidates(conn, agent)
+    candidates = [Candidate(**{name: r[name] for name in Candidate.__dataclass_fields__}) for r in found]
+    facts = reconcile(candidates)
+    for fact in facts:
+        outcome = await memory.save(conn, "save_fact", _fact_row(fact) | stamp)
+        changes.note("facts", "reinforced" if outcome == "changed" else outcome, fact.sentence)
+    groups = sorted({(c.subject, c.predicate) for c in candidates})
+    if groups:
+        values = {
+            "agent": agent,
+            "kept": [fact.id for fact in facts],
+            "subjects": [subject for subject, _ in groups],
+            "predicates": [predicate for _, predicate in groups],
+        }
+        changes.gone("facts", await memory.tidy(conn, "stale_facts", values))
+    await memory.mark_reconciled(conn, agent, [c.id for c in candidates])
+
+
+def _fact_row(fact: Fact) -> dict[str, Any]:
+    values = asdict(fact)
+    values = {key: escape(value) if isinstance(value, str) else value for key, value in values.items()}
+    return values | {"superseded": fact.superseded_by is not None, "evidence": list(fact.evidence)}

@@ -1,0 +1,124 @@
+"""The three jobs of a night, each one run in the ledger: what is owed is decided from it, and done once.
+
+A slot that was missed is caught up at the next start, once; a run that was cut short is taken up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from consolidator.database import Database, partitions
+from consolidator.errors import ConsolidatorError, Interrupted, UsageError
+from consolidator.formats import format_named, on_this_machine
+from consolidator.jobs import slots
+from consolidator.jobs.consolidation import consolidate
+from consolidator.jobs.importing import Source, import_sources
+from consolidator.jobs.ledger import Ledger, interrupt
+from consolidator.jobs.retention import prune
+from consolidator.settings import Settings
+from consolidator.store import runs
+from consolidator.store.queries import Row
+
+log = logging.getLogger("consolidator.jobs")
+Job = Literal["import", "consolidation", "retention"]
+JOBS: tuple[Job, ...] = ("import", "consolidation", "retention")
+
+
+@dataclass(slots=True)
+class Nights:
+    """Runs jobs on a database."""
+
+    database: Database
+    settings: Settings
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    started: Callable[[int], None] | None = None  # told how many sessions a night has before it
+    progress: Callable[[str], None] | None = None  # told of each unit that ended
+
+    def cron(self, job: Job) -> str:
+        """Return a job's cron expression."""
+        return str(getattr(self.settings, f"{job}_cron"))
+
+    async def owed(self, job: Job) -> datetime | None:
+        """Return the slot a job owes, or None where the latest one has been done."""
+        slot = slots.latest(self.cron(job), self.settings.timezone, self.database.clock.now())
+        if slot is None:
+            return None
+        async with self.database.connection() as conn:
+            last = await runs.last_slot(conn, job)
+        return slot if last is None or last < slot else None
+
+    async def run_owed(self, job: Job) -> dict[str, Any] | None:
+        """Run a job for the slot it owes; None where it owes none, or another replica has ended it first."""
+        slot = await self.owed(job)
+        return None if slot is None else await self._run(job, slot, "schedule")
+
+    async def run_now(self, job: Job, **arguments: Any) -> dict[str, Any]:
+        """Run a job by hand: for the slot it owes, if it owes one, else beside the schedule."""
+        if not arguments:
+            done = await self.run_owed(job)
+            if done is not None:
+                return done
+        report = await self._run(job, self.database.clock.now(), "manual", **arguments)
+        assert report is not None
+        return report
+
+    async def _run(self, job: Job, slot: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
+        now = self.database.clock.now()
+        ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
+        async with self.database.transaction() as conn:
+            run = await runs.start(
+                conn, job=job, slot=slot, trigger=trigger, owner=ledger.owner, now=now, arguments=_plain(arguments)
+            )
+            if run["status"] in ("done", "failed"):
+                return None
+            if run["status"] == "interrupted":
+                await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
+        ledger.run = run["id"]
+        log.info("%s %s for %s", job, run["id"], slot.isoformat())
+        try:
+            return {"run": run["id"], "job": job, **await self._work(job, ledger, run, **arguments)}
+        except (Interrupted, asyncio.CancelledError):
+            await interrupt(self.database, run["id"])
+            raise
+        except ConsolidatorError as error:
+            await ledger.end({}, status="failed", error=str(error))
+            raise
+
+    async def _work(self, job: Job, ledger: Ledger, run: Row, **arguments: Any) -> dict[str, Any]:
+        if job == "consolidation":
+            async with self.database.connection() as conn:
+                await partitions.ensure(conn, self.database.clock.now())
+            return await consolidate(ledger, started=self.started, **arguments)
+        if job == "import":
+            found = await import_sources(self.database, sources_of(self.settings), strict=False)
+            return await ledger.end(found.as_json())
+        days = timedelta(days=self.settings.retention_days)
+        pruned = await prune(self.database, older_than=arguments.get("older_than", days), progress=self.progress)
+        return await ledger.end(pruned.as_json())
+
+
+def sources_of(settings: Settings) -> list[Source]:
+    """Return the configured sources, or what agents have left on this machine."""
+    if not settings.sources:
+        return [Source(path, form) for form, path in on_this_machine(Path.home())]
+    found = []
+    for told in settings.sources:
+        name, colon, path = told.partition(":")
+        if not colon:
+            raise UsageError(f'CONSOLIDATOR_SOURCES: {told!r} is not "format:path"')
+        form = None if name == "auto" else format_named(name)
+        found.append(Source(Path(path).expanduser(), form))
+    return found
+
+
+def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value if isinstance(value, (str, int, list, dict, bool)) else str(value)
+        for key, value in arguments.items()
+    }

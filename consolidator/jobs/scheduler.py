@@ -1,0 +1,155 @@
+"""The service: a scheduler that only ticks, a catch-up at start, and a health port on loopback.
+
+What is owed is decided from the ledger, so a tick that comes late, twice, or on several replicas does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import uvicorn
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
+from consolidator.jobs import slots
+from consolidator.jobs.nightly import JOBS, Job, Nights
+
+log = logging.getLogger("consolidator.serve")
+LOOK = 30  # seconds between looks at what is owed, beside the ticks: a clock that jumps misses none
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the process's signals to the service."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+@dataclass(slots=True)
+class Service:
+    """Serves until it is told to stop."""
+
+    nights: Nights
+    began: float = field(default_factory=time.monotonic)
+    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+    last: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failure: str | None = None
+
+    async def serve(self) -> None:
+        """Catch up, then tick; return when the nights are told to stop."""
+        settings = self.nights.settings
+        scheduler = AsyncIOScheduler(timezone=ZoneInfo(settings.timezone))
+        for job in JOBS:
+            trigger = slots.trigger(self.nights.cron(job), settings.timezone)
+            scheduler.add_job(self.look, trigger, coalesce=True, misfire_grace_time=None, max_instances=1, id=job)
+        scheduler.start()
+        server = self._health() if settings.health_port else None
+        answering = asyncio.create_task(server.serve()) if server else None
+        looking = asyncio.create_task(self._keep_looking())
+        try:
+            await self.nights.stop.wait()
+        finally:
+            log.info("stopping: the unit in hand is finished or handed back")
+            scheduler.shutdown(wait=False)
+            with suppress(Interrupted):
+                await looking
+            if server and answering:
+                server.should_exit = True
+                await answering
+
+    async def _keep_looking(self) -> None:
+        while not self.nights.stop.is_set():
+            await self.look()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.nights.stop.wait(), LOOK)
+
+    async def look(self) -> None:
+        """Do whatever is owed, in the order of a night; one look at a time."""
+        async with self.busy:
+            for job in JOBS:
+                if self.nights.stop.is_set():
+                    return
+                await self._do(job)
+
+    async def _do(self, job: Job) -> None:
+        try:
+            done = await self.nights.run_owed(job)
+        except Interrupted:
+            log.info("%s interrupted; it goes on with the next start", job)
+        except DatabaseUnavailable as error:
+            self.failure = str(error)
+            log.error("%s: %s; will look again", job, error)
+        except ConsolidatorError as error:
+            self.failure = f"{job}: {error}"
+            log.error("%s failed: %s", job, error)
+        else:
+            if done is not None:
+                self.failure = None
+                self.last[job] = done
+                log.info("%s: %s", job, summary(done))
+
+    def _health(self) -> uvicorn.Server:
+        app = Starlette(routes=[Route("/healthz", self._healthz)])
+        port = self.nights.settings.health_port
+        config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="off")
+        return _Server(config)
+
+    async def _healthz(self, _request: Request) -> JSONResponse:
+        """Tell whether the database answers, what was done last, and what comes next."""
+        now = self.nights.database.clock.now()
+        try:
+            async with self.nights.database.connection() as conn:
+                await conn.execute("select 1")
+            database = "ok"
+        except ConsolidatorError as error:
+            database = str(error)
+        body = {
+            "status": "ok" if database == "ok" and self.failure is None else "failing",
+            "database": database,
+            "failure": self.failure,
+            "uptime_seconds": round(time.monotonic() - self.began),
+            "next": {
+                job: _iso(slots.upcoming(self.nights.cron(job), self.nights.settings.timezone, now)) for job in JOBS
+            },
+            "last": {job: summary(done) for job, done in self.last.items()},
+        }
+        return JSONResponse(body, status_code=200 if body["status"] == "ok" else 503)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def summary(done: dict[str, Any]) -> str:
+    """Say in one line what a run did."""
+    if done["job"] == "import":
+        return (
+            f"{done['events']} new events in {done['sessions']} sessions, {done['problem_count']} lines not understood"
+        )
+    if done["job"] == "retention":
+        spared = ", ".join(f"{count} {why}" for why, count in done["spared"].items())
+        return f"{done['events']} events pruned in {done['sessions']} sessions" + (
+            f"; spared: {spared}" if spared else ""
+        )
+    told = (
+        f"{done['seen']} events seen = {done['learnt']} learnt from + {done['nothing']} nothing to learn "
+        f"+ {done['deferred']} deferred + {done['dead']} dead-lettered, in {done['units']} sessions"
+    )
+    changes = "; ".join(f"{agent}: {line}" for agent, line in done.get("memory", {}).items())
+    if done["seen"] and not done["learnt"] and not done["deferred"]:
+        told = "NOTHING LEARNT from any event: " + told
+    return f"{told}. {changes}" if changes else told

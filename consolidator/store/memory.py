@@ -1,0 +1,167 @@
+"""Memory's tables: digests and errors by session, candidates, and what is published of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database.jsonb import dumps, escape
+from consolidator.database.partitions import Driver
+from consolidator.store.queries import Row, load, row, rows, run
+
+_SQL = load("memory")
+
+
+def jsonb(value: Any) -> Jsonb:
+    """Return a value as a jsonb parameter."""
+    return Jsonb(value, dumps=dumps)
+
+
+async def salt(conn: Driver) -> bytes:
+    """Return the salt of this database's hashes, made at first use."""
+    while (found := await row(conn, _SQL["salt"], {"salt": secrets.token_bytes(16)})) is None:
+        continue  # somebody else is just making it
+    return bytes(found["value"])
+
+
+async def digest(conn: Driver, session: str) -> Row | None:
+    """Return a session's digest row."""
+    return await row(conn, _SQL["digest"], {"session": session})
+
+
+async def save_digest(
+    conn: Driver,
+    session: Row,
+    packed: Mapping[str, Any],
+    *,
+    folds: bytes,
+    summary: dict[str, Any],
+    last_at: datetime,
+) -> None:
+    """Replace a session's digest, and tell its scope."""
+    values = {
+        "session": session["id"],
+        "root": session["root_id"],
+        "agent": session["agent"],
+        "project": session["project"],
+        "last_at": last_at,
+        "folds": folds,
+        "summary": jsonb(summary),
+        **packed,
+    }
+    await run(conn, _SQL["save_digest"], values)
+
+
+async def touch_scope(conn: Driver, agent: str, project: str | None) -> None:
+    """Tell the merger that digests of a scope have changed."""
+    await run(conn, _SQL["touch_scope"], {"agent": agent, "project": project or ""})
+
+
+async def save_errors(conn: Driver, session: Row, records: Sequence[Mapping[str, Any]]) -> None:
+    """Store a session's failed calls, each with its present status."""
+    async with conn.cursor() as cursor:
+        await cursor.executemany(
+            _SQL["save_error"],
+            [
+                {
+                    "session": session["id"],
+                    "seq": record["seq"],
+                    "root": session["root_id"],
+                    "agent": session["agent"],
+                    "project": session["project"],
+                    "fingerprint": escape(record["fingerprint"]),
+                    "status": record["status"],
+                    "record": jsonb(record),
+                }
+                for record in records
+            ],
+        )
+
+
+async def save_candidates(
+    conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str, rejected: str | None = None
+) -> None:
+    """Store candidates; those that are there already stay as they are."""
+    async with conn.cursor() as cursor:
+        await cursor.executemany(
+            _SQL["save_candidate"],
+            [
+                {
+                    **{k: escape(v) if isinstance(v, str) else v for k, v in candidate.items()},
+                    "rejected": rejected,
+                    "run_id": run_id,
+                }
+                for candidate in candidates
+            ],
+        )
+
+
+async def dirty_scopes(conn: Driver) -> list[Row]:
+    """Return the scopes whose digests have changed since they were summed."""
+    return await rows(conn, _SQL["dirty"])
+
+
+async def agents_with_news(conn: Driver) -> list[str]:
+    """Return the agents for which there is something to merge or reconcile."""
+    return [r["agent"] for r in await rows(conn, _SQL["agents_with_news"])]
+
+
+async def lock_agent(conn: Driver, agent: str) -> None:
+    """Let no other merger of this agent in until the transaction ends."""
+    await run(conn, _SQL["lock_agent"], {"agent": agent})
+
+
+async def arrays(conn: Driver, agent: str) -> list[Row]:
+    """Return the arrays of an agent's digests, in order of session."""
+    async with conn.cursor(binary=True) as cursor:
+        await cursor.execute(_SQL["arrays"], {"agent": agent})
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, one, strict=True)) for one in await cursor.fetchall()]
+
+
+async def terms(conn: Driver, sessions: Sequence[str]) -> dict[str, bytes]:
+    """Return the packed terms of some digests, by session."""
+    return {r["session_id"]: bytes(r["terms"]) for r in await rows(conn, _SQL["terms"], {"sessions": list(sessions)})}
+
+
+async def mark_merged(conn: Driver, scope: Row, *, sessions: int) -> None:
+    """Say that a scope was summed as of its version."""
+    await run(conn, _SQL["merged"], {**scope, "sessions": sessions})
+
+
+async def news_of_errors(conn: Driver, agent: str) -> list[Row]:
+    """Return every record of the fingerprints that have news."""
+    return await rows(conn, _SQL["news_of_errors"], {"agent": agent})
+
+
+async def mark_errors_merged(conn: Driver, agent: str, fingerprints: Sequence[str]) -> None:
+    """Say that the solutions of these fingerprints know all their records."""
+    await run(conn, _SQL["errors_merged"], {"agent": agent, "fingerprints": list(fingerprints)})
+
+
+async def news_of_candidates(conn: Driver, agent: str) -> list[Row]:
+    """Return every candidate of the subjects and predicates that have news, in order of time."""
+    return await rows(conn, _SQL["news_of_candidates"], {"agent": agent})
+
+
+async def mark_reconciled(conn: Driver, agent: str, ids: Sequence[str]) -> None:
+    """Say that facts know these candidates, and that rejected ones are settled."""
+    await run(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
+    await run(conn, _SQL["reject_rest"], {"agent": agent})
+
+
+async def save(conn: Driver, query: str, values: dict[str, Any]) -> str | None:
+    """Publish one thing with the named query; return "added", "changed", or None where nothing is different."""
+    found = await row(conn, _SQL[query], values)
+    if found is None:
+        return None
+    return "added" if found["added"] else "changed"
+
+
+async def tidy(conn: Driver, query: str, values: dict[str, Any]) -> int:
+    """Run one of the queries that retire what is no longer published; return how many that were."""
+    return await run(conn, _SQL[query], values)

@@ -1,0 +1,129 @@
+"""Reading memory: facts, procedures and solutions by filters and text, and the rows that explain each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func, literal_column
+from sqlmodel import col, or_, select
+
+from consolidator.database.partitions import Driver
+from consolidator.models.fact import FactRow
+from consolidator.models.procedure import ProcedureRow, SolutionRow
+from consolidator.store.queries import Row, load, row, rows
+from consolidator.store.select import fetch
+
+_SQL = load("recall")
+_SIMPLE: Any = literal_column("'simple'::regconfig")
+
+
+def _matches(column: Any, query: str) -> Any:
+    """Say whether a text holds the words of a query, as words or as a part of it."""
+    words = func.to_tsvector(_SIMPLE, column).op("@@")(func.plainto_tsquery(_SIMPLE, query))
+    return or_(words, column.icontains(query, autoescape=True))
+
+
+async def facts(
+    conn: Driver,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    superseded_too: bool = False,
+    limit: int = 50,
+) -> list[Row]:
+    """Return facts, those most sessions support first."""
+    found = select(FactRow).order_by(col(FactRow.sessions).desc(), col(FactRow.valid_from).desc(), col(FactRow.id))
+    if not superseded_too:
+        found = found.where(col(FactRow.superseded_at).is_(None))
+    if query:
+        found = found.where(_matches(col(FactRow.sentence), query))
+    if agent:
+        found = found.where(FactRow.agent == agent)
+    if project:
+        found = found.where(col(FactRow.project).contains(project, autoescape=True))
+    if peer:
+        found = found.where(FactRow.peer == peer)
+    return await fetch(conn, found.limit(limit))
+
+
+async def procedures(
+    conn: Driver,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    retired_too: bool = False,
+    limit: int = 50,
+) -> list[Row]:
+    """Return procedures, the best first; those of the agent as a whole belong to every project."""
+    found = select(ProcedureRow).order_by(col(ProcedureRow.rank).desc(), col(ProcedureRow.id))
+    if not retired_too:
+        found = found.where(col(ProcedureRow.retired_at).is_(None))
+    if query:
+        found = found.where(_matches(col(ProcedureRow.title), query))
+    return await fetch(conn, _scoped(found, ProcedureRow, agent, project).limit(limit))
+
+
+async def solutions(
+    conn: Driver, *, query: str | None = None, agent: str | None = None, project: str | None = None, limit: int = 50
+) -> list[Row]:
+    """Return solutions: confirmed ones first, then those met in most sessions."""
+    order = (col(SolutionRow.confirmed).desc(), col(SolutionRow.sessions).desc(), col(SolutionRow.occurrences).desc())
+    found = select(SolutionRow).where(col(SolutionRow.retired_at).is_(None)).order_by(*order, col(SolutionRow.id))
+    if query:
+        found = found.where(_matches(col(SolutionRow.search), query))
+    return await fetch(conn, _scoped(found, SolutionRow, agent, project).limit(limit))
+
+
+def _scoped(query: Any, table: Any, agent: str | None, project: str | None) -> Any:
+    if agent:
+        query = query.where(table.agent == agent)
+    if project:
+        query = query.where(or_(table.project.is_(None), table.project.contains(project, autoescape=True)))
+    return query
+
+
+async def solutions_of(
+    conn: Driver, *, fingerprint: str | None, signature: str, text: str, limit: int = 5
+) -> list[Row]:
+    """Return what is known of an error: by its fingerprint or signature first, else by the words it shares."""
+    values = {"fingerprint": fingerprint, "signature": signature, "text": text, "limit": limit}
+    return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_error_text"], values)
+
+
+async def explained(conn: Driver, identity: str) -> tuple[str, Row] | None:
+    """Return the kind and row of whatever has this id."""
+    for kind in ("fact", "procedure", "solution", "candidate"):
+        found = await row(conn, _SQL[f"explain_{kind}"], {"id": identity})
+        if found is not None:
+            return kind, found
+    return None
+
+
+async def evidence(conn: Driver, ids: Sequence[str]) -> list[Row]:
+    """Return the candidates that a fact cites, with their quotes."""
+    return await rows(conn, _SQL["evidence"], {"ids": list(ids)})
+
+
+async def history(conn: Driver, fact: Row) -> list[Row]:
+    """Return every fact of the same agent, subject and predicate, in order of time."""
+    return await rows(conn, _SQL["history"], fact)
+
+
+async def origins(conn: Driver, ids: Sequence[str]) -> dict[str, Row]:
+    """Return foreign name, head and `pruned_to` of sessions, by id."""
+    return {r["id"]: r for r in await rows(conn, _SQL["origins"], {"ids": list(ids)})}
+
+
+async def profiles(conn: Driver, agent: str, project: str | None) -> list[Row]:
+    """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there."""
+    found = await rows(conn, _SQL["profiles"], {"agent": agent, "project": project or ""})
+    return found or await rows(conn, _SQL["profiles"], {"agent": agent, "project": ""})
+
+
+async def summary(conn: Driver, session: str) -> Row | None:
+    """Return a session's summary as the nights folded it."""
+    return await row(conn, _SQL["summary"], {"session": session})

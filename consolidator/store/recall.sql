@@ -1,0 +1,44 @@
+-- name: explain_fact
+select * from fact where id = %(id)s
+
+-- name: evidence
+select c.*, s.origin from candidate c left join session s on s.id = c.session_id
+where c.id = any(%(ids)s) order by c.occurred_at, c.session_id, c.seq
+
+-- name: history
+-- What was believed of the same subject and predicate, and when.
+select * from fact where agent = %(agent)s and subject = %(subject)s and predicate = %(predicate)s
+order by valid_from, id
+
+-- name: explain_procedure
+select * from procedure where id = %(id)s
+
+-- name: explain_solution
+select * from solution where id = %(id)s
+
+-- name: explain_candidate
+select c.*, s.origin from candidate c left join session s on s.id = c.session_id where c.id = %(id)s
+
+-- name: origins
+select id, origin, head, pruned_to from session where id = any(%(ids)s)
+
+-- name: by_fingerprint
+select * from solution
+where retired_at is null
+  and (fingerprint = %(fingerprint)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature)s)
+order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
+
+-- name: by_error_text
+-- Where no fingerprint fits: the solutions that share most words with the error.
+select * from solution,
+     lateral (select ts_rank(to_tsvector('simple', search), q) as score
+              from (select replace(plainto_tsquery('simple', %(text)s)::text, '&', '|')::tsquery as q) as query
+              where to_tsvector('simple', search) @@ q) as found
+where retired_at is null
+order by score desc, confirmed desc, sessions desc, id limit %(limit)s
+
+-- name: profiles
+select tool, body from tool_profile where agent = %(agent)s and project = %(project)s
+
+-- name: summary
+select summary from digest where session_id = %(session)s

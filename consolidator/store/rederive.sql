@@ -1,0 +1,71 @@
+-- name: chosen
+-- Sessions a person named by filters; what happened in them by their own word.
+select id, agent, head, consolidated_to, pruned_to from session
+where (%(session)s::text is null or id = %(session)s) and (%(agent)s::text is null or agent = %(agent)s)
+  and (%(since)s::timestamptz is null or last_occurred_at >= %(since)s)
+  and (%(until)s::timestamptz is null or last_occurred_at < %(until)s)
+  and (%(all)s or due)
+order by agent, id
+
+-- name: forget_digest
+delete from digest where session_id = %(session)s
+
+-- name: forget_errors
+-- Their fingerprints are summed again without them.
+with gone as (
+    delete from error_record where session_id = %(session)s and seq > %(after)s returning agent, fingerprint
+), told as (
+    update error_record set merged = false
+    where (agent, fingerprint) in (select agent, fingerprint from gone) and session_id <> %(session)s
+)
+delete from solution where (agent, fingerprint) in (select agent, fingerprint from gone)
+
+-- name: forget_candidates
+-- Facts that rest on them are made again from what is left.
+with gone as (
+    delete from candidate where session_id = %(session)s and seq > %(after)s returning id, agent, subject, predicate
+), told as (
+    update candidate set reconciled = false
+    where (agent, subject, predicate) in (select agent, subject, predicate from gone) and session_id <> %(session)s
+)
+delete from fact where (agent, subject, predicate) in (select agent, subject, predicate from gone)
+
+-- name: kept_candidates
+update candidate set reconciled = false where session_id = %(session)s
+
+-- name: family
+-- A session and everything that hangs from it.
+with recursive family as (
+    select id from session where id = any(%(ids)s)
+    union select s.id from session s join family f on s.parent_id = f.id
+)
+select s.id, s.agent, s.project, s.origin, s.kind, s.head - s.pruned_to as events
+from session s join family f on f.id = s.id order by s.id
+
+-- name: allow_erasure
+select set_config('consolidator.erase', %(session)s, true)
+
+-- name: erase_events
+delete from event where session_id = %(session)s
+
+-- name: erase_refs
+delete from blob_ref where session_id = %(session)s
+
+-- name: erase_rest
+with letters as (delete from dead_letter where session_id = %(session)s),
+     keys as (delete from idempotency where session_id = %(session)s)
+delete from session where id = %(session)s
+
+-- name: log_erasure
+insert into erasure (id, session_id, events, derived, reason, erased_at)
+values (%(id)s, %(session)s, %(events)s, %(derived)s, %(reason)s, %(now)s)
+
+-- name: of_peer
+select id from session where peer = %(peer)s order by id
+
+-- name: stamp_some
+update event set consolidated_at = %(now)s
+where session_id = %(session)s and seq = any(%(seqs)s) and consolidated_at is null
+
+-- name: erasures
+select * from erasure order by erased_at desc limit %(limit)s
