@@ -217,6 +217,7 @@ class ErrorFold:
         call = later.call
         text = self.redact(naming.bounded(call.result_text))
         line = naming.telling(naming.error_text(text))
+        said_there = line.text[: naming.MAX_HEADLINE]
         name = symbol(call)
         reason = noise(call, text)
         return ErrorRecord(
@@ -227,8 +228,8 @@ class ErrorFold:
             tool=call.tool,
             symbol=name,
             operation=later.operations[0].key,
-            fingerprint=naming.fingerprint(name, text),
-            headline=line.text[: naming.MAX_HEADLINE],
+            fingerprint=naming.named(name, said_there),
+            headline=said_there,
             quote=_quote(text, line),
             failing=summary(call.tool, arguments, MAX_FAILING),
             status="noise" if reason else "open",

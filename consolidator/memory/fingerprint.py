@@ -128,7 +128,12 @@ def fingerprint(tool: str, text: str) -> str:
     `tool` is the tool's name or its symbol; of a shell symbol ("sh:git push") the program alone counts ("sh:git"),
     since `git push` and `git pull` fail alike.
     """
-    return f"{VERSION}:{tool.split(' ', 1)[0].replace('|', '/')[:80]}|{signature(text)}"
+    return named(tool, headline(text))
+
+
+def named(tool: str, line: str) -> str:
+    """Return the fingerprint of an error whose headline is known."""
+    return f"{VERSION}:{tool.split(' ', 1)[0].replace('|', '/')[:80]}|{masked(line) if line else NOTHING}"
 
 
 def signature(text: str) -> str:
@@ -227,7 +232,8 @@ def _lines(text: str) -> list[Line]:
     for end in [*_BREAK.finditer(text), None]:
         stop = end.start() if end else len(text)
         if stop > start:
-            raw = _TAG.sub("", _ANSI.sub("", text[start : min(stop, start + MAX_LINE)]))
+            raw = _ANSI.sub("", text[start : min(stop, start + MAX_LINE)])
+            raw = _TAG.sub("", raw) if "<" in raw else raw
             lines.append(Line(start, raw.rstrip()))
         start = end.end() if end else stop
     return lines

@@ -217,6 +217,6 @@ def normal(word: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the pieces of a text's names ("player_name", "playerName": name, player), sorted, the language's left out."""
+    """Return the pieces of a text's names ("player_name", "playerName": name, player), sorted, plain ones left out."""
     pieces = {piece.lower() for piece in _PIECE.findall(text[:8192])} - kinds.PLAIN_WORDS
     return tuple(sorted({piece.rstrip("s") for piece in pieces if len(piece) > 1}))[:MAX_WORDS]
