@@ -82,7 +82,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def _is_ours(line: Mapping[str, Any]) -> bool:
-    kind = line.get("type")
+    kind = str(line.get("type"))
     if kind == "session":
         return isinstance(line.get("id"), str) and not {"cwd", "timestamp", "message", "payload"} & set(line)
     if kind in ("user", "assistant"):

@@ -18,7 +18,7 @@ from typing import Any
 from consolidator.errors import InvalidEvent
 from consolidator.formats import moment
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.harness_lines import FOLDED, KINDS, data_of, line_of, lines_of, same
+from consolidator.formats.harness_lines import FOLDED, KINDS, data_of, line_of, lines_of
 from consolidator.formats.jsonl import files_below, head_objects, read_objects
 from consolidator.formats.lines import to_line, whole
 from consolidator.formats.origin import origin_of
@@ -43,7 +43,7 @@ def files(path: Path) -> Iterator[Path]:
 def recognises(path: Path, head: bytes) -> bool:
     """Tell by the vocabulary."""
     found = head_objects(head)
-    return any(one.get("type") in KINDS and isinstance(one.get("payload"), dict) for one in found)
+    return any(str(one.get("type")) in KINDS and isinstance(one.get("payload"), dict) for one in found)
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
@@ -159,20 +159,19 @@ class _Log:
         return ForeignEvent(key, EventType.ASSISTANT_RESPONSE, data | {NAME: {"before": before}})
 
     def _event(self, kind: str, line: dict[str, Any], payload: dict[str, Any], number: int) -> ForeignEvent:
-        text = None
-        if kind in ("GEN_COMPLETE", "GEN_RESUMED"):
-            text = self._generation_ends(kind, payload)
-        data = data_of(kind, line, payload, text)
+        said = self._generation_ends(kind, payload) if kind in ("GEN_COMPLETE", "GEN_RESUMED") else None
+        data = data_of(kind, line, payload, said)
         event_type = KINDS[kind]
         try:
             check_payload(event_type, data)
         except InvalidEvent:
-            data = data_of(kind, line, {}, text)  # a payload like none we know: only what every such event has
-        if not same(line_of(event_type, data), line):
+            data = data_of(kind, line, {}, said)  # a payload like none we know: only what every such event has
+        text = to_line(line, canonical=True)
+        if to_line(line_of(event_type, data), canonical=True) != text:
             data[NAME]["line"] = line
         if self._pending:
             data[NAME]["before"], self._pending = self._pending, []
-        key = self._key(line)
+        key = self._key(line, text)
         return ForeignEvent(key, event_type, data, tool_name=self._tool(event_type, data), line=number)
 
     def _generation_ends(self, kind: str, payload: dict[str, Any]) -> str | None:
@@ -184,12 +183,12 @@ class _Log:
         ended = self._generations.pop(message, None)  # replaced: what was shown is void
         return ended.text if ended and kind == "GEN_COMPLETE" else None
 
-    def _key(self, line: dict[str, Any]) -> str:
+    def _key(self, line: dict[str, Any], text: str) -> str:
         """A line with an id says the same thing however often it stands there; without one each occurrence counts."""
         told = line.get("id")
         if not isinstance(told, str):
             return self._keys.key(line)
-        digest = hashlib.blake2b(to_line(line, canonical=True).encode(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         return f"{NAME}/{self.origin}/{told}/{digest}"
 
     def _tool(self, kind: EventType, data: Mapping[str, Any]) -> str | None:

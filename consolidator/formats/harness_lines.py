@@ -177,11 +177,6 @@ def _payload(event: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two lines are the same JSON; to Python, 1, 1.0 and true are equal, to a reader of JSON not."""
-    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
 def _ts(data: Mapping[str, Any]) -> str | None:
     told = data.get("occurred_at")
     return told.replace("+00:00", "Z") if isinstance(told, str) else None

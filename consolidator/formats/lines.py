@@ -10,6 +10,10 @@ from typing import Any
 
 # A lone surrogate has no UTF-8, so it stays an escape; json escapes U+0000 and line ends by itself.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN, _CANONICAL = (
+    json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=canonical)
+    for canonical in (False, True)
+)
 
 
 def to_line(value: Mapping[str, Any], *, canonical: bool = False) -> str:
@@ -18,10 +22,11 @@ def to_line(value: Mapping[str, Any], *, canonical: bool = False) -> str:
     NaN and Infinity, which JSON does not have, are written as strings. Two lone surrogates that happen to stand
     together and make a character cannot be told from it in JSON, and come back as the character.
     """
+    encoder = _CANONICAL if canonical else _PLAIN
     try:
-        text = _dumped(value, canonical)
+        text = encoder.encode(value)
     except ValueError:
-        text = _dumped(_finite(value), canonical)
+        text = encoder.encode(_finite(value))
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
@@ -30,10 +35,6 @@ def whole(text: str) -> str:
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-def _dumped(value: Any, canonical: bool) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=canonical)
 
 
 def _finite(value: Any) -> Any:

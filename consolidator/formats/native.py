@@ -144,7 +144,7 @@ class _Session:
 
     def event(self, line: Mapping[str, Any], number: int) -> ForeignEvent | Problem:
         """Return the event that a line is."""
-        seq, data, kind = line.get("seq"), line.get("data"), line.get("type")
+        seq, data, kind = line.get("seq"), line.get("data"), str(line.get("type"))
         if not isinstance(seq, int) or isinstance(seq, bool) or seq < 1:
             return Problem("an event without a seq", number)
         if kind not in _TYPES or not isinstance(data, dict):

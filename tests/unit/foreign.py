@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
 
+# A busy machine is no reason for a test to fail.
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
 

@@ -17,6 +17,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.unit.foreign import (
     NOW,
+    UNHURRIED,
     events_of,
     jsonl,
     logged,
@@ -185,6 +186,7 @@ saying = st.one_of([st.tuples(st.just(kind), data, extras) for kind, data in SHA
 NEVER = ("type", "ts", "is_error", "v", "speaker", "origin", "model", "reason")  # the format's own, or typed elsewhere
 
 
+@UNHURRIED
 @given(st.lists(saying, max_size=8))
 def test_any_conversation_is_read_as_it_was_written(
     said: list[tuple[EventType, dict[str, Any], dict[str, Any]]],

@@ -17,6 +17,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
 from tests.unit.foreign import (
     NOW,
+    UNHURRIED,
     events_of,
     jsonl,
     logged,
@@ -287,6 +288,7 @@ well_formed = st.fixed_dictionaries(
 )
 
 
+@UNHURRIED
 @given(st.lists(well_formed, max_size=25), st.integers(0, 25))
 def test_any_log_is_written_as_it_was_read(lines: list[dict[str, Any]], cut: int) -> None:
     log = [{**one, "id": f"evt_{number}"} for number, one in enumerate(lines)]

@@ -16,7 +16,7 @@ from consolidator.formats import native
 from consolidator.formats.base import ForeignSession, Item
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from tests.unit.foreign import NOW, events_of, logged, problems_of, read_text, sessions_of
+from tests.unit.foreign import NOW, UNHURRIED, events_of, logged, problems_of, read_text, sessions_of
 
 SESSION: dict[str, Any] = {
     "id": "01J",
@@ -204,6 +204,7 @@ rows = st.fixed_dictionaries(
 moments = st.datetimes(timezones=st.just(UTC))
 
 
+@UNHURRIED
 @given(
     rows,
     st.integers(1, 50),
@@ -227,3 +228,8 @@ def test_any_session_is_exported_again_byte_for_byte(
         (one.type, one.data, one.created_at) for one in events
     ]
     assert exported_again(items) == text
+
+
+def test_numbers_that_json_does_not_have_are_written_as_words() -> None:
+    _, line = native.write(SESSION, [event(1, {"text": "", "rewards": [float("nan"), float("-inf"), 1.5]})])
+    assert '"rewards":["NaN","-Infinity",1.5]' in line
