@@ -93,18 +93,18 @@ def settle(home: Path, binaries: Binaries) -> Cluster:
     Raises DatabaseUnavailable where a cluster that was there is gone, is a copy's, or is of another version.
     """
     try:
-        _sweep(keep_of(home))
         record = _read(home)
         data = Path(record["data"]) if record["data"] else keep_of(home) / "data"
         if os.geteuid() == 0:
             _settle_root(home, data, record)
+        _sweep(keep_of(home))
+        _sweep(data.parent)
         if not data.exists():
             if record["made"]:
                 raise DatabaseUnavailable(
                     f"the database of {home} was in {data}, which is gone; bring it back from its volume or a backup, "
                     f"or remove {keep_of(home)} to begin with an empty one"
                 )
-            _sweep(data.parent)
             _make(data, record, home, binaries)
         cluster = Cluster(home, record["identity"], record["password"], data, _owner(data))
         if not record["made"]:
@@ -242,7 +242,7 @@ def _check_version(data: Path) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what an interrupted initdb or write left."""
+    """Remove what an interrupted initdb or write left; what an initdb is still writing goes the next time."""
     for pattern in ("initdb-*", ".*.json.*"):
         for path in directory.glob(pattern):
             if path.is_dir() and not path.is_symlink():

@@ -115,9 +115,8 @@ class EmbeddedServer:
                 self._locks.close()
 
     def _leave(self, discard: bool) -> bool:
-        self._locks.users.release()
-        current = self._locks.starting.is_current()
-        if not self._locks.users.try_exclusive() or not current:
+        if not self._locks.starting.is_current() or not self._is_last():
+            self._locks.users.release()
             return False  # others go on; or the home is gone, and the keeper sees to the rest
         server = postmaster.find(self._cluster)
         if server is not None:
@@ -126,3 +125,12 @@ class EmbeddedServer:
         if discard:
             cluster.discard(self._cluster)
         return discard
+
+    def _is_last(self) -> bool:
+        """Tell whether nobody else holds the users' lock, which then is ours alone."""
+        # The keeper may take it for a moment when we loosen our share, but then waits for `starting`, which we hold.
+        for _ in range(2):
+            if self._locks.users.try_exclusive():
+                return True
+            self._locks.users.share()
+        return self._locks.users.try_exclusive()

@@ -191,6 +191,10 @@ def _welcome(cluster: Cluster, socket: Path) -> str:
     except psycopg.OperationalError as error:
         if f'database "{DATABASE}" does not exist' not in str(error):
             raise
-    with psycopg.connect(dsn(cluster, socket, "postgres"), autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+    with psycopg.connect(dsn(cluster, socket, "template1"), autocommit=True) as conn:
+        ours = sql.Identifier(DATABASE)
+        try:  # initdb has made one that nobody uses; giving it our name is faster than making another
+            conn.execute(sql.SQL("alter database postgres rename to {}").format(ours))
+        except psycopg.errors.InvalidCatalogName:
+            conn.execute(sql.SQL("create database {}").format(ours))
         return conn.info.parameter_status("server_version") or "unknown"
