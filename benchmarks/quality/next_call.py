@@ -65,8 +65,14 @@ class Baseline:
         return name, _canonical(by_last), _top(self.usual[name])
 
 
-def evaluate(sessions: Iterable[Session], folds: int = 2) -> dict[str, Any]:
-    """Return the share of calls whose tool and every argument were predicted, each part learnt from the others."""
+def evaluate(sessions: Iterable[Session], folds: int | None = None) -> dict[str, Any]:
+    """Return the share of calls whose tool and every argument were predicted, each part learnt from the others.
+
+    Two halves; five parts where there are fewer than twenty tasks, too few for a half to learn from.
+    """
+    sessions = list(sessions)
+    if folds is None:
+        folds = 2 if len({task_id for task_id, _ in sessions}) >= 20 else 5
     by_part: dict[int, list[Session]] = defaultdict(list)
     for task_id, events in sessions:
         by_part[fold_of(task_id, folds)].append((task_id, events))
@@ -81,7 +87,7 @@ def evaluate(sessions: Iterable[Session], folds: int = 2) -> dict[str, Any]:
             hits += _score(events, profiles, baseline)
     calls = max(hits["calls"], 1)
     names = ("tool", "learnt", "bigram", "last_value", "constant", "answered", "answered_right")
-    figures: dict[str, Any] = {"sessions": sum(map(len, by_part.values())), "calls": hits["calls"]}
+    figures: dict[str, Any] = {"folds": folds, "sessions": sum(map(len, by_part.values())), "calls": hits["calls"]}
     figures |= {name: round(hits[name] / calls, 4) for name in names}
     return figures
 

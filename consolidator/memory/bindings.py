@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.counts import Counts
+from consolidator.memory.counts import Counts, Key
 from consolidator.memory.symbols import SHELL_PREFIX
 from consolidator.memory.templates import template_columns
-from consolidator.memory.values import Columns, Scalar, columns, result_columns, shape, tokens
+from consolidator.memory.values import MAX_TEXT, Columns, Scalar, columns, result_columns, shape, tokens
 
 MAX_SOURCES = 32  # tools whose last values are kept
 MAX_USED = 64  # values that an argument is remembered to have had
@@ -24,6 +24,10 @@ MAX_HITS = 12  # sources that are credited for one value
 MAX_LITERAL = 80
 MAX_TEMPLATE = 120
 MAX_CALL = 200
+
+
+_NOTHING: dict[int, None] = {}
+_SAID_ONCE = frozenset({"$", "$usage", "description", "timeout"})  # of a shell call: from no earlier value
 
 
 class Source:
@@ -57,8 +61,12 @@ class BindingFold:
         self.sources: dict[str, Source] = {}  # oldest first
         self.used: dict[str, dict[int, None]] = {}  # tool and argument -> values, oldest first
         self.words: list[tuple[str, int]] = []  # shape and value of the user's telling words
+        self.given: dict[tuple[str, str], int] = {}  # tool and argument -> how often, in this process
+        self._since: dict[str, dict[tuple[str, str], int]] = {}  # source -> `given` when it came, or was settled
+        self._shapes: dict[tuple[str, tuple[str, ...]], Key] = {}
         self.values: dict[int, Scalar] | None = {} if keep_values else None
-        self._hash = lru_cache(maxsize=1 << 14)(self._hasher(salt))
+        self._digest = self._hasher(salt)
+        self._hash = lru_cache(maxsize=1 << 14)(self._digest)
 
     @staticmethod
     def _hasher(salt: bytes) -> Callable[[Hashable, Hashable], int]:
@@ -73,7 +81,12 @@ class BindingFold:
 
     def hashes(self, column: list[Scalar]) -> list[int]:
         """Return the salted hashes of a column, and remember the clear values when asked to."""
-        found = [self._hash(value, type(value)) for value in column]
+        found = [
+            (self._digest if isinstance(value, str) and len(value) > MAX_TEXT else self._hash)(
+                value, type(value).__name__
+            )
+            for value in column
+        ]
         if self.values is not None:
             self.values.update(zip(found, column, strict=True))
         return found
@@ -87,11 +100,13 @@ class BindingFold:
     def feed(self, tool: str, arguments: Any, result: Any, *, ok: bool) -> None:
         """Take a call: count what would have predicted its arguments, then remember its values."""
         given = columns(arguments)
-        self._count_shape(tool, arguments, given)
+        hashed = {path: self.hashes(column) for path, column in given.items()}
+        self._count_shape(tool, arguments, given, hashed)
         shell = tool.startswith(SHELL_PREFIX)
         if shell:
-            given |= template_columns(arguments)
-        hashed = {path: self.hashes(column) for path, column in given.items()}
+            extra = template_columns(arguments)
+            given |= extra
+            hashed |= {path: self.hashes(column) for path, column in extra.items()}
         for path, column in hashed.items():
             self._count_argument(tool, path, column, given[path])
         paths = {"<" + path: column for path, column in hashed.items()}
@@ -100,19 +115,29 @@ class BindingFold:
                 paths[">" + path] = self.hashes(values)
         elif not ok and tool in self.sources:
             paths |= {path: column for path, column in self.sources[tool].paths.items() if path[0] == ">"}
-        self.sources.pop(tool, None)
+        if self.sources.pop(tool, None) is None:
+            self._since[tool] = dict(self.given)
         self.sources[tool] = Source(paths)
         if len(self.sources) > MAX_SOURCES:
-            del self.sources[next(iter(self.sources))]
+            oldest = next(iter(self.sources))
+            self._settle(oldest)
+            del self.sources[oldest], self._since[oldest]
         if ok:
             self._use(tool, hashed)
 
     def last(self, tool: str) -> list[int]:
-        """Return the argument values of a tool's last call."""
+        """Return the argument values of a tool's last call; of a command its operands."""
         source = self.sources.get(tool)
         if source is None:
             return []
-        return [value for path, column in source.paths.items() if path[0] == "<" for value in column]
+        begin = "<$" if tool.startswith(SHELL_PREFIX) else "<"
+        paths = {path: column for path, column in source.paths.items() if path.startswith(begin)}
+        return [value for path, column in paths.items() if path[1:] not in _SAID_ONCE for value in column]
+
+    @property
+    def latest(self) -> str:
+        """The tool of the last call."""
+        return next(reversed(self.sources), "")
 
     def _use(self, tool: str, hashed: dict[str, list[int]]) -> None:
         for path, column in hashed.items():
@@ -124,48 +149,77 @@ class BindingFold:
         while len(self.used) > MAX_USED:
             del self.used[next(iter(self.used))]
 
-    def _count_shape(self, tool: str, arguments: Any, given: Columns) -> None:
-        counts = self.counts
-        counts.add(("shape", tool, "\n".join(sorted(given))))
-        literal = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
-        if len(literal) <= MAX_CALL:
-            key = ("call", tool, self._hash(literal, dict))
-            if key not in counts:
-                counts.name(key, json.dumps(["call", tool, arguments], ensure_ascii=False))
-            counts.add(key)
+    def _count_shape(self, tool: str, arguments: Any, given: Columns, hashed: dict[str, list[int]]) -> None:
+        paths = tuple(hashed)
+        shaped = self._shapes.get((tool, paths))
+        if shaped is None:
+            shaped = self._shapes[(tool, paths)] = ("shape", tool, "\n".join(sorted(paths)))
+        self.counts.add(shaped)
+        whole: list[str | int] = ["call", tool]
+        for path in sorted(paths):
+            whole.append(path)
+            whole += hashed[path]
+        key: Key = tuple(whole)
+        if key not in self.counts:
+            literal = _literal(["call", tool, arguments], given)
+            if literal is not None and len(literal) <= MAX_CALL + len(tool):
+                self.counts.name(key, literal)
+            else:
+                self.counts.ignore(key)
+        self.counts.add(key)
 
     def _count_argument(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
         counts = self.counts
         counts.add(("arg", tool, path))
+        self.given[(tool, path)] = self.given.get((tool, path), 0) + 1
         self._count_constant(tool, path, column, given)
-        if path in ("$", "description", "timeout") and tool.startswith(SHELL_PREFIX):
+        if not column or not _comes_from(tool, path, ""):
             return
-        own_only = path == "command" and tool.startswith(SHELL_PREFIX)
-        used = self.used.get(f"{tool} {path}", {})
+        used = self.used.get(f"{tool} {path}", _NOTHING)
+        own = path == "command" and tool.startswith(SHELL_PREFIX)
+        value, listed, latest = column[0], "[]" in path, self.latest
+        if latest and (not own or latest == tool):
+            counts.add(("use", tool, path, latest, "near"))
         for name, source in self.sources.items():
-            if own_only and name != tool:
+            origins = source.index.get(value)
+            if origins is None or (own and name != tool):
                 continue
-            counts.add(("use", tool, path, name))
-            for origin in predicting(source, path, column, used):
-                counts.add(("hit", tool, path, name, origin))
-        value = given[0] if len(given) == 1 else None
-        if isinstance(value, str) and self.words:
-            look = shape(value)
+            for origin in origins[:MAX_HITS]:
+                offered = source.paths[origin]
+                if (offered == column) if listed else (choose(offered, used) == value):
+                    counts.add(("hit", tool, path, name, origin))
+                    if name == latest:
+                        counts.add(("hit", tool, path, name, origin, "near"))
+        if self.words and not listed and isinstance(given[0], str):
+            look = shape(given[0])
             word = self.word(look, used)
             if word is not None:
                 counts.add(("said", tool, path, look))
-                if word == column[0]:
+                if word == value:
                     counts.add(("word", tool, path, look))
 
     def _count_constant(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
-        literal = json.dumps(given if "[]" in path else given[0], ensure_ascii=False)
-        if len(literal) > (MAX_TEMPLATE if path == "$" else MAX_LITERAL):
-            return
-        value = column[0] if len(column) == 1 else self._hash(str(column), list)
-        key = ("const", tool, path, value)
+        key: Key = ("const", tool, path, *column)
         if key not in self.counts:
-            self.counts.name(key, f'["const", {json.dumps([tool, path], ensure_ascii=False)[1:-1]}, {literal}]')
+            literal = json.dumps(given if "[]" in path else given[0], ensure_ascii=False)
+            if len(literal) <= (MAX_TEMPLATE if path[:1] == "$" else MAX_LITERAL):
+                self.counts.name(key, f'["const", {json.dumps([tool, path], ensure_ascii=False)[1:-1]}, {literal}]')
+            else:
+                self.counts.ignore(key)
         self.counts.add(key)
+
+    def settle(self) -> None:
+        """Count the chances that are still owed: how often each argument was given while each source was there."""
+        for name in self.sources:
+            self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        since = self._since[name]
+        for (tool, path), count in self.given.items():
+            chances = count - since.get((tool, path), 0)
+            if chances and _comes_from(tool, path, name):
+                self.counts.add(("use", tool, path, name), chances)
+        self._since[name] = dict(self.given)
 
     def word(self, look: str, used: Mapping[int, None]) -> int | None:
         """Return the user's last word of this shape that was not used yet, else the last one of this shape."""
@@ -189,17 +243,23 @@ class BindingFold:
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from a state that `to_json` returned."""
         self.sources = {tool: Source(paths) for tool, paths in state["sources"]}
+        self._since = {tool: {} for tool in self.sources}
         self.used = {name: dict.fromkeys(values) for name, values in state["used"]}
         self.words = [(look, value) for look, value in state["words"]]
 
 
-def predicting(source: Source, path: str, column: list[int], used: Mapping[int, None]) -> list[str]:
-    """Return the paths of a source that would have predicted an argument: its whole list, or its next value."""
-    if not column:
-        return []
-    origins = source.index.get(column[0], ())
-    if "[]" in path:
-        found = [origin for origin in origins if source.paths[origin] == column]
-    else:
-        found = [origin for origin in origins if choose(source.paths[origin], used) == column[0]]
-    return found[:MAX_HITS]
+def _literal(value: Any, given: Columns) -> str | None:
+    """Return short arguments as JSON; None where they are long or nested too deeply."""
+    if any(isinstance(one, str) and len(one) > MAX_CALL for column in given.values() for one in column):
+        return None
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return None
+
+
+def _comes_from(tool: str, path: str, name: str) -> bool:
+    """Whether an argument may come from a source at all ("" is any): most of a shell call is written for it."""
+    if not tool.startswith(SHELL_PREFIX):
+        return True
+    return path not in _SAID_ONCE and (path != "command" or name in ("", tool))

@@ -40,13 +40,17 @@ class Counts:
         self._new: dict[int, Key | str] = {}  # counted, but not yet named
         self._labels: dict[int, str] = {}
 
-    def add(self, key: Key) -> None:
-        """Count a key once."""
+    def add(self, key: Key, often: int = 1) -> None:
+        """Count a key."""
         slot = self._slots.get(key)
         if slot is None:
             slot = self._slot(key)
         if slot:
-            self.totals[slot] += 1
+            self.totals[slot] += often
+
+    def ignore(self, key: Key) -> None:
+        """Never count this key."""
+        self._slots[key] = 0
 
     def name(self, key: Key, text: str) -> None:
         """Name a key that does not say it all by itself; before it is counted for the first time."""

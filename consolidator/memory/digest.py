@@ -66,7 +66,8 @@ class Digest:
         self.calls = CallFold()
         self.done = 0  # calls completed
         self.previous = (START, START)  # symbols of the last two calls, with how they went
-        self.running = ""  # the symbol that the last element of the sequence repeats
+        self.running = ""  # the last symbol of the sequence
+        self.repeated = False  # whether it is a run already
         self.spoken = False  # whether the user spoke since the last call
         if packed is not None:
             self.counts = Counts(_counted(packed), unpack_terms(packed.terms))
@@ -115,23 +116,26 @@ class Digest:
         self.spoken = False
 
     def _extend(self, name: str, call: Call) -> None:
-        """Add to the cleaned sequence: failed calls are dropped, runs of one symbol are one element."""
+        """Add to the cleaned sequence: failed calls are dropped, and X X X is X+, one or more of it.
+
+        X and X+ are one symbol, so that support does not split by how often a step was repeated.
+        """
         if not call.ok:
             return
         if name != self.running:
-            self.running = name
-            self.sequence.append(self._symbol(name))
+            self.running, self.repeated = name, False
+            value = stable_hash(name)
+            self.counts.label(value, name)
+            self.counts.add(("step", name))
+            self.sequence.append(value)
             self.seqs.append(call.seq)
-        else:
-            self.sequence[-1] = self._symbol(name + "+")
-
-    def _symbol(self, text: str) -> int:
-        value = stable_hash(text)
-        self.counts.label(value, text)
-        return value
+        elif not self.repeated:
+            self.repeated = True
+            self.counts.add(("run", name))
 
     def pack(self) -> Packed:
         """Return the digest as it is stored."""
+        self.bindings.settle()
         self.counts.settle(self.redact)
         keys, counts = self.counts.arrays()
         return Packed(
@@ -150,6 +154,7 @@ class Digest:
             "done": self.done,
             "previous": self.previous,
             "running": self.running,
+            "repeated": self.repeated,
             "spoken": self.spoken,
             "bindings": self.bindings.to_json(),
             "fixes": self.fixes.to_json(),
@@ -160,6 +165,7 @@ class Digest:
         self.done = state["done"]
         self.previous = (state["previous"][0], state["previous"][1])
         self.running = state["running"]
+        self.repeated = state["repeated"]
         self.spoken = state["spoken"]
         self.bindings.load(state["bindings"])
         self.fixes.load(state["fixes"])

@@ -27,7 +27,7 @@ class FixFold:
         """Take a completed call."""
         self.count += 1
         self.failed = [entry for entry in self.failed if self.count - entry[1] <= WINDOW]
-        given = set(values)
+        given = frozenset(values)
         if not ok:
             self.failed.append((name, self.count, values, []))
             del self.failed[:-MAX_FAILED]
@@ -37,7 +37,8 @@ class FixFold:
             if given.isdisjoint(entry[2]):
                 waiting.append(entry)
             elif entry[0] != name:
-                if name not in entry[3] and len(entry[3]) < MAX_FAILED:
+                same = 2 * len(given.intersection(entry[2])) >= len(given)  # mostly about the same thing
+                if same and name not in entry[3] and len(entry[3]) < MAX_FAILED:
                     entry[3].append(name)
                 waiting.append(entry)
             else:

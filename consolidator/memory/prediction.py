@@ -16,7 +16,7 @@ from consolidator.memory.symbols import SHELL_PREFIX
 from consolidator.memory.templates import fill, holes
 from consolidator.memory.values import Scalar, rebuild
 
-MIN_CHANCES = 3  # a context seen less often is too thin to speak
+MIN_CHANCES = 2  # a context seen less often is too thin to speak
 FREE = "…"  # stands for an argument that nothing predicts
 
 
@@ -143,6 +143,8 @@ def _resolve(binding: Binding, path: str, fold: BindingFold, used: Mapping[int, 
     if binding.kind == "constant":
         return list(binding.value) if "[]" in path else [binding.value]
     values = fold.values or {}
+    if binding.near and binding.source != fold.latest:
+        return None
     if binding.kind == "user":
         word = fold.word(binding.path, used)
         return [values[word]] if word in values else None

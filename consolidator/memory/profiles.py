@@ -15,7 +15,7 @@ from consolidator.memory.patterns import Tally
 
 KEPT_PRECISION = 0.6  # of a binding that is published
 KEPT_ROOTS = 3
-MAX_BINDINGS = 8  # candidates kept of one argument, for prediction
+MAX_BINDINGS = 12  # candidates kept of one argument, for prediction
 MAX_CHOICES = 12
 
 
@@ -31,6 +31,11 @@ class Binding:
     source: str = ""  # the tool it comes from
     path: str = ""  # in its arguments or result; of `user` the shape of the word
     value: Any = None  # of a constant
+    near: bool = False  # counted only where the source was the call just before
+
+    def explains(self, given: int) -> bool:
+        """Whether it is sure enough, and explains a good part of all uses of its argument."""
+        return self.kept and self.hits >= 0.4 * given
 
     @property
     def kept(self) -> bool:
@@ -43,7 +48,8 @@ class Binding:
         if self.kind == "user":
             return "the user's words"
         if self.kind == "argument":
-            return f"the last {self.source}({self.path})"
+            where = f"{self.source}({self.path})"
+            return f"{where} just before" if self.near else f"the last {where}"
         return f"{self.source} → {self.path or 'result'}"
 
 
@@ -55,6 +61,8 @@ class Profile:
     tool: str = ""  # the real tool's name; for "sh:git push" the shell
     calls: int = 0
     failed: int = 0
+    steps: int = 0  # how often it stands in the cleaned sequences
+    runs: int = 0  # of these, how often several times in a row
     roots: int = 0
     shapes: list[tuple[list[str], int]] = field(default_factory=list)  # argument paths, how often
     whole: list[tuple[Any, int, int]] = field(default_factory=list)  # whole arguments, how often, in how many roots
@@ -63,6 +71,11 @@ class Profile:
     follows: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # context -> symbols and how often
     chances: dict[str, int] = field(default_factory=dict)  # context -> how often it was seen
     fixed_by: dict[str, int] = field(default_factory=dict)  # what had to be done before -> in how many roots
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is usually called several times in a row."""
+        return 2 * self.runs > self.steps
 
     def binding(self, path: str) -> Binding | None:
         """Return the best binding of an argument that is sure enough to be told."""
@@ -119,6 +132,10 @@ class _Builder:
             profile.roots = max(profile.roots, roots)
         elif kind == "failed":
             profile.failed = total
+        elif kind == "step":
+            profile.steps = total
+        elif kind == "run":
+            profile.runs = total
         elif kind == "shape":
             profile.shapes.append((rest[1].split("\n") if rest[1] else [], total))
         elif kind == "call":
@@ -133,14 +150,15 @@ class _Builder:
         for kind, rest, total, roots in self.hits:
             self._bind(kind, rest, total, roots)
         for name, found in sorted(self.follows.items()):
-            profile = self.profiles.setdefault(name.split("\n")[-2].removesuffix("!"), Profile(name.split("\n")[-2]))
+            last = name.split("\n")[-2].removesuffix("!")
+            profile = self.profiles.setdefault(last, Profile(last))
             profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             profile.chances[name] = self.chances.get(name, sum(count for _, count in found))
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], json.dumps(entry[0])))[:MAX_CHOICES]
             for path, bindings in profile.bindings.items():
-                bindings.sort(key=lambda b: (-_worth(b), b.kind, b.source, b.path, json.dumps(b.value)))
+                bindings.sort(key=lambda b: (-_worth(b), b.near, b.kind, b.source, b.path, json.dumps(b.value)))
                 profile.bindings[path] = bindings[:MAX_BINDINGS]
         return dict(sorted(self.profiles.items()))
 
@@ -156,15 +174,18 @@ class _Builder:
             chances = max(self.uses.get(("said", symbol, path, rest[2]), 0), total)
             binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
         else:
-            chances = max(self.uses.get(("use", symbol, path, rest[2]), 0), total)
+            near = len(rest) > 4
+            chances = max(self.uses.get(("use", symbol, path, rest[2], *rest[4:]), 0), total)
             place = "argument" if rest[3][0] == "<" else "result"
-            binding = Binding(place, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:])
+            binding = Binding(
+                place, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:], near=near
+            )
         profile.bindings.setdefault(path, []).append(binding)
 
 
 def _worth(binding: Binding) -> float:
     """Return a cautious precision, so that few chances count less than many."""
-    return (binding.hits + 0.5) / (binding.applicable + 2)
+    return (binding.hits + 0.5) / (binding.applicable + (4 if binding.near else 2))
 
 
 def build(tally: Tally, terms: Mapping[int, str]) -> dict[str, Profile]:

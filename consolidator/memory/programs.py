@@ -187,6 +187,13 @@ GENERIC_TOOLS = _words(
     """
 )
 
+CHANGING = _words(  # of these, the ones that change something
+    """
+    mkdir touch cp mv rm tee chmod ln python node edit create insert append str_replace write multiedit notebookedit
+    write_file edit_file create_file str_replace_editor str_replace_based_edit_tool apply_patch patch
+    """
+)
+
 SHELL_TOOLS = _words(
     """
     bash shell sh zsh terminal execute_bash run_bash bash_tool run_terminal_cmd run_terminal_command

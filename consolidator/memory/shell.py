@@ -38,6 +38,7 @@ class Command:
     operands: tuple[str, ...] = ()  # words that are neither options nor the subcommand, without quotes
     options: tuple[str, ...] = ()  # as written, values that belong to them joined by "="
     redirections: tuple[str, ...] = ()  # ">out.txt", "2>&1"; a here-document is "<<"
+    words: tuple[str, ...] = ()  # all of its words but the program, in order, without quotes
     link: str = ""  # what stands before it: "" (first), "&&", "||", "|", ";" or "&"
 
     @property
@@ -292,7 +293,9 @@ def _command(words: list[str], redirections: tuple[str, ...], link: str) -> Comm
             name.append(word)
         else:
             operands.append(word)
-    return Command(program, " ".join(name) or None, tuple(operands), tuple(options), redirections, link)
+    return Command(
+        program, " ".join(name) or None, tuple(operands), tuple(options), redirections, tuple(words[1:]), link
+    )
 
 
 def _names(program: str, name: list[str], word: str) -> bool:

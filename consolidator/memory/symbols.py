@@ -25,12 +25,16 @@ def symbol_of(tool: str, arguments: Any) -> str:
     """Return the symbol of a tool with its arguments (JSON)."""
     line = command_line(tool, arguments)
     if line is None:
-        return tool[:MAX_SYMBOL]
+        return _tidy(tool)
     command = shell.reported(shell.parse(line))
     if command is None:
         return SHELL_PREFIX + "-"
     mark = " >" if command.writes and command.program in ("cat", "echo", "printf") else ""
-    return (SHELL_PREFIX + command.name + mark)[:MAX_SYMBOL]
+    return _tidy(SHELL_PREFIX + command.name + mark)
+
+
+def _tidy(name: str) -> str:
+    return (name if name.isprintable() else " ".join(name.split()))[:MAX_SYMBOL]
 
 
 def command_line(tool: str, arguments: Any) -> str | None:

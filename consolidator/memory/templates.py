@@ -5,7 +5,8 @@ Pure. The hole of the first operand is `{1}`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from consolidator.memory import shell
@@ -13,6 +14,7 @@ from consolidator.memory.symbols import line_of
 from consolidator.memory.values import Columns
 
 MAX_HOLES = 4
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]{0,15}")  # a value that says how, not what
 
 
 def template(line: str) -> tuple[str, tuple[str, ...]]:
@@ -34,6 +36,42 @@ def template(line: str) -> tuple[str, tuple[str, ...]]:
     return "".join(parts) + line[start:], tuple(filled)
 
 
+def usage(line: str) -> str | None:
+    """Return how the program that a line reports is used: options as they are, operands and free text as holes.
+
+    `git commit -m "first draft"` is `git commit -m <free>`; `bd update app-12 --status done` is
+    `bd update <1> --status done`.
+    """
+    command = shell.reported(shell.parse(line))
+    if command is None:
+        return None
+    parts = [command.name]
+    named = command.subcommand.split() if command.subcommand else []
+    hole = 0
+    option = value = False
+    for word in command.words:
+        if named and word == named[0]:
+            named.pop(0)
+        elif word.startswith("-") and len(word) > 1:
+            parts.append(_option(word))
+            option, value = True, f"{word}=" in "".join(command.options)
+        elif value:
+            parts.append(word if _PLAIN.fullmatch(word) else "<free>")
+            option = value = False
+        else:
+            hole += 1
+            parts.append(word if option and _PLAIN.fullmatch(word) else f"<{hole}>" if hole < MAX_HOLES else "…")
+            option = False
+        if parts[-1] == "…":
+            break
+    return " ".join(parts)
+
+
+def _option(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return word if not equals or _PLAIN.fullmatch(value) else f"{name}=<free>"
+
+
 def fill(pattern: str, operands: Sequence[str]) -> str:
     """Put operands into the holes of a template."""
     for number, operand in enumerate(operands, 1):
@@ -53,9 +91,4 @@ def template_columns(arguments: Any) -> Columns:
         return {}
     pattern, operands = template(line)
     found: Columns = {f"${number}": [operand] for number, operand in enumerate(operands, 1)}
-    return {"$": [pattern], **found}
-
-
-def with_command(arguments: Mapping[str, Any], line: str) -> dict[str, Any]:
-    """Return arguments of a shell tool with another command line."""
-    return {**arguments, "command": line}
+    return {"$": [pattern], "$usage": [usage(line)], **found}

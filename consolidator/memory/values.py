@@ -18,7 +18,7 @@ MAX_COLUMN = 64
 MAX_DEPTH = 8
 MAX_TEXT = 256  # a longer text of a result is prose, not a value that is passed on
 MAX_LINES = 64
-_ID_KEY = re.compile(r".*\d{3}.*|(?=.*\d)[A-Z0-9_-]{5,}|[0-9a-f-]{8,}|\d+", re.DOTALL)
+_ID_KEY = re.compile(r".*\d{3}.*|(?=.*\d)[A-Z0-9_-]{5,}|(?=.*\d)[0-9a-f-]{8,}|\d+", re.DOTALL)
 _TOKEN = re.compile(r"[\w@.+:/#~-]+")
 _TELLING = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
 _RUNS = re.compile(r"[A-Z]+|[a-z]+|\d+")
@@ -34,8 +34,8 @@ def columns(value: Any, *, texts: int | None = None) -> Columns:
 def _walk(value: Any, path: str, found: Columns, room: list[int], texts: int | None, depth: int) -> None:
     if isinstance(value, dict) and depth < MAX_DEPTH:
         for key, inner in value.items():
-            name = str(key)
-            if _ID_KEY.fullmatch(name):
+            name = key if isinstance(key, str) else str(key)
+            if not name.isalpha() and _ID_KEY.fullmatch(name):
                 _leaf(name, f"{path}.keys[]" if path else "keys[]", found, room, texts)
                 name = "*"
             _walk(inner, f"{path}.{name}" if path else name, found, room, texts, depth + 1)

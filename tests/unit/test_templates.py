@@ -1,0 +1,43 @@
+"""Command lines with holes for their operands."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.memory.templates import fill, holes, template, usage
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern", "operands"),
+    [
+        ("bd close app-12", "bd close {1}", ("app-12",)),
+        (
+            "cd x && mix test test/a_test.exs 2>&1 | tail -5",
+            "cd x && mix test {1} 2>&1 | tail -5",
+            ("test/a_test.exs",),
+        ),
+        ("git push -u origin main", "git push -u {1} {2}", ("origin", "main")),
+        ("git status", "git status", ()),
+        ("awk '{print $1}' file", "awk '{print $1}' file", ()),
+    ],
+)
+def test_operands_become_holes(line: str, pattern: str, operands: tuple[str, ...]) -> None:
+    assert template(line) == (pattern, operands)
+    assert fill(pattern, operands) == line
+    assert holes(pattern) == len(operands)
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("cd /x && git commit -m 'a long message' 2>&1 | tail -3", "git commit -m <free>"),
+        ("bd update app-12 --status in_progress", "bd update <1> --status in_progress"),
+        ('bd close app-12 --reason="All of it works"', "bd close <1> --reason=<free>"),
+        ("mix test test/a_test.exs", "mix test <1>"),
+        ("git add a b c d e f", "git add <1> <2> <3> …"),
+        ("mix credo --strict 2>&1 | tail -5", "mix credo --strict"),
+        ("# nothing", None),
+    ],
+)
+def test_how_a_program_is_used(line: str, used: str | None) -> None:
+    assert usage(line) == used
