@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 OUT = Console(highlight=False)
-ERR = Console(stderr=True, highlight=False)
+ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]

@@ -12,11 +12,12 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database
+from consolidator.database import Database, Driver
 from consolidator.database.jsonb import escape
 from consolidator.errors import ImportRefused, InvalidEvent, NotFound
 from consolidator.formats import everything_below, recognise
@@ -162,6 +163,16 @@ async def _import_file(
         progress(stat.st_size, path.name)
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What one transaction did."""
+
+    events: int = 0
+    repeated: int = 0
+    erased: int = 0
+    sessions: set[str] = field(default_factory=set)
+
+
 class _Writer:
     """Buffers a file's events by session, within bounds, and writes each buffer in one transaction."""
 
@@ -205,34 +216,48 @@ class _Writer:
         self._bytes += len(prepared.data) + sum(len(blob[2]) for blob in prepared.blobs)
 
     async def flush(self) -> None:
-        """Write what is buffered, each session in a transaction of its own."""
-        for origin, buffered in self._buffers.items():
-            await self._write(self._known[origin], buffered)
+        """Write what is buffered in one transaction; keys and sessions in order, so that importers do not deadlock."""
+        if not self._buffers:
+            return
+        now = self._database.clock.now()
+        seen = _Seen()
+        async with self._database.transaction() as conn:
+            keys = [key for buffered in self._buffers.values() for key, _ in buffered]
+            new = await sources.take_new_keys(conn, keys)
+            named = {sessions.session_id_of(self._form.NAME, origin): origin for origin in self._buffers}
+            erased = await sources.erased_among(conn, list(named))
+            # Parents come before children in the buffers; the locks on their rows are taken in order all the same.
+            await sessions.lock(conn, sorted(named))
+            for identity, origin in named.items():
+                buffered = self._buffers[origin]
+                if identity in erased:
+                    seen.erased += len(buffered)
+                    continue
+                fresh = [prepared for key, prepared in buffered if _take(new, key)]
+                seen.repeated += len(buffered) - len(fresh)
+                if fresh:
+                    await self._write(conn, identity, self._known[origin], fresh, now)
+                    seen.events += len(fresh)
+                    seen.sessions.add(identity)
+        self._note(seen)
+
+    def _note(self, seen: _Seen) -> None:
+        """Count what was committed, and begin a new buffer."""
+        report = self._report
+        report.erased += seen.erased
+        report.repeated += seen.repeated
+        report.events += seen.events
+        report.sessions |= seen.sessions
         self._buffers.clear()
         self._events = self._bytes = 0
 
-    async def _write(self, session: ForeignSession, buffered: list[tuple[uuid.UUID, events.Prepared]]) -> None:
-        identity = sessions.session_id_of(self._form.NAME, session.origin)
-        now = self._database.clock.now()
-        async with self._database.transaction() as conn:
-            if await sources.is_erased(conn, identity):
-                self._report.erased += len(buffered)
-                return
-            new = await sources.take_new_keys(conn, [key for key, _ in buffered])
-            fresh = []
-            for key, prepared in buffered:
-                if key in new:
-                    new.discard(key)  # the same key twice in one batch is one event
-                    fresh.append(prepared)
-            self._report.repeated += len(buffered) - len(fresh)
-            if not fresh:
-                return
-            await sessions.open_session(conn, await self._columns(conn, identity, session), now=now)
-            await events.load_bulk(conn, identity, fresh, now=now)
-        self._report.events += len(fresh)
-        self._report.sessions.add(identity)
+    async def _write(
+        self, conn: Driver, identity: str, session: ForeignSession, fresh: list[events.Prepared], now: datetime
+    ) -> None:
+        await sessions.open_session(conn, await self._columns(conn, identity, session), now=now)
+        await events.load_bulk(conn, identity, fresh, now=now)
 
-    async def _columns(self, conn: Any, identity: str, session: ForeignSession) -> dict[str, Any]:
+    async def _columns(self, conn: Driver, identity: str, session: ForeignSession) -> dict[str, Any]:
         """Return a foreign session as columns of ours."""
         name = self._form.NAME
         parent = sessions.session_id_of(name, session.parent_origin) if session.parent_origin else None
@@ -254,6 +279,14 @@ class _Writer:
 
 def _hashed(key: str) -> uuid.UUID:
     return uuid.UUID(bytes=hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+
+def _take(new: set[uuid.UUID], key: uuid.UUID) -> bool:
+    """Say whether a key is new, once: the same key twice in one batch is one event."""
+    if key not in new:
+        return False
+    new.discard(key)
+    return True
 
 
 def _text(value: str | None) -> str | None:

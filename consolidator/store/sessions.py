@@ -46,6 +46,11 @@ async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime
     await run(conn, _SQL["open"], full)
 
 
+async def lock(conn: Driver, ids: Sequence[str]) -> None:
+    """Lock the rows of sessions, those that are there, in order of id."""
+    await rows(conn, _SQL["lock"], {"ids": list(ids)})
+
+
 async def get(conn: Driver, session: str) -> Row:
     """Return a session's row; raise NotFound where there is none."""
     found = await row(conn, _SQL["get"], {"id": session})

@@ -30,3 +30,6 @@ update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = 
 -- Forks, resumes and branches that still read their parents' log.
 select distinct parent_id from session
 where parent_id = any(%(ids)s) and kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(since)s
+
+-- name: lock
+select id from session where id = any(%(ids)s) order by id for update

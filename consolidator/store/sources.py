@@ -44,9 +44,9 @@ async def take_new_keys(conn: Driver, keys: Sequence[uuid.UUID]) -> set[uuid.UUI
     return {r["key"] for r in await rows(conn, _SQL["new_keys"], {"keys": list(keys)})}
 
 
-async def is_erased(conn: Driver, session: str) -> bool:
-    """Say whether a person had this session erased."""
-    return await row(conn, _SQL["erased"], {"session": session}) is not None
+async def erased_among(conn: Driver, ids: Sequence[str]) -> set[str]:
+    """Return which of these sessions a person had erased."""
+    return {r["session_id"] for r in await rows(conn, _SQL["erased"], {"sessions": list(ids)})}
 
 
 async def lineage_root(conn: Driver, parent: str) -> str:

@@ -17,7 +17,7 @@ on conflict do nothing
 returning key
 
 -- name: erased
-select 1 from erasure where session_id = %(session)s limit 1
+select distinct session_id from erasure where session_id = any(%(sessions)s)
 
 -- name: lineage_root
 select root_id from session where id = %(id)s

@@ -1,0 +1,115 @@
+"""A real PostgreSQL for every test: the one that CONSOLIDATOR_TEST_DATABASE_URL names, else an embedded one.
+
+Each test gets a database of its own, copied from a migrated template, and never the user's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from consolidator.clock import Clock, FrozenClock
+from consolidator.database import Database, upgrade
+from consolidator.database.embedded import EmbeddedServer
+from consolidator.settings import Settings
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_ambient_settings() -> Iterator[None]:
+    """Keep the person's own settings and home out of the tests."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="consolidator-home-") as home:
+        for name in list(os.environ):
+            if name.startswith("CONSOLIDATOR_") and not name.startswith("CONSOLIDATOR_TEST_"):
+                patch.delenv(name)
+        patch.setenv("HOME", home)
+        patch.delenv("XDG_DATA_HOME", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def server_dsn() -> Iterator[str]:
+    """A server on which databases may be made."""
+    given = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
+    if given:
+        yield given
+        return
+    home = Path(tempfile.mkdtemp(prefix="consolidator-test-"))
+    server = asyncio.run(EmbeddedServer.start(home))
+    try:
+        yield server.dsn
+    finally:
+        asyncio.run(server.discard())
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(server_dsn: str) -> Iterator[str]:
+    """A migrated database to copy."""
+    name = f"consolidator_template_{os.getpid()}"
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    asyncio.run(upgrade.upgrade(make_conninfo(server_dsn, dbname=name), Clock(NOON)))
+    try:
+        yield name
+    finally:
+        with psycopg.connect(server_dsn, autocommit=True) as conn:
+            conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """A migrated database of the test's own."""
+    name = f"consolidator_test_{os.getpid()}_{os.urandom(4).hex()}"
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+    try:
+        yield make_conninfo(server_dsn, dbname=name)
+    finally:
+        with psycopg.connect(server_dsn, autocommit=True) as conn:
+            conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    """A clock that stands at noon of 2026-03-02, UTC."""
+    return FrozenClock(NOON)
+
+
+@pytest.fixture
+async def database(dsn: str, clock: FrozenClock) -> AsyncIterator[Database]:
+    """An open database on the frozen clock."""
+    opened = Database(dsn, clock)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings as a newcomer has them, with few workers and short leases."""
+    return Settings(home=tmp_path / "home", workers=2, lease_seconds=30, health_port=0)
+
+
+@pytest.fixture
+def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of a subprocess that works on the test's database."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+    return {
+        **kept,
+        "HOME": str(tmp_path),
+        "CONSOLIDATOR_HOME": str(tmp_path / "home"),
+        "CONSOLIDATOR_DATABASE_URL": dsn,
+        "CONSOLIDATOR_CLOCK": NOON.isoformat(),
+        "PYTHONWARNINGS": "error",
+    }

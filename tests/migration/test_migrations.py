@@ -1,0 +1,59 @@
+"""The schema: made from nothing, the same as the tables say, and taken back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+
+from consolidator.clock import Clock
+from consolidator.database import Database, upgrade
+from consolidator.errors import SchemaTooNew
+from consolidator.store import checks
+from tests.conftest import NOON
+
+
+async def test_the_schema_is_what_the_tables_say(dsn: str) -> None:
+    assert await upgrade.drift(dsn) == []
+    assert await upgrade.revision(dsn) == upgrade.newest()
+
+
+async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_again(dsn: str) -> None:
+    await upgrade.downgrade(dsn, "base")
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        cursor = await conn.execute(
+            "select relname from pg_class "
+            "where relnamespace = 'consolidator'::regnamespace and relkind in ('r', 'p', 'S') "
+            "union all select proname from pg_proc where pronamespace = 'consolidator'::regnamespace"
+        )
+        assert [name for (name,) in await cursor.fetchall()] == ["alembic_version"]
+    await upgrade.upgrade(dsn, Clock(NOON))
+    assert await upgrade.drift(dsn) == []
+
+
+async def test_each_revision_can_be_taken_back_alone(dsn: str) -> None:
+    for revision in ("0003", "0002", "0001"):
+        await upgrade.downgrade(dsn, revision)
+        assert await upgrade.revision(dsn) == revision
+    await upgrade.upgrade(dsn, Clock(NOON))
+    assert await upgrade.drift(dsn) == []
+
+
+async def test_two_that_start_at_once_upgrade_once(dsn: str) -> None:
+    await upgrade.downgrade(dsn, "base")
+    await asyncio.gather(*(upgrade.upgrade(dsn, Clock(NOON)) for _ in range(4)))
+    assert await upgrade.revision(dsn) == upgrade.newest()
+
+
+async def test_a_newer_database_is_refused_and_left_alone(dsn: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn:
+        await conn.execute("update consolidator.alembic_version set version_num = '9999'")
+    with pytest.raises(SchemaTooNew, match="9999"):
+        await upgrade.upgrade(dsn, Clock(NOON))
+    assert await upgrade.revision(dsn) == "9999"
+
+
+async def test_every_partition_is_guarded(database: Database) -> None:
+    async with database.connection() as conn:
+        assert (await checks.verify(conn))["I1 every partition is guarded"] == []

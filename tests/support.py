@@ -1,0 +1,101 @@
+"""What tests say often: events, sessions, nights, and the whole of memory to compare."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.jobs.nightly import Job, Nights
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.settings import Settings
+from consolidator.store import checks, events, sessions
+
+
+def said(text: str, **more: Any) -> NewEvent:
+    """A person's message."""
+    return NewEvent(EventType.USER_MESSAGE, {"text": text, **more})
+
+
+def answered(text: str) -> NewEvent:
+    """The assistant's answer."""
+    return NewEvent(EventType.ASSISTANT_RESPONSE, {"text": text})
+
+
+def called(call_id: str, tool: str, arguments: Any, **more: Any) -> NewEvent:
+    """A tool call."""
+    return NewEvent(EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments, **more})
+
+
+def returned(call_id: str, content: Any, status: str = "ok", **more: Any) -> NewEvent:
+    """A tool's result."""
+    return NewEvent(EventType.TOOL_RESULT, {"call_id": call_id, "content": content, "status": status, **more})
+
+
+def step(call_id: str, tool: str, arguments: Any, content: Any = "ok", status: str = "ok") -> list[NewEvent]:
+    """A call with its result."""
+    return [called(call_id, tool, arguments), returned(call_id, content, status)]
+
+
+async def logged(
+    database: Database, session: str, new: Sequence[NewEvent], *, agent: str = "coder", **columns: Any
+) -> None:
+    """Open a session if need be and append events to it at the clock's time."""
+    now = database.clock.now()
+    async with database.transaction() as conn:
+        await sessions.open_session(conn, {"id": session, "agent": agent, **columns}, now=now)
+        if new:
+            await events.append(conn, session, new, now=now)
+
+
+async def night(database: Database, settings: Settings, job: Job = "consolidation") -> dict[str, Any]:
+    """Run a job now."""
+    return await Nights(database, settings).run_now(job)
+
+
+async def unbroken(database: Database) -> None:
+    """Assert every invariant that rows can show."""
+    async with database.connection() as conn:
+        broken = {name: cases for name, cases in (await checks.verify(conn)).items() if cases}
+    assert not broken
+
+
+MEMORY = {
+    "procedure": "select id, title, support, rank, body from procedure where retired_at is null order by id",
+    "tool_profile": "select agent, project, tool, body from tool_profile order by 1, 2, 3",
+    "solution": "select id, project, confirmed, sessions, occurrences, body from solution order by id",
+    "fact": "select id, sentence, valid_from, valid_to, superseded_by, sessions, evidence from fact order by id",
+}
+
+
+async def memory_of(database: Database) -> dict[str, list[Any]]:
+    """Return all that is published, to be compared; when it was learnt and by which run is left out."""
+    async with database.connection() as conn:
+        return {name: await (await conn.execute(query)).fetchall() for name, query in MEMORY.items()}
+
+
+def later(moment: datetime, **span: float) -> datetime:
+    """Return a moment after another."""
+    return moment + timedelta(**span)
+
+
+def command(
+    *words: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a subprocess; `code` is the exit code it must have, None where any will do."""
+    done = subprocess.run(
+        [sys.executable, "-m", "consolidator", *words],
+        env=dict(environment), capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+    assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+async def in_thread(function: Any, *words: Any, **named: Any) -> Any:
+    """Run something that blocks beside the event loop."""
+    return await asyncio.to_thread(function, *words, **named)
