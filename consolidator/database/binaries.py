@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from consolidator.database.locks import FileLock
-from consolidator.database.trouble import ELSEWHERE, from_os_error
+from consolidator.database.trouble import ELSEWHERE, NOT_AS_ROOT, from_os_error
 from consolidator.errors import DatabaseUnavailable
 
 ROOT_BASE = Path("/var/lib/consolidator")
@@ -45,7 +45,7 @@ def locate() -> Binaries:
     try:
         return Binaries(_copied(site, ROOT_BASE) / _INSTALL)
     except OSError as error:
-        raise from_os_error("keep PostgreSQL's programs", ROOT_BASE, error) from error
+        raise from_os_error("keep PostgreSQL's programs", ROOT_BASE, error, NOT_AS_ROOT) from error
 
 
 def own_directory(path: Path, mode: int) -> None:

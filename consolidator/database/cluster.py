@@ -21,7 +21,7 @@ from typing import Any
 from consolidator.database import account, sockets
 from consolidator.database.account import Account
 from consolidator.database.binaries import MAJOR, ROOT_BASE, Binaries, own_directory
-from consolidator.database.trouble import from_os_error, from_output
+from consolidator.database.trouble import MOVE_HOME, NOT_AS_ROOT, from_os_error, from_output
 from consolidator.errors import DatabaseUnavailable
 
 USER = "consolidator"
@@ -63,6 +63,15 @@ class Cluster:
         return self.keep / "server.log"
 
 
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _instead() -> str:
+    """Return what to advise where the cluster cannot be: another home does not help root."""
+    return NOT_AS_ROOT if _is_root() else MOVE_HOME
+
+
 def keep_of(home: Path) -> Path:
     """Return the directory of a home that is ours."""
     return home / "postgres"
@@ -95,7 +104,7 @@ def settle(home: Path, binaries: Binaries) -> Cluster:
     try:
         record = _read(home)
         data = Path(record["data"]) if record["data"] else keep_of(home) / "data"
-        if os.geteuid() == 0:
+        if _is_root():
             _settle_root(home, data, record)
         _sweep(keep_of(home))
         _sweep(data.parent)
@@ -110,7 +119,7 @@ def settle(home: Path, binaries: Binaries) -> Cluster:
         if not record["made"]:
             _write(home, {**record, "made": True})
     except OSError as error:
-        raise from_os_error("keep the database", home, error) from error
+        raise from_os_error("keep the database", CLUSTERS if _is_root() else home, error, _instead()) from error
     _check_version(data)
     return cluster
 
@@ -118,7 +127,7 @@ def settle(home: Path, binaries: Binaries) -> Cluster:
 def orphans() -> list[Path]:
     """Return root's clusters whose home no longer knows them; they are kept until a person removes them."""
     found = []
-    for path in sorted(CLUSTERS.glob("*")) if os.geteuid() == 0 else []:
+    for path in sorted(CLUSTERS.glob("*")) if _is_root() else []:
         try:
             told = json.loads((path / "home.json").read_text())
             record = json.loads((keep_of(Path(told["home"])) / "cluster.json").read_text())
@@ -144,7 +153,7 @@ def _read(home: Path) -> dict[str, Any]:
     except FileNotFoundError:
         identity = secrets.token_hex(16)
         data = None
-        if os.geteuid() == 0:
+        if _is_root():
             name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
             data = str(CLUSTERS / f"{name}-{identity[:8]}" / "data")
         record = {"identity": identity, "password": secrets.token_urlsafe(32), "data": data, "made": False}
@@ -198,14 +207,22 @@ def _settle_root(home: Path, data: Path, record: dict[str, Any]) -> None:
     own_directory(CLUSTERS, 0o711)
     place.mkdir(mode=0o700, exist_ok=True)
     note = place / "home.json"
-    told = Path(json.loads(note.read_text())["home"]) if note.exists() else home
-    if told != home and _same_identity(told, record["identity"]) and not told.samefile(home):
+    told = _told(note)
+    if told is not None and told != home and _same_identity(told, record["identity"]) and not told.samefile(home):
         raise DatabaseUnavailable(
             f"{home} is a copy of {told}, whose database is in {data}: remove {keep_of(home)} to begin with an empty "
             f"one there, or set CONSOLIDATOR_HOME to {told}"
         )
-    if told != home or not note.exists():
+    if told != home:
         _replace(note, {"home": str(home), "identity": record["identity"]})
+
+
+def _told(note: Path) -> Path | None:
+    """Return the home that a cluster was last used from."""
+    try:
+        return Path(json.loads(note.read_text())["home"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _same_identity(home: Path, identity: str) -> bool:
@@ -255,43 +272,46 @@ def _make(data: Path, record: dict[str, Any], home: Path, binaries: Binaries) ->
     """Make a cluster beside `data` and rename it, so that one which was interrupted is never taken for complete."""
     owner = account.for_new_cluster()
     worker = account.for_initdb(owner)
-    foreign = owner.uid != os.geteuid()
-    if foreign:  # the owner's group may pass through, and nobody else
+    if _is_root():  # the owner's group may pass through, and nobody else
         os.chown(data.parent, 0, owner.gid)
         data.parent.chmod(0o710)
     workshop = Path(tempfile.mkdtemp(prefix="initdb-", dir=data.parent))
-    secret = workshop / "password"
-    secret.touch(mode=0o600)
-    secret.write_text(record["password"])
-    if foreign:
-        os.chown(secret, worker.uid, worker.gid)
-        os.chown(workshop, worker.uid, worker.gid)
-    _initdb(workshop, secret, worker, sockets.directory(record["identity"], home, owner), binaries)
-    secret.unlink()
-    if worker != owner:
-        _give(workshop / "data", owner)
-    (workshop / "data").rename(data)
-    _sync(data.parent)
-    workshop.rmdir()
+    try:
+        secret = workshop / "password"
+        secret.touch(mode=0o600)
+        secret.write_text(record["password"])
+        if _is_root():
+            os.chown(secret, worker.uid, worker.gid)
+            os.chown(workshop, worker.uid, worker.gid)
+        if len(os.fsencode(workshop)) > sockets.LONGEST_PATH:
+            socket = sockets.directory(record["identity"], home, owner)
+            _initdb(sockets.shortened(workshop, socket, "initdb"), worker, binaries)
+        else:
+            _initdb(workshop, worker, binaries)
+        if worker != owner:
+            _give(workshop / "data", owner)
+        (workshop / "data").rename(data)
+        _sync(data.parent)
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
 
 
-def _initdb(workshop: Path, secret: Path, worker: Account, socket: Path, binaries: Binaries) -> None:
-    short = sockets.shortened(workshop, socket, "initdb")
-    command = [binaries.program("initdb"), "-D", str(short / "data"), "-U", USER, f"--pwfile={short / secret.name}"]
-    command += ["--auth-local=scram-sha-256", "--auth-host=scram-sha-256", "--encoding=UTF8"]
-    command += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+def _initdb(workshop: Path, worker: Account, binaries: Binaries) -> None:
+    """Run initdb in a directory that holds the password."""
+    command = [binaries.program("initdb"), "-D", str(workshop / "data"), "-U", USER]
+    command += [f"--pwfile={workshop / 'password'}", "--auth-local=scram-sha-256", "--auth-host=scram-sha-256"]
+    command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     command += [word for name, value in TUNABLE.items() for word in ("--set", f"{name}={value}")]
+    doing = "make a database cluster"
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=INITDB_SECONDS, cwd="/",
             stdin=subprocess.DEVNULL, env=environment(), umask=0o077, **worker.credentials(),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise from_output("make a database cluster", workshop.parent, f"{command[0]}: {error}") from error
-    if short != workshop:
-        short.unlink()
+        raise from_output(doing, workshop.parent, f"{command[0]}: {error}", _instead()) from error
     if done.returncode != 0:
-        raise from_output("make a database cluster", workshop.parent, done.stderr or done.stdout)
+        raise from_output(doing, workshop.parent, done.stderr or done.stdout, _instead())
 
 
 def environment() -> dict[str, str]:

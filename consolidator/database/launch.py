@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -149,11 +150,12 @@ def _spawn(
         "environment": environment(),
         "credentials": cluster.owner.credentials(),
     }
+    site = str(Path(psutil.__file__).resolve().parent.parent)  # the one package that a keeper needs
     log = os.open(cluster.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         subprocess.run(
             [sys.executable, "-P", watch.__file__, json.dumps(order)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            pass_fds=(keeper.fd,), cwd="/", timeout=60, check=False,
+            pass_fds=(keeper.fd,), cwd="/", timeout=60, check=False, env={**os.environ, "PYTHONPATH": site},
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise trouble.from_output("start the embedded server", cluster.keep, str(error)) from error

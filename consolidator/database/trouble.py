@@ -13,38 +13,37 @@ from consolidator.errors import DatabaseUnavailable
 ELSEWHERE = "or name a PostgreSQL 15+ in CONSOLIDATOR_DATABASE_URL"
 FULL = "No space left on device"  # as PostgreSQL's programs say it under LC_ALL=C
 TAIL_LINES = 12
+MOVE_HOME = "set CONSOLIDATOR_HOME to another directory"
+NOT_AS_ROOT = "run this as a user other than root, whose database is in CONSOLIDATOR_HOME"
 
 
-def from_os_error(doing: str, path: Path, error: OSError) -> DatabaseUnavailable:
+def from_os_error(doing: str, path: Path, error: OSError, instead: str = MOVE_HOME) -> DatabaseUnavailable:
     """Return the error to raise when the operating system refused us something at `path`."""
     where = f"cannot {doing} in {path}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return disk_full(doing, path)
+        return disk_full(doing, path, instead)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return DatabaseUnavailable(
-            f"{where}: it is not writable for this user ({error.strerror}); make it so, "
-            f"set CONSOLIDATOR_HOME to a directory of yours, {ELSEWHERE}"
+            f"{where}: it is not writable for this user ({error.strerror}); make it so, {instead}, {ELSEWHERE}"
         )
     if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.ELOOP):
         return DatabaseUnavailable(
-            f"{where}: something that is not a directory of ours stands there ({error}); "
-            f"move it away, or set CONSOLIDATOR_HOME to another directory"
+            f"{where}: something that is not a directory of ours stands there ({error}); move it away, or {instead}"
         )
-    return DatabaseUnavailable(f"{where}: {error}; set CONSOLIDATOR_HOME to another directory, {ELSEWHERE}")
+    return DatabaseUnavailable(f"{where}: {error}; {instead}, {ELSEWHERE}")
 
 
-def disk_full(doing: str, path: Path) -> DatabaseUnavailable:
+def disk_full(doing: str, path: Path, instead: str = MOVE_HOME) -> DatabaseUnavailable:
     """Return the error to raise when there is no room left at `path`."""
     return DatabaseUnavailable(
-        f"cannot {doing} in {path}: the disk is full; free at least 100 MB there and try again, "
-        f"or set CONSOLIDATOR_HOME to a directory on another disk"
+        f"cannot {doing} in {path}: the disk is full; free at least 100 MB there and try again, or {instead}"
     )
 
 
-def from_output(doing: str, path: Path, output: str) -> DatabaseUnavailable:
+def from_output(doing: str, path: Path, output: str, instead: str = MOVE_HOME) -> DatabaseUnavailable:
     """Return the error to raise when one of PostgreSQL's programs failed; `output` is what it said."""
     if FULL in output:
-        return disk_full(doing, path)
+        return disk_full(doing, path, instead)
     said = "\n  ".join(line for line in output.splitlines()[-TAIL_LINES:] if line.strip())
     return DatabaseUnavailable(f"cannot {doing} in {path}; it said:\n  {said or '(nothing)'}\nMend that, {ELSEWHERE}")
 

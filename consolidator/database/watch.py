@@ -72,7 +72,7 @@ def keep(order: dict[str, Any]) -> None:
     except psutil.NoSuchProcess:
         return
     threading.Thread(target=_stop_after_last_user, args=(server, starting, users), daemon=True).start()
-    threading.Thread(target=_bound_log, args=(Path(order["log"]),), daemon=True).start()
+    threading.Thread(target=_keep_log_bounded, args=(Path(order["log"]),), daemon=True).start()
     if child:
         child.wait()
     else:
@@ -123,24 +123,27 @@ def _stop_after_last_user(server: psutil.Process, starting: int, users: int) -> 
             return  # the locks go with this process, which ends when the server has
 
 
-def _bound_log(log: Path) -> None:
-    """Move a log that has grown too long aside; the server goes on appending to the same, emptied file."""
+def _keep_log_bounded(log: Path) -> None:
     while True:
         time.sleep(LOG_SECONDS)
-        try:
-            if log.stat().st_size > LOG_LIMIT:
-                shutil.copyfile(log, log.with_suffix(".log.1"))
-                os.truncate(log, 0)
-        except OSError:
-            continue  # a full disk or a removed home: nothing to do about it here
+        bound(log)
+
+
+def bound(log: Path) -> None:
+    """Move a log that has grown too long aside; the server goes on appending to the same, emptied file."""
+    try:
+        if log.stat().st_size > LOG_LIMIT:
+            shutil.copyfile(log, log.with_suffix(".log.1"))
+            os.truncate(log, 0)
+    except OSError:
+        return  # a full disk or a removed home: nothing to do about it here
 
 
 def _tidy(socket: Path) -> None:
-    """Remove the socket directory if the server left it empty."""
+    """Remove the socket directory and what a killed server left in it; a newcomer waits until we are done."""
     try:
-        for link in socket.iterdir():
-            if link.is_symlink():
-                link.unlink()
+        for left in socket.iterdir():
+            left.unlink()
         socket.rmdir()
     except OSError:
         return

@@ -574,6 +574,16 @@ async def test_a_squatted_socket_directory_is_not_trusted(home: Path, tmp_path: 
         usual.unlink()
 
 
+def test_a_long_log_is_moved_aside_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LOG_LIMIT", 3)
+    log = tmp_path / "server.log"
+    for text, current, before in (("abc", "abc", None), ("abcd", "", "abcd"), ("efgh", "", "efgh")):
+        log.write_text(text)
+        watch.bound(log)
+        old = tmp_path / "server.log.1"
+        assert (log.read_text(), old.read_text() if old.exists() else None) == (current, before)
+
+
 # --- what it says when it cannot
 
 
@@ -657,9 +667,10 @@ def fill(file: Path) -> None:
 
 @root_only
 async def test_a_full_disk_is_named_when_the_cluster_is_made(new_home: Path, small_disk: Callable[[int], Path]) -> None:
-    small_disk(12)
+    place = small_disk(12)
     with pytest.raises(DatabaseUnavailable, match="the disk is full; free at least"):
         await EmbeddedServer.start(new_home)
+    assert list(place.glob("clusters/*/initdb-*")) == []
 
 
 @root_only
