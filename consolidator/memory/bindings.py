@@ -7,12 +7,11 @@ sessions give the precision of every binding; values are kept as salted hashes, 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.counts import Counts, Key
+from consolidator.memory.counts import Counts, Key, encode
 from consolidator.memory.symbols import SHELL_PREFIX
 from consolidator.memory.templates import template_columns
 from consolidator.memory.values import MAX_TEXT, Columns, Scalar, columns, result_columns, shape, tokens
@@ -201,9 +200,9 @@ class BindingFold:
     def _count_constant(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
         key: Key = ("const", tool, path, *column)
         if key not in self.counts:
-            literal = json.dumps(given if "[]" in path else given[0], ensure_ascii=False)
+            literal = encode(given if "[]" in path else given[0])
             if len(literal) <= (MAX_TEMPLATE if path[:1] == "$" else MAX_LITERAL):
-                self.counts.name(key, f'["const", {json.dumps([tool, path], ensure_ascii=False)[1:-1]}, {literal}]')
+                self.counts.name(key, f'["const", {encode(tool)}, {encode(path)}, {literal}]')
             else:
                 self.counts.ignore(key)
         self.counts.add(key)
@@ -253,7 +252,7 @@ def _literal(value: Any, given: Columns) -> str | None:
     if any(isinstance(one, str) and len(one) > MAX_CALL for column in given.values() for one in column):
         return None
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return encode(value)
     except RecursionError:
         return None
 

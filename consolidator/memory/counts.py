@@ -16,6 +16,8 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Key: TypeAlias = tuple[str | int, ...]
 
+encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps makes an encoder for each call
+
 MAX_KEYS = 50_000  # distinct keys of one session; later ones are not counted
 
 
@@ -83,7 +85,7 @@ class Counts:
         for slot, name in self._new.items():
             if slot not in self.totals:
                 continue
-            text = name if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
+            text = name if isinstance(name, str) else encode(name)
             if redact(text) == text:
                 self.terms[slot] = text
         self._new.clear()

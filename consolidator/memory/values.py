@@ -38,7 +38,11 @@ def _walk(value: Any, path: str, found: Columns, room: list[int], texts: int | N
             if not name.isalpha() and _ID_KEY.fullmatch(name):
                 _leaf(name, f"{path}.keys[]" if path else "keys[]", found, room, texts)
                 name = "*"
-            _walk(inner, f"{path}.{name}" if path else name, found, room, texts, depth + 1)
+            below = f"{path}.{name}" if path else name
+            if isinstance(inner, dict | list):
+                _walk(inner, below, found, room, texts, depth + 1)
+            elif isinstance(inner, str | int | float | None):
+                _leaf(inner, below, found, room, texts)
             if room[0] <= 0:
                 return
     elif isinstance(value, list) and depth < MAX_DEPTH:
@@ -53,9 +57,9 @@ def _walk(value: Any, path: str, found: Columns, room: list[int], texts: int | N
 
 
 def _leaf(value: Scalar, path: str, found: Columns, room: list[int], texts: int | None) -> None:
-    if texts is not None and (value is None or isinstance(value, bool) or (isinstance(value, str) and not value)):
-        return
-    if texts is not None and isinstance(value, str) and len(value) > texts:
+    if texts is not None and (
+        not 0 < len(value) <= texts if isinstance(value, str) else value is None or isinstance(value, bool)
+    ):
         return
     column = found.setdefault(path, [])
     if len(column) < MAX_COLUMN:
