@@ -25,7 +25,12 @@ def operation(event: Event, around: Sequence[Event]) -> str | None:
     if event.data.get("interrupted"):  # it was running; nobody had been asked
         return None
     tool, arguments = _call(event, around)
-    if not tool or tool.lower() in _ABOUT_CONTENT:
+    return None if tool.lower() in _ABOUT_CONTENT else described(tool, arguments)
+
+
+def described(tool: str, arguments: Any) -> str | None:
+    """Return the tool, for a shell with the program that its command reports; None where that cannot be told."""
+    if not tool:
         return None
     symbol = symbol_of(tool, arguments)
     if symbol.startswith(SHELL_PREFIX):

@@ -10,7 +10,7 @@ _NO_VERB = words(
     """
     a an the so too mind again again, heard that this it in on at for with before after once more happy sure there
     here nice good great easy hard my your our his her their i we you he she they works worked fails seems looks
-    feels gets happens comes goes really ever quite only enough
+    feels gets happens comes goes really ever quite only enough gonna
     """
 )
 _NO_NAME = words(
@@ -29,7 +29,7 @@ _VERB = re.compile(
 )
 _NO_THING = re.compile(r"(?:an?|some|any|more|less|to|for|in|as)\b", re.IGNORECASE)
 _NO_KIND = re.compile(
-    r"(?:an?|some|all|being able|to (?:see|know|hear|get|have|change|book|cancel|make|keep|use))\b"
+    r"(?:an?|some|all|you|u|me|us|being able|to (?:see|know|hear|get|have|change|book|cancel|make|keep|use))\b"
     r"|.*\b(?:idea|approach|plan|design|option|suggestion|proposal|result|solution|version|look|sound)s?\b",
     re.IGNORECASE,
 )

@@ -42,7 +42,9 @@ _HABIT_NOT = r"(?:know|think|thought|understand|want(?:ed)?|see|get|find|feel|re
 
 
 def _preferred(value: str) -> bool:
-    return is_general(value) and not re.search(r"\b(?:not to be|instead|options?|if possible|refund|transfer)\b", value)
+    return is_general(value) and not re.search(
+        r"\b(?:not to|instead|options?|if possible|refund|transfer|gift card|payment|pay)\b", value
+    )
 
 
 def _habit(value: str) -> bool:
@@ -65,7 +67,7 @@ PROFILE = (
         anywhere=True,
     ),
     rule(
-        rf"(?:[Yy]ou can |[Jj]ust )?[Cc]all me (?P<value>{_CAP}(?: {_CAP})?)(?=$|[,;.!?])",
+        rf"(?:[Yy]ou can |[Jj]ust )?[Cc]all me (?P<value>{_CAP}(?: {_CAP})?)(?=$|[,;.!?]| from now)",
         "name",
         "{who} wants to be called {value}.",
         "profile",
@@ -240,7 +242,7 @@ PROFILE = (
     ),
     rule(
         r"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in "
-        rf"(?P<value>{_LANGUAGES})(?=$|[,;.!?]| from now| always)",
+        rf"(?P<value>{_LANGUAGES})(?=$|[,;.!?]| from now| always| please)",
         "language of answers",
         "{who} wants answers in {value}.",
         "preference",
@@ -248,7 +250,7 @@ PROFILE = (
         check=bool,
     ),
     rule(
-        rf"[Mm]y (?P<what>{_RELATIVE})(?:'s name|’s name)? is (?:called |named )?(?P<value>{_CAP}(?: {_CAP})?)"
+        rf"[Mm]y (?P<what>{_RELATIVE})(?:(?:'s|’s) name is| is called| is named) (?P<value>{_CAP}(?: {_CAP})?)"
         r"(?=$|[,;.!?]| and )",
         "{what}",
         "the {what} of {whom} is {value}.",
@@ -297,13 +299,15 @@ PREFERENCES = (
         check=kind_of_thing,
     ),
     rule(
-        r"i (?:would |'d )?only (?:ever )?want (?P<value>.+)",
+        r"i (?:would |'d )?only (?:ever )?want (?P<value>[^,;]+)",
         "wants only",
         "{who} only wants {value}.",
         "preference",
+        about="work",
     ),
     rule(
-        r"i (?:want|need|expect|would like|'d like) (?:you|everything|all \w+|every \w+) to (?P<value>(?:always|"
+        r"i(?: want| need| expect| would like|'d like|’d like) (?:you|everything|all \w+|"
+        r"every \w+) to (?P<value>(?:always|"
         r"never) .+)",
         "rule",
         "{who} wants: {value}.",

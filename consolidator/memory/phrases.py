@@ -22,7 +22,7 @@ _TRANSIENT = re.compile(
     re.IGNORECASE,
 )
 _ASKED = re.compile(
-    r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|do|does|did|was|were|will|shall|isn't|"
+    r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|do(?! not)|does|did|was|were|will|shall|isn't|"
     r"aren't|doesn't|"
     r"don't (?:we|you|i|they)|am)\b",
     re.IGNORECASE,
@@ -34,25 +34,33 @@ _SUPPOSED = re.compile(
     r"as if)\b",
     re.IGNORECASE,
 )
+_DOUBTED = re.compile(
+    r"\b(?:if|whether|when|unless|suppose|(?:not|pretty|fairly|quite|almost) sure|think|believe|guess|maybe|perhaps|"
+    r"as though|"
+    r"as if|not that|wish|said|says|told|asked?)\b[^,;:.]*$",
+    re.IGNORECASE,
+)
 _REQUESTED = re.compile(
     r"(?:can|could|would|will) you (?:please )?(?:also )?(?=always\b|never\b|remember\b|from now on\b|keep in mind\b|"
     r"call me\b)",
     re.IGNORECASE,
 )
+# Words that lead into a sentence; the second kind only where a comma or the like sets them off ("no need to ask").
 _LEAD = re.compile(
-    r"(?:(?:ok(?:ay)?|so|and|also|but|btw|by the way|well|yes|yeah|yep|no|nope|oh|hey|hi|hello|hmm+|alright|"
-    r"all right|right|"
-    r"great|thanks|thank you|perfect|sure|of course|certainly|please|pls|fyi|note|important|reminder|rule|just|"
-    r"actually|sorry|"
-    r"look|listen|again|first|finally|one (?:more|last) thing|additionally|plus|then|there|wait|cool|nice|good|"
-    r"as i said|"
-    r"(?:just )?so you know|in general|generally|in this (?:repo|project|codebase|repository))[\s,:;.!–—-]+){1,5}",
+    r"(?:(?:(?:ok(?:ay)?|so|and|also|but|btw|by the way|well|oh|hey|hi|hello|hmm+|alright|all right|thanks|thank you|"
+    r"please|"
+    r"pls|fyi|just|actually|sorry|finally|additionally|plus|then|of course|certainly|one (?:more|last) thing|as i said|"
+    r"(?:just )?so you know|in general|generally|in this (?:repo|project|codebase|repository))[\s,:;.!–—-]+"
+    r"|(?:no|nope|yes|yeah|yep|sure|right|great|perfect|note|important|reminder|rule|look|listen|again|first|there|"
+    r"wait|cool|"
+    r"nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
 _POINTING = words(
     """
     this that these those it its it's that's them they he she him her here there your yours one ones such something
     anything nothing everything what which who how why where same
+    other others another else
     """
 )
 _GENERIC = (
@@ -79,7 +87,7 @@ _PAST = re.compile(
 
 def is_question(sentence: str) -> bool:
     """Tell whether a sentence asks, other than politely for something to be kept in mind."""
-    bare = without_lead(sentence)
+    bare = _led(sentence)
     if _REQUESTED.match(bare):
         return False
     return sentence.rstrip("\"') ").endswith("?") or (bool(_ASKED.match(bare)) and not sentence.endswith((".", "!")))
@@ -95,12 +103,21 @@ def is_transient(text: str) -> bool:
     return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
 
 
+def is_doubted(before: str) -> bool:
+    """Tell whether the words before a statement take it back ("if", "whether", "pretty sure")."""
+    return _DOUBTED.search(before) is not None
+
+
 def without_lead(sentence: str) -> str:
     """Return a sentence without the words that only lead into it ("ok so also, please ...")."""
-    lead = _LEAD.match(sentence)
-    bare = sentence[lead.end() :] if lead else sentence
+    bare = _led(sentence)
     asked = _REQUESTED.match(bare)
     return bare[asked.end() :].rstrip("?") if asked else bare
+
+
+def _led(sentence: str) -> str:
+    lead = _LEAD.match(sentence)
+    return sentence[lead.end() :] if lead else sentence
 
 
 def clause(text: str) -> str:

@@ -46,7 +46,7 @@ def statements(sentence: str, *, at_work: bool, who: str = "the user") -> Iterat
             continue
         text = sentence if rule.replying or rule.anywhere else bare
         found = rule.pattern.search(text) if rule.anywhere else rule.pattern.match(text)
-        if found is None or phrases.is_quoted(text, found.start()):
+        if found is None or phrases.is_quoted(text, found.start()) or phrases.is_doubted(text[: found.start()]):
             continue
         statement = _stated(rule, found, who)
         yield statement
@@ -57,6 +57,8 @@ def statements(sentence: str, *, at_work: bool, who: str = "the user") -> Iterat
 def _stated(rule: Rule, found: re.Match[str], who: str) -> Statement:
     raw = found.group("value")
     value = trimmed(raw) if rule.whole else clause(raw)
+    if rule.predicate == "rule" and value[1:2].islower():  # it began the sentence
+        value = value[:1].lower() + value[1:]
     groups = {name: trimmed(group).lower() for name, group in found.groupdict().items() if group and name != "value"}
     what = groups.get("what", "")
     says = {"who": who, "whom": who, "value": in_third_person(value), "does": _DOES.get(what, f"{what}s"), **groups}

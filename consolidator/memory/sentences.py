@@ -22,7 +22,8 @@ _SHOWN = re.compile(
     r"\d\d:\d\d:\d\d"
     r"|\[?(?:ERROR|WARN|WARNING|INFO|DEBUG|TRACE)\b|at \S+ ?\(|File \"|Traceback |\w+(?:Error|Exception)\b|Caused by|"
     r"npm ERR"
-    r"|\"[\w-]+\"\s*:|<[/!A-Za-z]|\w+ = |(?:def|class|import|from|const|let|var|function|return|if \() |[A-Z_]{3,}=)"
+    r"|\"[\w-]+\"\s*:|<[/!A-Za-z]|\w+ = |(?:def|class|const|var|function) \w|from \S+ import|import [\w{*.]+(?:;|$|"
+    r" from| as)|let \w+ =|return\b.*;$|if \(|[A-Z_]{3,}=)"
 )
 _INDENTED = re.compile(r"(?: {4,}|\t+)(?![-*•\d])")
 _BULLET = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")

@@ -10,12 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.llm.redaction import redact as redact_credentials
-from consolidator.memory.approvals import operation
+from consolidator.memory.approvals import described, operation
 from consolidator.memory.fingerprint import headline
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-_TOOLS, _ERRORS, _ANSWERS, _AGENTS, _OPEN = 40, 12, 20, 12, 256  # how many of each are kept; of errors the latest
+_TOOLS, _ERRORS, _ANSWERS, _AGENTS, _OPEN, _CLOSED = (
+    40,
+    12,
+    20,
+    12,
+    256,
+    20,
+)  # how many of each are kept; of errors the latest
 _SHOWN_TOOLS, _SHOWN_ERRORS, _SHOWN_ANSWERS, _SHOWN_AGENTS = 12, 6, 8, 6
 _LINE = 160
 _OTHER = "(other)"
@@ -35,7 +42,8 @@ class SummaryFold:
     answers: dict[str, int] = field(default_factory=dict)  # "granted Bash git push" -> times
     agents: list[dict[str, Any]] = field(default_factory=list)  # child, goal, status
     agent_count: int = 0
-    open: list[list[str]] = field(default_factory=list)  # call id and tool of calls without a result, oldest first
+    open: list[list[str]] = field(default_factory=list)  # id, tool and operation of calls without a result
+    closed: list[list[str]] = field(default_factory=list)  # the same of the latest that have one
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -68,7 +76,8 @@ class SummaryFold:
     def _call(self, event: Event) -> None:
         tool = str(event.data.get("tool"))[:80]
         _count(self.tools, tool, _TOOLS)
-        self.open.append([str(event.data.get("call_id")), tool])
+        what = self.redact(described(str(event.data.get("tool") or ""), event.data.get("arguments")) or tool)[:80]
+        self.open.append([str(event.data.get("call_id")), tool, what])
         del self.open[:-_OPEN]
 
     def _result(self, event: Event) -> None:
@@ -95,8 +104,10 @@ class SummaryFold:
         if event.data.get("interrupted"):
             return
         word = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
-        what = operation(event, ()) or str(event.data.get("tool") or "a call")
-        _count(self.answers, f"{word} {self.redact(what)[:80]}", _ANSWERS)
+        call_id = str(event.data.get("call_id"))
+        known = [what for opened, _, what in (*self.closed, *self.open) if opened == call_id]
+        told = operation(event, ()) or str(event.data.get("tool") or "a call")
+        _count(self.answers, f"{word} {known[-1] if known else self.redact(told)[:80]}", _ANSWERS)
 
     def _spawned(self, event: Event) -> None:
         goal = " ".join(self.redact(str(event.data.get("goal") or "")).split())[:_LINE]
@@ -115,9 +126,10 @@ class SummaryFold:
                 return
 
     def _close(self, call_id: str) -> str | None:
-        for position, (opened, tool) in enumerate(self.open):
+        for position, (opened, tool, _) in enumerate(self.open):
             if opened == call_id:
-                del self.open[position]
+                self.closed.append(self.open.pop(position))
+                del self.closed[:-_CLOSED]
                 return tool
         return None
 
@@ -132,11 +144,23 @@ _TAKES: dict[EventType, Callable[[SummaryFold, Event], None]] = {
     EventType.SUBAGENT_SPAWN: SummaryFold._spawned,
     EventType.SUBAGENT_COMPLETE: SummaryFold._finished,
 }
-_STATE = ("turns", "first", "last", "tools", "errors", "error_count", "answers", "agents", "agent_count", "open")
+_STATE = (
+    "turns",
+    "first",
+    "last",
+    "tools",
+    "errors",
+    "error_count",
+    "answers",
+    "agents",
+    "agent_count",
+    "open",
+    "closed",
+)
 
 
 def render(state: Mapping[str, Any], resolved: Mapping[str, bool] | None = None) -> str:
-    """Return a fold's state as a short block of text for a prompt; `resolved` tells of headlines what became of them."""
+    """Return a state as a short text for a prompt; `resolved` tells of headlines what became of them."""
     lines = [f"Session so far: {_plural(state['turns'], 'message')} from the user, {_span(state)}."]
     if state["tools"]:
         lines.append(f"Tools used: {_counted(state['tools'], _SHOWN_TOOLS)}.")
@@ -147,9 +171,8 @@ def render(state: Mapping[str, Any], resolved: Mapping[str, bool] | None = None)
         lines.append(f"Approvals: {_counted(state['answers'], _SHOWN_ANSWERS)}.")
     if state["agents"]:
         lines.append(f"Sub-agents ({state['agent_count']}):")
-        lines += [
-            f"- {agent['goal'] or 'unnamed task'} ({agent['status']})" for agent in state["agents"][-_SHOWN_AGENTS:]
-        ]
+        shown = state["agents"][-_SHOWN_AGENTS:]
+        lines += [f"- {agent['goal'] or 'unnamed task'} ({agent['status']})" for agent in shown]
     return "\n".join(lines)
 
 

@@ -20,29 +20,42 @@ _FORBIDDEN = (
     r"hard-code|"
     r"swallow|call|leave"
 )
-_PROJECT = r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|team|product|library)"
+_PROJECT = (
+    r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|team|product|"
+    r"library)"
+)
 _OURS = (
     r"(?:tech )?stack|package manager|database|ci|build (?:tool|system)|backend|frontend|default branch|main branch|"
     r"test (?:framework|runner)|style guide|formatter|linter|deploy(?:ment)? target|issue tracker|code style|"
     r"staging (?:url|server|environment)|naming convention|line length|orm|queue|cloud provider"
 )
-_SYSTEM = r"(?:macOS|Mac|Windows|Linux|Ubuntu|Debian|Fedora|Arch|NixOS|WSL|Alpine)\b[\w .]{0,20}"
+_SYSTEM = (
+    r"(?:macOS|Mac|Windows|Linux|Ubuntu|Debian|Fedora|Arch|NixOS|WSL2?|Alpine)\b"
+    r"(?: (?:\d[\w.]*|Linux|Server|Sonoma|Sequoia|Ventura|Tahoe))*"
+)
 _CALENDAR = (
     r"January|February|March|April|May|June|July|August|September|October|November|December|Mon|Tues|Wednes|Thurs|Fri|"
     r"Satur|Sun|I$"
 )
 _OFTEN = r"(?:(?:all|mostly|only|also|always|generally|usually|exclusively) )?"
 _DENIAL = r"(?:no|nope|wrong|actually|correction|not quite|that's wrong|that's not right|incorrect)[,.:;! –-]+"
+_UNLESS = re.compile(
+    r",? unless (?:i|we|you are|you're|it's|explicitly|asked|told|absolutely|really|necessary)\b.*", re.IGNORECASE
+)
+_COMPLAINT = re.compile(
+    r".*?, (?:it|this|that|there|they|he|she|i|we|the|my|our|nothing|something|everything)\b", re.IGNORECASE
+)
 _WAITING = r"you(?:'re| are) (?:ready|done|free)|you (?:can|have time|get|find|want|like)\b"
 
 
 def _forbidden(value: str) -> bool:
     verb, _, what = value.partition(" ")
-    return bool(verb) and thing(what) and not re.search(r"[/@#]|\b\w+\.\w{2,4}\b|\bunless\b", value)
+    what = _UNLESS.sub("", what)
+    return bool(verb) and thing(what) and not re.search(r"[/@#]|\b\w+\.\w{2,4}\b|\bunless\b", what)
 
 
 def _whenever(value: str) -> bool:
-    return not re.search(_WAITING, value, re.IGNORECASE) and not is_transient(value)
+    return not (re.search(_WAITING, value, re.IGNORECASE) or _COMPLAINT.match(value) or is_transient(value))
 
 
 def _corrected(value: str) -> bool:
@@ -127,7 +140,7 @@ INSTRUCTIONS = (
         "{who} wants: {value}.",
         "constraint",
         about="work",
-        check=lambda value: imperative(re.sub(r"^.*?\b(?:always|never) ", "", value, flags=re.I)),
+        check=lambda value: not is_transient(value),
         whole=True,
     ),
     rule(
@@ -153,6 +166,14 @@ INSTRUCTIONS = (
 )
 
 SURROUNDINGS = (
+    rule(
+        r"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+)",
+        "does not use",
+        "they do not use {value}.",
+        "environment",
+        about="work",
+        check=lambda value: practice(value) and is_general(value),
+    ),
     rule(
         rf"(?:here )?we {_OFTEN}use (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
         "uses for {what}",
@@ -229,7 +250,7 @@ DECISIONS = (
         "they decided: {value}.",
         "decision",
         about="work",
-        check=lambda value: lasts(value) or choice(value),
+        check=lambda value: is_general(value) and (lasts(value) or choice(value)),
     ),
     rule(
         r"i(?:'ve| have|’ve)? decided (?:to|that|on|against) (?P<value>.+)",
@@ -269,6 +290,17 @@ DECISIONS = (
 )
 
 CORRECTIONS = (
+    rule(
+        r"(?:(?:no|nope|actually)[,.:;! –-]+)?(?:it's|it’s|it is) (?:called|named|spelled|pronounced) "
+        r"(?P<value>[^,;]{2,40}),? not (?P<other>[^,;.]{2,40})[.!]?$",
+        "not {other}",
+        "it is called {value}, not {other}.",
+        "project",
+        about="work",
+        single=True,
+        check=thing,
+        replying=True,
+    ),
     rule(
         rf"{_DENIAL}(?:actually,? )?(?:the|our|my) (?P<what>[\w -]{{2,40}}?) (?:is|are) "
         r"(?:actually |really |called |named |now )?(?P<value>.+)",
