@@ -78,9 +78,16 @@ class Database:
                 raise
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Driver]:
-        """Yield a driver connection inside one transaction, committed at the end or rolled back on an error."""
+    async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Driver]:
+        """Yield a driver connection inside one transaction, committed at the end or rolled back on an error.
+
+        With `flushed` false the commit does not wait for the disk: a crash of the server may lose it whole, never in
+        part, and never without every commit after it. For steps that are done again where they are missing, before
+        a last commit that is flushed and with it all of them.
+        """
         async with self.connection() as driver, driver.transaction():
+            if not flushed:
+                await driver.execute("set local synchronous_commit = off")
             yield driver
 
     async def close(self) -> None:

@@ -120,7 +120,7 @@ class SessionWork:
             "deferred": head - max(upto, after) if last else 0,
             "dead": dead,
         }
-        async with self.database.transaction() as conn:
+        async with self.database.transaction(flushed=False) as conn:  # the run's end is flushed, and this with it
             if readable:
                 await commit(conn, session, learnt, after=after, upto=upto, run_id=unit.run, now=now)
             await unit.record(conn, done=last, **counts)

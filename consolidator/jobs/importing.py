@@ -221,7 +221,7 @@ class _Writer:
             return
         now = self._database.clock.now()
         seen = _Seen()
-        async with self._database.transaction() as conn:
+        async with self._database.transaction(flushed=False) as conn:  # `remember_file` is flushed, and this with it
             keys = [key for buffered in self._buffers.values() for key, _ in buffered]
             new = await sources.take_new_keys(conn, keys)
             named = {sessions.session_id_of(self._form.NAME, origin): origin for origin in self._buffers}

@@ -91,7 +91,7 @@ class Ledger:
 
     async def _claim(self, phase: int) -> Unit | None:
         now = self.database.clock.now()
-        async with self.database.connection() as conn:
+        async with self.database.transaction(flushed=False) as conn:
             found = await runs.claim(conn, self.run, phase=phase, owner=self.owner, now=now, until=self._until(now))
         return None if found is None else Unit(self.run, found["unit"], self.owner, found["attempts"])
 
