@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from consolidator.memory.facts import SessionContext
-
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs import learning
@@ -22,6 +20,7 @@ from consolidator.jobs.learning import Folded, Learnt
 from consolidator.jobs.ledger import Ledger, Unit
 from consolidator.jobs.merging import merge_agent
 from consolidator.memory.digest import VERSION, Packed
+from consolidator.memory.facts import SessionContext
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store import events, memory, runs, sessions

@@ -12,15 +12,14 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from consolidator.memory.facts import Candidate
-from consolidator.memory.reconcile import Fact, reconcile
-
 from consolidator.database import Driver
 from consolidator.database.jsonb import escape
 from consolidator.memory.digest import unpack_terms
+from consolidator.memory.facts import Candidate
 from consolidator.memory.failures import ErrorRecord
 from consolidator.memory.patterns import DigestArrays, Tally, tally
 from consolidator.memory.procedures import Learnt, Procedure, publish
+from consolidator.memory.reconcile import Fact, reconcile
 from consolidator.memory.solutions import SessionRef, Sighting, Solution, solutions
 from consolidator.settings import Settings
 from consolidator.store import memory
@@ -85,15 +84,12 @@ async def _merge_procedures(
     """Sum an agent's digests: over all projects for what they share, then for each project with news."""
     by_project: dict[str, list[DigestArrays]] = defaultdict(list)
     for stored in await memory.arrays(conn, agent):
-        project = stored.pop("project")
-        by_project[project].append(DigestArrays.unpack(**stored))
+        by_project[stored["project"]].append(DigestArrays.unpack(**stored))
     everything = [digest for digests in by_project.values() for digest in digests]
-    project_of = {digest.session_id: project for project, digests in by_project.items() for digest in digests}
     shared: Learnt | None = None
     if len(by_project) > 1 or "" in by_project or not by_project:
-        found = await asyncio.to_thread(tally, everything, settings.min_support)
-        if len(by_project) > 1:
-            found.patterns = [p for p in found.patterns if _in_several(p.evidence, project_of)]
+        several = 2 if len(by_project) > 1 else 1
+        found = await asyncio.to_thread(tally, everything, settings.min_support, min_projects=several)
         shared = await _published(conn, found, agent, "")
     await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
@@ -109,11 +105,6 @@ async def _merge_procedures(
 
 def _steps(procedure: Procedure) -> tuple[str, ...]:
     return tuple(step.symbol for step in procedure.steps)
-
-
-def _in_several(evidence: Iterable[tuple[str, int]], project_of: dict[str, str]) -> bool:
-    """Whether the sessions that show a pattern are of several projects."""
-    return len({project_of[session] for session, _ in evidence}) > 1
 
 
 async def _published(conn: Driver, found: Tally, agent: str, project: str) -> Learnt:

@@ -28,14 +28,23 @@ class DigestArrays:
     keys: Ints
     counts: Ints
     last_at: float = 0.0  # when its last event happened, in seconds since 1970
+    project: str = ""
 
     @classmethod
     def unpack(
-        cls, session_id: str, root_id: str, sequence: bytes, seqs: bytes, keys: bytes, counts: bytes, last_at: float
+        cls,
+        session_id: str,
+        root_id: str,
+        sequence: bytes,
+        seqs: bytes,
+        keys: bytes,
+        counts: bytes,
+        last_at: float,
+        project: str = "",
     ) -> DigestArrays:
         """Read the arrays of a stored digest."""
         one, two, three, four = (np.frombuffer(packed, np.int64) for packed in (sequence, seqs, keys, counts))
-        return cls(session_id, root_id, one, two, three, four, last_at)
+        return cls(session_id, root_id, one, two, three, four, last_at, project)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,8 @@ class _Log:
         self.roots = len(roots)
         self.root_of = np.asarray([number[d.root_id] for d in digests], np.int64)
         self.root = self.root_of[self.session] if len(digests) else np.zeros(0, np.int64)
+        projects = {project: n for n, project in enumerate(sorted({d.project for d in digests}))}
+        self.project_of = np.asarray([projects[d.project] for d in digests], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +100,17 @@ class _Grams:
     support: Ints  # by pattern
 
 
-def tally(digests: Iterable[DigestArrays], min_support: int = 3, recurring: int = 2, limit: int = 2000) -> Tally:
-    """Sum digests: at most `limit` closed patterns of `min_support` roots, and keys of `recurring` roots."""
+def tally(
+    digests: Iterable[DigestArrays],
+    min_support: int = 3,
+    recurring: int = 2,
+    limit: int = 2000,
+    min_projects: int = 1,
+) -> Tally:
+    """Sum digests: at most `limit` closed patterns of `min_support` roots, and keys of `recurring` roots.
+
+    With `min_projects` only patterns that so many projects share.
+    """
     log = _Log(sorted(digests, key=lambda digest: digest.session_id))
     outcomes = _outcomes(log)
     found: list[Pattern] = []
@@ -99,6 +119,8 @@ def tally(digests: Iterable[DigestArrays], min_support: int = 3, recurring: int 
     for length in range(SHORTEST, LONGEST + 1):
         grams, longer = longer, _grow(log, longer, length + 1, min_support)
         closed = _closed(grams, longer if length < LONGEST else None)
+        if min_projects > 1:
+            closed &= _projects(log, grams) >= min_projects
         found.extend(_patterns(log, grams, closed, length, limit, outcomes))
         if not len(longer.positions):
             break
@@ -153,6 +175,14 @@ def _closed(grams: _Grams, longer: _Grams | None) -> npt.NDArray[np.bool_]:
         np.maximum.at(best, grams.ids[np.searchsorted(grams.positions, longer.positions + 1)], shared)
     closed: npt.NDArray[np.bool_] = grams.support > best
     return closed
+
+
+def _projects(log: _Log, grams: _Grams) -> Ints:
+    """Return in how many projects each pattern stands."""
+    width = int(log.project_of.max()) + 1 if len(log.project_of) else 1
+    pairs = np.unique(grams.ids * width + log.project_of[log.session[grams.positions]])
+    found: Ints = np.bincount(pairs // width, minlength=len(grams.support)).astype(np.int64)
+    return found
 
 
 def _outcomes(log: _Log) -> npt.NDArray[np.int8]:
