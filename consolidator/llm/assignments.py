@@ -19,7 +19,7 @@ _KEY_OF = (
     *("api", "access", "account", "auth", "private", "signing", "encryption", "client", "master", "service", "shared"),
     *("storage", "subscription", "secret", "license", "admin", "webhook", "bot", "app"),
 )
-_OVERLAPS = 16  # how often a stretch of text may be read again, for names inside the value of another name
+_OVERLAPS = 4  # how often a stretch of text may be read again, for names inside the value of another name
 # The rest of the name, its closing quote, what stands between it and the value, and the opening quote of that.
 _BETWEEN = re.compile(
     r"""(?P<rest>[A-Za-z0-9_.-]{0,40}?)
@@ -129,6 +129,8 @@ def find_headers(text: str, lowered: str) -> Iterator[Span]:
 
 def find_command_passwords(text: str, lowered: str) -> Iterator[Span]:
     """Yield passwords given to programs by their short options: mysql -pX, curl -u user:X, sshpass -p X."""
+    if not any(option in text for option in (" -p", " -u", " --user", " -a ")):
+        return
     if not any(word in lowered for word in ("mysql", "mariadb", "sshpass", "curl", "login", "redis-cli")):
         return
     for hit in _COMMAND.finditer(text):
@@ -159,6 +161,9 @@ def _assigned(text: str, start: int, end: int) -> tuple[int, Span | None]:
     if value is None:
         return end, None
     stop = value.end() if quote else value.end() - _trailing(value.group())
+    sep = (between.group("sep") or "").strip()
+    if sep.startswith(",") and "value" not in sep and not head.startswith("-"):
+        return end, None  # only an argument vector sets an option and its value apart by a comma
     tight = between.group("sep") == "=" and not quote
     env = tight or head.startswith("-") or said or bool(_ENV.search(name))
     bare = text[value.start() : stop].rstrip("\\")

@@ -38,12 +38,11 @@ class _Rule:
     anchors: tuple[str, ...]  # each match begins with one of these: they are all that clean text is searched for
     patterns: tuple[re.Pattern[str], ...]  # group 1, where there is one, is the part to hide
     gate: Gate | None = None
-    inside_words: bool = False  # whether a match may follow a letter or digit
 
 
-def _rule(kind: str, anchors: str, *patterns: str, gate: Gate | None = None, inside_words: bool = False) -> _Rule:
+def _rule(kind: str, anchors: str, *patterns: str, gate: Gate | None = None) -> _Rule:
     compiled = tuple(re.compile(pattern) for pattern in patterns)
-    return _Rule(kind, tuple(anchors.split()), compiled, gate, inside_words)
+    return _Rule(kind, tuple(anchors.split()), compiled, gate)
 
 
 def _kept(kind: str, anchors: str, detector: type, *, gate: Gate | None = None) -> _Rule:
@@ -188,10 +187,14 @@ _RULES: tuple[_Rule, ...] = (
         r"[XA-Za-z-]{3,24}=([A-Za-z0-9%/+_=-]{32,4096}+)",
         gate=looks_random,
     ),
-    # Telegram's bot tokens begin with the bot's number, so they are found by what follows it.
-    _rule("telegram-token", ":AA", r":(AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", gate=looks_random, inside_words=True),
-    _rule("azure-key", "8Q~", r"8Q~[A-Za-z0-9_.~-]{31,37}+", inside_words=True),
 )
+# Telegram's bot tokens begin with the bot's number, Azure's client secrets with three letters of no meaning: so they
+# are found by what stands inside them.
+_WITHIN = re.compile(":AA|8Q~")
+_WITHIN_RULES = {
+    ":AA": (_rule("telegram-token", ":AA", r":(AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", gate=looks_random),),
+    "8Q~": (_rule("azure-key", "8Q~", r"8Q~[A-Za-z0-9_.~-]{31,37}+"),),
+}
 # Of an address only the password is hidden, or the token that stands where a user's name would.
 _ADDRESS = re.compile(
     r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?+@[A-Za-z0-9_.\[$%{-]"
@@ -202,8 +205,6 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 _KEY_GAP = 24  # characters between two lines of a body
 # detect-secrets groups parts of these for other reasons; the whole match is the credential.
 _WHOLE = frozenset({"github-token", "gitlab-token", "aws-key"})
-_TOKEN_RUN = re.compile(r"[A-Za-z0-9_.~+/=:%-]{19,}+")
-_SHORT = 64  # characters of a word that is not worth taking apart
 _SHORTEST = 19  # characters of the shortest credential that is known by its form
 
 
@@ -219,45 +220,33 @@ def _search() -> tuple[re.Pattern[str], dict[str, tuple[_Rule, ...]]]:
             if shorter != anchor and anchor.startswith(shorter):
                 rules.extend(rule for rule in by_anchor[shorter] if rule not in rules)
     longest_first = sorted(by_anchor, key=len, reverse=True)
-    pattern = re.compile("|".join(re.escape(anchor) for anchor in longest_first))
+    # A token begins where a word does, or behind an escape such as the "\\n" in "\\nAKIA...".
+    pattern = re.compile(r"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr]))(?:" + "|".join(map(re.escape, longest_first)) + ")")
     return pattern, {anchor: tuple(rules) for anchor, rules in by_anchor.items()}
 
 
 def find_tokens(text: str) -> Iterator[Span]:
     """Yield the credentials that are known by their form; spans may overlap."""
-    position = 0
-    for word in [word for word in text.split() if len(word) >= _SHORTEST]:  # most of a text is never looked at twice
-        position = text.find(word, position)
-        end = position + len(word)
-        if len(word) <= _SHORT:
-            yield from _tokens_within(text, position, end)
-        else:
-            for run in _TOKEN_RUN.finditer(text, position, end):
-                yield from _tokens_within(text, run.start(), run.end())
-        position = end
+    words = [word for word in text.split() if len(word) >= _SHORTEST]  # most of a text is never looked at twice
+    pattern, rules = _search()
+    if words and pattern.search("\n".join(words)):
+        position = 0
+        for word in words:
+            position = text.find(word, position)
+            for hit in pattern.finditer(text, position, position + len(word)):
+                yield from _known(rules[hit.group()], text, hit.start())
+            position += len(word)
+    for hit in _WITHIN.finditer(text):
+        yield from _known(_WITHIN_RULES[hit.group()], text, hit.start())
     yield from _address_passwords(text)
 
 
-def _tokens_within(text: str, begin: int, end: int) -> Iterator[Span]:
-    pattern, rules = _search()
-    resume = begin
-    for hit in pattern.finditer(text, begin, end):
-        start = hit.start()
-        if start < resume:
-            continue
-        before = text[start - 1] if start else " "
-        in_word = (before.isalnum() or before == "_") and not _escaped(text, start)
-        for rule in rules[hit.group()]:
-            span = None if in_word and not rule.inside_words else _match(rule, text, start)
-            if span is not None:
-                yield span
-                resume = span[1]
-                break
-
-
-def _escaped(text: str, start: int) -> bool:
-    """Tell whether the letter before `start` is half of an escape, as in "\\nAKIA..."."""
-    return text[start - 1] in "ntr" and text[start - 2 : start - 1] == "\\"
+def _known(rules: tuple[_Rule, ...], text: str, start: int) -> Iterator[Span]:
+    for rule in rules:
+        span = _match(rule, text, start)
+        if span is not None:
+            yield span
+            return
 
 
 def _match(rule: _Rule, text: str, start: int) -> Span | None:

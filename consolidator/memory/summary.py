@@ -5,13 +5,15 @@ Its state is plain JSON, so that a night can go on where the last one stopped, e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.llm.redaction import redact as redact_credentials
 from consolidator.memory.approvals import described, operation
-from consolidator.memory.fingerprint import headline
+from consolidator.memory.calls import parsed
+from consolidator.memory.fingerprint import bounded, headline
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -76,7 +78,9 @@ class SummaryFold:
     def _call(self, event: Event) -> None:
         tool = str(event.data.get("tool"))[:80]
         _count(self.tools, tool, _TOOLS)
-        what = self.redact(described(str(event.data.get("tool") or ""), event.data.get("arguments")) or tool)[:80]
+        what = self.redact(described(str(event.data.get("tool") or ""), parsed(event.data.get("arguments"))) or tool)[
+            :80
+        ]
         self.open.append([str(event.data.get("call_id")), tool, what])
         del self.open[:-_OPEN]
 
@@ -89,7 +93,8 @@ class SummaryFold:
         self._met("", event.data.get("message"))
 
     def _met(self, tool: str, content: Any) -> None:
-        line = self.redact(headline(content if isinstance(content, str) else str(content)))[:_LINE]
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+        line = headline(self.redact(bounded(text)))[:_LINE]  # redacted first: a credential must not be cut in two
         self.error_count += 1
         for error in self.errors:
             if error["tool"] == tool and error["headline"] == line:
