@@ -29,6 +29,11 @@ async def ensure(conn: Driver, now: datetime) -> int:
     return int(row[0])
 
 
+async def ensure_day(conn: Driver, moment: datetime) -> None:
+    """Create the partition of a moment's day where it is missing."""
+    await conn.execute("select create_event_partition(%s)", [moment.astimezone(UTC).date()])
+
+
 async def listing(conn: Driver) -> list[tuple[str, date]]:
     """Return each attached partition's name and day, oldest first."""
     cursor = await conn.execute(

@@ -20,9 +20,9 @@ def moment_of(told: Any) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(told)
-    except ValueError:
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the first and last hours of the calendar do not exist everywhere
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("events")
 _REF = "blob://sha256/"
+_REFS = "data_ref"  # the key under which an event keeps its references
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def prepare(event: NewEvent, *, checked: bool = False) -> Prepared:
     data = dict(event.data) if checked else check_payload(event.type, event.data)
     text = dumps(data)
     blobs: list[tuple[bytes, str, bytes]] = []
-    if len(text) > INLINE_BYTES // 4 and len(text.encode()) > INLINE_BYTES:
+    if _REFS in data or (len(text) > INLINE_BYTES // 4 and len(text.encode()) > INLINE_BYTES):
         data, blobs = _outsourced(data)
         text = dumps(data)
     tool = event.tool_name or (data.get("tool") if isinstance(data.get("tool"), str) else None)
@@ -66,14 +67,18 @@ def prepare(event: NewEvent, *, checked: bool = False) -> Prepared:
 
 
 def _outsourced(data: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[bytes, str, bytes]]]:
-    """Move the largest values out until the rest is small: `data_ref` says where each is, how large, and what."""
+    """Move the largest values out until the rest is small: `data_ref` says where each is, how large, and what.
+
+    A `data_ref` that a foreign log brings is a value like any other, and always moves: ours are the only references.
+    """
     sizes = sorted(((len(dumps(value).encode()), key) for key, value in data.items()), reverse=True)
+    sizes.sort(key=lambda one: one[1] != _REFS)
     total = sum(size for size, _ in sizes)
     refs: dict[str, Any] = {}
     blobs: list[tuple[bytes, str, bytes]] = []
     kept = dict(data)
     for size, key in sizes:
-        if total <= INLINE_BYTES // 2:
+        if total <= INLINE_BYTES // 2 and key != _REFS:
             break
         value = kept.pop(key)
         plain = isinstance(value, str)
@@ -83,7 +88,7 @@ def _outsourced(data: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[bytes,
         blobs.append((sha, media, body))
         refs[key] = {"ref": _REF + sha.hex(), "size": len(body), "media_type": media}
         total -= size
-    return {**kept, "data_ref": refs}, blobs
+    return ({**kept, _REFS: refs} if refs else kept), blobs
 
 
 async def append(
@@ -198,6 +203,7 @@ async def load_bulk(conn: Driver, session: str, prepared: Sequence[Prepared], *,
         raise NotFound(f"no session {session!r}")
     await _keep_blobs(conn, prepared, now)
     base, created = found["base"], found["now"]
+    await partitions.ensure_day(conn, created)
     async with (
         conn.cursor() as cursor,
         cursor.copy(
@@ -262,7 +268,7 @@ async def _complete(conn: Driver, found: Sequence[Row]) -> list[Event]:
     wanted = {
         bytes.fromhex(ref["ref"].removeprefix(_REF))
         for event in found
-        for ref in (event["data"].get("data_ref") or {}).values()
+        for ref in event["data"].get(_REFS, {}).values()
     }
     bodies: dict[bytes, bytes] = {}
     if wanted:
@@ -273,9 +279,9 @@ async def _complete(conn: Driver, found: Sequence[Row]) -> list[Event]:
 
 def _event(found: Row, bodies: Mapping[bytes, bytes]) -> Event:
     data = found["data"]
-    refs = data.get("data_ref")
+    refs = data.get(_REFS)
     if refs:
-        data = {key: value for key, value in data.items() if key != "data_ref"}
+        data = {key: value for key, value in data.items() if key != _REFS}
         for key, ref in refs.items():
             body = bodies[bytes.fromhex(ref["ref"].removeprefix(_REF))]
             plain = ref["media_type"].startswith("text/plain")
