@@ -23,6 +23,7 @@ _BASH = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
 _LINKS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _NAME = re.compile(r"[\w./-]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
@@ -113,12 +114,14 @@ def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
     fenced = _FENCED.fullmatch(command.strip())
     if fenced:
         return (_command([fenced[1], *fenced[2].split()], (), ""),)
-    root = _parser().parse(command.encode("utf-8", "surrogatepass")).root_node
+    # The grammar's scanner was seen to crash the process on characters beyond ASCII, so it is shown a letter for each;
+    # positions stay the same, and words are read from the command itself.
+    root = _parser().parse(_BEYOND_ASCII.sub("x", command).encode()).root_node
     if root.has_error:
         first_line = command.strip().split("\n", 1)[0]
         if first_line != command:
             return _parse(first_line, depth)
-    found = tuple(_commands(root, depth))
+    found = tuple(_commands(root, command, depth))
     if root.has_error and (not found or found[0].program not in command.split(None, 1)[0]):
         word = _NAME.search(command)
         return (_command([word[0]], (), ""),) if word else ()
@@ -135,7 +138,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _commands(root: Node, depth: int) -> Iterator[Command]:
+def _commands(root: Node, source: str, depth: int) -> Iterator[Command]:
     """Walk the tree in order; what joins two commands is read from the words between them, not from the nesting."""
     link = ""
     stack: list[tuple[Node, tuple[str, ...], int]] = [(root, (), depth)]
@@ -147,7 +150,7 @@ def _commands(root: Node, depth: int) -> Iterator[Command]:
         elif kind in ("then", "do"):
             link = "&&"
         elif kind == "command":
-            for command in _unwrap(_words(node), redirections, link, level):
+            for command in _unwrap(_words(node, source), redirections, link, level):
                 yield command
                 link = ";"
         elif kind in ("test_command", "declaration_command", "unset_command"):
@@ -157,7 +160,7 @@ def _commands(root: Node, depth: int) -> Iterator[Command]:
             if kind in ("else_clause", "elif_clause"):
                 link = "||"
             if kind == "redirected_statement":
-                redirections = tuple(_redirection(child) for child in node.children_by_field_name("redirect"))
+                redirections = tuple(_redirection(child, source) for child in node.children_by_field_name("redirect"))
             stack.extend((child, redirections, level + 1) for child in reversed(_walked(node)))
 
 
@@ -168,34 +171,30 @@ def _walked(node: Node) -> list[Node]:
     return [child for child in node.children if child.type not in skipped]
 
 
-def _redirection(node: Node) -> str:
+def _redirection(node: Node, source: str) -> str:
     if node.type == "heredoc_redirect":
-        inner = "".join(_redirection(child) for child in node.children if child.type == "file_redirect")
+        inner = "".join(_redirection(child, source) for child in node.children if child.type == "file_redirect")
         return inner or "<<"
     if node.type == "herestring_redirect":
         return "<<<"
-    return re.sub(r"\s+", "", _text(node))
+    return re.sub(r"\s+", "", source[node.start_byte : node.end_byte])
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
-
-
-def _words(node: Node) -> list[str]:
+def _words(node: Node, source: str) -> list[str]:
     """Return the words of a command, without quotes and assignments."""
     words = []
     for child in node.children:
         if child.type == "command_name" or (child.is_named and child.type not in ("variable_assignment",)):
             if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
                 continue
-            words.append(_unquoted(child))
+            words.append(_unquoted(child, source))
     return words
 
 
-def _unquoted(node: Node) -> str:
-    text = _text(node)
+def _unquoted(node: Node, source: str) -> str:
+    text = source[node.start_byte : node.end_byte]
     if node.type in ("command_name", "concatenation"):
-        return "".join(_unquoted(child) for child in node.children) or text
+        return "".join(_unquoted(child, source) for child in node.children) or text
     if node.type == "raw_string" or (node.type == "string" and len(text) > 1):
         return text[1:-1]
     return text

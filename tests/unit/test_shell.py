@@ -123,6 +123,18 @@ def test_any_text_is_read_without_an_error(command: str) -> None:
     shell.reported(shell.parse(command))
 
 
+def test_words_beyond_ascii_are_read_as_they_are() -> None:
+    (command,) = shell.parse("git commit -m 'Grüße 🎉' «наш».py > 出力.txt")
+    assert command.options == ("-m=Grüße 🎉",)
+    assert command.operands == ("«наш».py",)
+    assert command.redirections == (">出力.txt",)
+
+
+@given(st.text(alphabet="a \n$(){}<\"'\\\u4e2d\U000f2b38\ud800\x85", max_size=80))
+def test_here_documents_beyond_ascii_do_not_crash_the_process(text: str) -> None:
+    shell.parse(f"cat <<EOF\n{text}<<{text}\n${{{text}")
+
+
 def test_threads_read_at_the_same_time() -> None:
     answers: list[str | None] = []
     threads = [threading.Thread(target=lambda n=n: answers.append(report(f"git log -n {n} | head"))) for n in range(8)]
