@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction import redact
@@ -14,6 +14,7 @@ from consolidator.memory.facts import MOST, Candidate, Proposals, SessionContext
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
+UNHURRIED = settings(deadline=None)  # the machine may be busy
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 WORK = SessionContext("s1", "s1", "coder", project="/src/shop")
 CHAT = SessionContext("s2", "s2", "service", peer="ada")
@@ -260,6 +261,7 @@ def test_a_quote_is_verified_but_for_white_space_and_case() -> None:
     assert not verify_quote(" ", "Please: Always use tabs.")
 
 
+@UNHURRIED
 @given(st.text(max_size=300), st.sampled_from(sorted(STATED)), st.text(max_size=100))
 def test_every_quote_is_in_the_redacted_text(before: str, stated: str, after: str) -> None:
     text = f"{before}\n{stated}\n{after}"

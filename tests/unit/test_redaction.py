@@ -9,11 +9,12 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction import redact, redact_json
 
+UNHURRIED = settings(deadline=None)  # the machine may be busy
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -169,12 +170,14 @@ def test_the_kind_is_told() -> None:
     assert redact(f"use {CREDENTIALS['a GitHub token']} now") == "use [redacted:github-token] now"
 
 
+@UNHURRIED
 @given(st.lists(st.one_of(st.sampled_from(sorted(CREDENTIALS.values())), st.text(max_size=20)), max_size=6))
 def test_any_mixture_is_settled_after_one_pass(parts: list[str]) -> None:
     once = redact(" ".join(parts))
     assert redact(once) == once
 
 
+@UNHURRIED
 @given(st.text())
 def test_any_text_is_taken(text: str) -> None:
     assert redact(redact(text)) == redact(text)

@@ -1,0 +1,170 @@
+"""Facts are a function of the set of candidates: order never matters, nothing is deleted, later values supersede."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consolidator.memory.facts import Candidate
+from consolidator.memory.reconcile import Fact, normal, reconcile
+
+UNHURRIED = settings(deadline=None)  # the machine may be busy
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+
+def candidate(
+    value: str,
+    day: int = 0,
+    *,
+    session: str | None = None,
+    predicate: str = "uses",
+    single: bool = False,
+    confidence: str = "explicit",
+    level: str = "project",
+    peer: str | None = None,
+) -> Candidate:
+    """Return a candidate said on a day, by default in a session of that day."""
+    root = session or f"s{day}"
+    return Candidate(
+        id=f"{predicate}/{value}/{day}/{root}",
+        session_id=root,
+        root_id=root,
+        seq=day + 1,
+        occurred_at=NOW + timedelta(days=day),
+        agent="coder",
+        project="/src/shop",
+        peer=peer,
+        level=level,
+        subject="user",
+        predicate=predicate,
+        value=value,
+        sentence=f"They use {value}.",
+        kind="environment",
+        confidence=confidence,
+        trust="user",
+        quote=value,
+        extractor="rules:1",
+        single_valued=single,
+    )
+
+
+def answer(value: str, day: int, session: str | None = None) -> Candidate:
+    return candidate(value, day, session=session, predicate="approval", confidence="inferred")
+
+
+def told(facts: list[Fact]) -> list[tuple[str, str, int]]:
+    return [(fact.value, fact.status, fact.sessions) for fact in facts]
+
+
+def test_the_same_saying_in_other_words_and_sessions_reinforces() -> None:
+    facts = reconcile([candidate("pnpm", 0), candidate("PNPM.", 1), candidate("pnpm", 2, session="s1")])
+    assert told(facts) == [("pnpm", "current", 2)]
+    assert len(facts[0].evidence) == 3
+    assert facts[0].valid_from == NOW
+
+
+def test_values_of_what_can_have_several_hold_beside_one_another() -> None:
+    assert told(reconcile([candidate("pnpm", 0), candidate("Postgres", 1)])) == [
+        ("pnpm", "current", 1),
+        ("Postgres", "current", 1),
+    ]
+
+
+def test_a_later_value_supersedes_and_nothing_is_deleted() -> None:
+    first, second = reconcile([candidate("npm", 0, single=True), candidate("pnpm", 5, single=True)])
+    assert told([first, second]) == [("npm", "superseded", 1), ("pnpm", "current", 1)]
+    assert first.valid_to == second.valid_from == NOW + timedelta(days=5)
+    assert first.superseded_by == second.id
+
+
+def test_a_value_that_returns_is_another_fact() -> None:
+    facts = reconcile([candidate(value, day, single=True) for day, value in enumerate(("npm", "pnpm", "npm"))])
+    assert [fact.status for fact in facts] == ["superseded", "superseded", "current"]
+    assert len({fact.id for fact in facts}) == 3
+
+
+def test_reinforcing_keeps_the_identifier() -> None:
+    before = reconcile([candidate("npm", 3, single=True), candidate("pnpm", 5, single=True)])
+    after = reconcile(
+        [candidate("npm", 1, single=True), candidate("npm", 3, single=True), candidate("pnpm", 5, single=True)]
+    )
+    assert [fact.id for fact in after] == [fact.id for fact in before]
+    assert after[0].valid_from < before[0].valid_from
+
+
+def test_each_scope_has_facts_of_its_own() -> None:
+    ada, bob = (candidate("tea", 0, level="peer", peer=peer, single=True, session=peer) for peer in ("ada", "bob"))
+    facts = reconcile([replace(ada, id="a"), replace(bob, id="b", value="coffee")])
+    assert sorted(told(facts)) == [("coffee", "current", 1), ("tea", "current", 1)]
+    assert all(fact.project is None for fact in facts)
+
+
+def test_three_equal_answers_are_a_standing_preference() -> None:
+    denied = [answer("denied:Bash git push", day) for day in range(3)]
+    assert reconcile(denied[:2]) == []
+    (fact,) = reconcile(denied)
+    assert (fact.sentence, fact.confidence) == ("The user denied `Bash git push` 3 times in a row.", "inferred")
+
+
+def test_the_opposite_answer_ends_a_standing_preference() -> None:
+    facts = reconcile([*(answer("denied:Bash git push", day) for day in range(3)), answer("granted:Bash git push", 3)])
+    assert told(facts) == [("denied:Bash git push", "superseded", 3)]
+    assert facts[0].superseded_by == answer("granted:Bash git push", 3).id
+
+
+def test_answers_to_other_calls_contradict_nothing() -> None:
+    others = [answer("granted:Bash git status", day) for day in range(2)]
+    facts = reconcile([*(answer("denied:Bash git push", day) for day in range(3)), *others])
+    assert told(facts) == [("denied:Bash git push", "current", 3)]
+
+
+def test_mixed_answers_are_no_preference() -> None:
+    answers = ["denied:rm", "denied:rm", "granted:rm", "denied:rm"]
+    assert reconcile(answer(value, day) for day, value in enumerate(answers)) == []
+
+
+def test_a_steer_stands_after_three_sessions_and_not_after_three_times() -> None:
+    steers = [candidate("run the tests", day, predicate="steer", session="one") for day in range(5)]
+    assert reconcile(steers) == []
+    assert len(reconcile([*steers, *(candidate("Run the tests!", day, predicate="steer") for day in (6, 7))])) == 1
+
+
+def test_values_are_compared_without_case_quotes_and_stops() -> None:
+    assert normal(" `Develop`. ") == normal("develop")
+
+
+CANDIDATES = st.lists(
+    st.builds(
+        candidate,
+        st.sampled_from(["npm", "pnpm", "NPM.", "granted:rm", "denied:rm"]),
+        st.integers(0, 6),
+        session=st.sampled_from(["a", "b", "c", None]),
+        predicate=st.sampled_from(["uses", "manager", "approval", "steer"]),
+    ).map(lambda one: replace(one, single_valued=one.predicate == "manager")),
+    max_size=25,
+)
+
+
+@UNHURRIED
+@given(CANDIDATES, st.randoms(use_true_random=False))
+def test_the_order_of_candidates_never_matters(candidates: list[Candidate], chance: random.Random) -> None:
+    shuffled = [*candidates, *candidates]
+    chance.shuffle(shuffled)
+    assert reconcile(shuffled) == reconcile(candidates)
+
+
+@UNHURRIED
+@given(CANDIDATES)
+def test_facts_are_consistent(candidates: list[Candidate]) -> None:
+    facts = reconcile(candidates)
+    assert len({fact.id for fact in facts}) == len(facts)
+    known = {one.id for one in candidates}
+    for fact in facts:
+        assert set(fact.evidence) <= known
+        assert (fact.valid_to is None) == (fact.superseded_by is None) == (fact.status == "current")
+        assert fact.valid_to is None or fact.valid_to >= fact.valid_from
+        assert 1 <= fact.sessions <= len(fact.evidence)
