@@ -1,0 +1,153 @@
+"""The shapes of the Kubernetes objects that `deploy/kubernetes` uses, and a strict check of a manifest against them.
+
+Fields, types and what is required are those of the API reference, 1.29 and newer; a field that we do not use is not
+here, so that a slip of the pen is an unknown field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# "!" is required, "[]" a list of, "{}" a map to, "a|b" one of these words.
+SHAPES: dict[str, dict[str, str]] = {
+    "ConfigMap": {"apiVersion!": "v1|", "kind!": "ConfigMap|", "metadata!": "ObjectMeta", "data!": "string{}"},
+    "CronJob": {"apiVersion!": "batch/v1|", "kind!": "CronJob|", "metadata!": "ObjectMeta", "spec!": "CronJobSpec"},
+    "Deployment": {
+        "apiVersion!": "apps/v1|",
+        "kind!": "Deployment|",
+        "metadata!": "ObjectMeta",
+        "spec!": "DeploymentSpec",
+    },
+    "ObjectMeta": {"name": "string", "labels": "string{}", "annotations": "string{}"},
+    "CronJobSpec": {
+        "schedule!": "string",
+        "timeZone": "string",
+        "concurrencyPolicy": "Allow|Forbid|Replace",
+        "startingDeadlineSeconds": "integer",
+        "suspend": "boolean",
+        "successfulJobsHistoryLimit": "integer",
+        "failedJobsHistoryLimit": "integer",
+        "jobTemplate!": "JobTemplateSpec",
+    },
+    "JobTemplateSpec": {"metadata": "ObjectMeta", "spec": "JobSpec"},
+    "JobSpec": {
+        "backoffLimit": "integer",
+        "activeDeadlineSeconds": "integer",
+        "ttlSecondsAfterFinished": "integer",
+        "podFailurePolicy": "PodFailurePolicy",
+        "template!": "PodTemplateSpec",
+    },
+    "PodFailurePolicy": {"rules!": "PodFailurePolicyRule[]"},
+    "PodFailurePolicyRule": {
+        "action!": "Count|FailIndex|FailJob|Ignore",
+        "onExitCodes": "OnExitCodes",
+        "onPodConditions": "OnPodCondition[]",
+    },
+    "OnExitCodes": {"containerName": "string", "operator!": "In|NotIn", "values!": "integer[]"},
+    # `status` has a default by now; older servers want it said.
+    "OnPodCondition": {"type!": "string", "status!": "True|False|Unknown"},
+    "DeploymentSpec": {"replicas": "integer", "selector!": "LabelSelector", "template!": "PodTemplateSpec"},
+    "LabelSelector": {"matchLabels": "string{}"},
+    "PodTemplateSpec": {"metadata": "ObjectMeta", "spec": "PodSpec"},
+    "PodSpec": {
+        "restartPolicy": "Always|Never|OnFailure",
+        "securityContext": "PodSecurityContext",
+        "automountServiceAccountToken": "boolean",
+        "enableServiceLinks": "boolean",
+        "terminationGracePeriodSeconds": "integer",
+        "containers!": "Container[]",
+        "volumes": "Volume[]",
+    },
+    "PodSecurityContext": {
+        "runAsNonRoot": "boolean",
+        "runAsUser": "integer",
+        "runAsGroup": "integer",
+        "fsGroup": "integer",
+        "seccompProfile": "SeccompProfile",
+    },
+    "SeccompProfile": {"type!": "Localhost|RuntimeDefault|Unconfined", "localhostProfile": "string"},
+    "Container": {
+        "name!": "string",
+        "image": "string",
+        "args": "string[]",
+        "command": "string[]",
+        "env": "EnvVar[]",
+        "envFrom": "EnvFromSource[]",
+        "livenessProbe": "Probe",
+        "readinessProbe": "Probe",
+        "startupProbe": "Probe",
+        "resources": "ResourceRequirements",
+        "securityContext": "SecurityContext",
+        "volumeMounts": "VolumeMount[]",
+    },
+    "EnvVar": {"name!": "string", "value": "string", "valueFrom": "EnvVarSource"},
+    "EnvVarSource": {"secretKeyRef": "SecretKeySelector"},
+    "SecretKeySelector": {"name": "string", "key!": "string", "optional": "boolean"},
+    "EnvFromSource": {"configMapRef": "ConfigMapEnvSource", "prefix": "string"},
+    "ConfigMapEnvSource": {"name": "string", "optional": "boolean"},
+    "Probe": {
+        "exec": "ExecAction",
+        "initialDelaySeconds": "integer",
+        "periodSeconds": "integer",
+        "timeoutSeconds": "integer",
+        "failureThreshold": "integer",
+        "successThreshold": "integer",
+    },
+    "ExecAction": {"command": "string[]"},
+    "ResourceRequirements": {"requests": "quantity{}", "limits": "quantity{}"},
+    "SecurityContext": {
+        "allowPrivilegeEscalation": "boolean",
+        "readOnlyRootFilesystem": "boolean",
+        "capabilities": "Capabilities",
+    },
+    "Capabilities": {"add": "string[]", "drop": "string[]"},
+    "VolumeMount": {"name!": "string", "mountPath!": "string", "readOnly": "boolean", "subPath": "string"},
+    "Volume": {"name!": "string", "emptyDir": "EmptyDir", "persistentVolumeClaim": "ClaimSource"},
+    "EmptyDir": {"medium": "string", "sizeLimit": "quantity"},
+    "ClaimSource": {"claimName!": "string", "readOnly": "boolean"},
+}
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "quantity": (str, int, float),
+}
+
+
+def faults(value: Any, shape: str, where: str = "") -> Iterator[str]:
+    """Yield what does not fit, each with its place."""
+    if shape.endswith("[]"):
+        if not isinstance(value, list):
+            yield f"{where}: not a list"
+            return
+        for number, one in enumerate(value):
+            yield from faults(one, shape[:-2], f"{where}[{number}]")
+    elif shape.endswith("{}"):
+        if not isinstance(value, dict):
+            yield f"{where}: not a map"
+            return
+        for name, one in value.items():
+            yield from faults(one, shape[:-2], f"{where}.{name}")
+    elif "|" in shape:
+        if value not in shape.rstrip("|").split("|"):
+            yield f"{where}: {value!r} is none of {shape}"
+    elif shape in _SCALARS:
+        if not isinstance(value, _SCALARS[shape]) or (isinstance(value, bool) and shape != "boolean"):
+            yield f"{where}: {value!r} is no {shape}"
+    else:
+        yield from _object_faults(value, shape, where)
+
+
+def _object_faults(value: Any, shape: str, where: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{where}: not a {shape}"
+        return
+    fields = {name.rstrip("!"): kind for name, kind in SHAPES[shape].items()}
+    for name in sorted(set(fields) & {n[:-1] for n in SHAPES[shape] if n.endswith("!")} - set(value)):
+        yield f"{where}: {shape} without {name}"
+    for name, one in value.items():
+        if name in fields:
+            yield from faults(one, fields[name], f"{where}.{name}")
+        else:
+            yield f"{where}: {shape} has no field {name!r}"
