@@ -9,8 +9,6 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
-from consolidator.memory.summary import SummaryFold, render
-
 from consolidator.database import Database, Driver
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import bounds_of
@@ -19,6 +17,7 @@ from consolidator.memory.digest import Digest
 from consolidator.memory.fingerprint import fingerprint, signature
 from consolidator.memory.prediction import suggest
 from consolidator.memory.profiles import Profile
+from consolidator.memory.summary import SummaryFold, render
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store import events, memory, recall, sessions

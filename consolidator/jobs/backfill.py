@@ -30,7 +30,7 @@ from consolidator.jobs.consolidation import (
     save_memory,
 )
 from consolidator.jobs.learning import Folded, Learnt
-from consolidator.jobs.ledger import Ledger, Unit, interrupt
+from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
 from consolidator.jobs.merging import Changes, merge_agent
 from consolidator.settings import Settings
 from consolidator.store import events, memory, rederive, runs, sessions
@@ -152,16 +152,17 @@ class Backfill:
         if self.started:
             self.started(len(found))
 
-        async def work(unit: Unit) -> None:
-            async with self.database.transaction() as conn:
-                await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
-                await unit.record(conn, done=True)
+        async def work(units: list[Unit]) -> None:
+            for unit in units:
+                async with self.database.transaction() as conn:
+                    await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
+                    await record(conn, [unit], [runs.Step(unit.name, done=True)])
 
         await ledger.work(SESSIONS, work, nothing_to_bury)
         async with self.database.connection() as conn:
             agents = await memory.agents_with_news(conn)
         await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES)
-        await ledger.work(MERGES, lambda unit: merge_unit(self.database, self.settings, unit), nothing_to_bury)
+        await ledger.work(MERGES, lambda units: merge_unit(self.database, self.settings, units), nothing_to_bury)
         return await ledger.end(await report_of(self.database, ledger.run))
 
     async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> None:
@@ -179,7 +180,7 @@ class Backfill:
             await rederive.forget(conn, name, after=pruned, digest=digest, errors=errors, candidates=facts)
         async for learnt in windows(conn, session, folded, salt, after=after, upto=upto):
             await save_memory(
-                conn, session, learnt, run_id=run_id,
+                conn, [(session, learnt)], run_id=run_id,
                 digest=digest or not forget, errors=errors or not forget, candidates=facts,
             )  # fmt: skip
 
@@ -235,11 +236,11 @@ async def _learn_again(conn: Driver, name: str, seqs: list[int], salt: bytes) ->
         found = windows(conn, session, Folded(), salt, after=0, upto=session["consolidated_to"])
         async for learnt in found:
             dead |= set(learnt.dead)
-            await save_memory(conn, session, learnt, run_id="retry")
+            await save_memory(conn, [(session, learnt)], run_id="retry")
         return [seq for seq in seqs if seq not in dead]
     for seq in seqs:
         found = windows(conn, session, Folded(), salt, after=seq - 1, upto=seq)
         async for learnt in found:
             dead |= set(learnt.dead)
-            await save_memory(conn, session, learnt, run_id="retry", digest=False, errors=False)
+            await save_memory(conn, [(session, learnt)], run_id="retry", digest=False, errors=False)
     return [seq for seq in seqs if seq not in dead]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs import learning
 from consolidator.jobs.learning import Folded, Learnt
-from consolidator.jobs.ledger import Ledger, Unit
+from consolidator.jobs.ledger import Ledger, Unit, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.memory.digest import VERSION, Packed
 from consolidator.memory.facts import SessionContext
@@ -54,20 +54,19 @@ async def consolidate(
     async with database.connection() as conn:
         agents = await memory.agents_with_news(conn)
     await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES)
-    await ledger.work(MERGES, lambda unit: merge_unit(database, settings, unit), nothing_to_bury)
+    await ledger.work(MERGES, lambda units: merge_unit(database, settings, units), nothing_to_bury)
     report = await report_of(database, ledger.run)
     return await ledger.end(report)
 
 
-async def merge_unit(database: Database, settings: Settings, unit: Unit) -> None:
-    """Merge one agent."""
-    agent = unit.name.removeprefix("merge:")
-    async with database.transaction() as conn:
-        changes = await merge_agent(conn, agent, run_id=unit.run, now=database.clock.now(), settings=settings)
-        await unit.record(conn, done=True)
-        await conn.execute(
-            "update claim set error = %s where run_id = %s and unit = %s", [changes.line() or None, unit.run, unit.name]
-        )
+async def merge_unit(database: Database, settings: Settings, units: Sequence[Unit]) -> None:
+    """Merge one agent, or a few, each in a transaction of its own."""
+    for unit in units:
+        agent = unit.name.removeprefix("merge:")
+        async with database.transaction() as conn:
+            changes = await merge_agent(conn, agent, run_id=unit.run, now=database.clock.now(), settings=settings)
+            await record(conn, [unit], [runs.Step(unit.name, done=True)])
+            await runs.remark(conn, unit.run, unit.name, changes.line() or None)
 
 
 async def nothing_to_bury(_unit: str) -> int:
@@ -84,13 +83,14 @@ class SessionWork:
     salt: bytes
     stop: asyncio.Event
 
-    async def run(self, unit: Unit) -> None:
-        """Read a session window by window up to its safe point; each window commits by itself."""
-        while True:
+    async def run(self, units: list[Unit]) -> None:
+        """Read sessions window by window up to their safe points; the windows of a few sessions commit together."""
+        waiting = units
+        while waiting:
             with suppress(Moved):
-                if await self._window(unit):
-                    return
-            if self.stop.is_set():
+                done = await self._windows(waiting)
+                waiting = [unit for unit in waiting if unit.name not in done]
+            if waiting and self.stop.is_set():
                 raise Interrupted("asked to stop between two windows of a session")
 
     async def bury(self, session: str) -> int:
@@ -99,31 +99,39 @@ class SessionWork:
             found = await sessions.get(conn, session)
         return int(found["head"] - found["consolidated_to"])
 
-    async def _window(self, unit: Unit) -> bool:
-        """Do one window; return whether the unit is done."""
+    async def _windows(self, units: Sequence[Unit]) -> set[str]:
+        """Do one window of each session; return the sessions that are done."""
         now = self.database.clock.now()
-        async with self.database.connection() as conn:
-            session = await sessions.get(conn, unit.name)
-            after, head = session["consolidated_to"], session["head"]
-            bounds = bounds_of(session)
-            window = await events.read(conn, unit.name, after=after, upto=head, limit=WINDOW, bounds=bounds)
-            folded = folded_of(await memory.digest(conn, unit.name))
-        last = not window or window[-1].seq >= head
-        upto = self._safe_point(session, window, now) if last else learning.window_end(window)
-        readable = [event for event in window if event.seq <= upto]
-        learnt = await asyncio.to_thread(learning.learn, context_of(session), folded, readable, self.salt)
-        took, dead = len(learnt.sources), len(learnt.dead)
-        counts = {
-            "learnt": took,
-            "nothing": len(readable) - took - dead,
-            "deferred": head - max(upto, after) if last else 0,
-            "dead": dead,
-        }
+        windows = await self._read(units, now)
+        await asyncio.to_thread(self._learn, windows)
+        steps = [window.step() for window in windows]
         async with self.database.transaction(flushed=False) as conn:  # the run's end is flushed, and this with it
-            if readable:
-                await commit(conn, session, learnt, after=after, upto=upto, run_id=unit.run, now=now)
-            await unit.record(conn, done=last, **counts)
-        return last
+            await commit(conn, [window for window in windows if window.readable], run_id=units[0].run, now=now)
+            await record(conn, units, steps)
+        return {step.unit for step in steps if step.done}
+
+    async def _read(self, units: Sequence[Unit], now: datetime) -> list[Window]:
+        """Read the next events of some sessions, and how far they may be read."""
+        async with self.database.connection() as conn:
+            found = [await sessions.get(conn, units[0].name)] if len(units) == 1 else await self._rows(conn, units)
+            share = WINDOW // len(found)
+            spans = [events.Span(s["id"], s["consolidated_to"], s["head"], bounds_of(s)) for s in found]
+            read = await events.read_each(conn, spans, limit=share)
+            stored = await memory.digests(conn, [session["id"] for session in found])
+        windows = []
+        for session, window in zip(found, read, strict=True):
+            last = not window or window[-1].seq >= session["head"]
+            upto = self._safe_point(session, window, now) if last else learning.window_end(window)
+            readable = [event for event in window if event.seq <= upto]
+            windows.append(Window(session, readable, upto, last, folded_of(stored.get(session["id"]))))
+        return windows
+
+    async def _rows(self, conn: Driver, units: Sequence[Unit]) -> list[Row]:
+        return await sessions.get_each(conn, [unit.name for unit in units])
+
+    def _learn(self, windows: Sequence[Window]) -> None:
+        for window in windows:
+            window.learnt = learning.learn(context_of(window.session), window.folded, window.readable, self.salt)
 
     def _safe_point(self, session: Row, window: list[Event], now: datetime) -> int:
         return learning.safe_point(
@@ -136,49 +144,81 @@ class SessionWork:
         )
 
 
-async def commit(
-    conn: Driver, session: Row, learnt: Learnt, *, after: int, upto: int, run_id: str, now: datetime
-) -> None:
-    """Commit what a window taught together with its stamp; raise Moved where somebody was faster."""
-    await save_memory(conn, session, learnt, run_id=run_id)
-    for seq, told in learnt.dead.items():
-        extractor, _, error = told.partition(": ")
-        await runs.dead_letter(conn, run_id, session=session["id"], seq=seq, extractor=extractor, error=error, now=now)
-    await events.stamp(
-        conn, session["id"], after=after, upto=upto, now=now, dead=list(learnt.dead), bounds=bounds_of(session)
-    )
-    if not await sessions.advance(conn, session["id"], after=after, upto=upto):
+@dataclass(slots=True)
+class Window:
+    """The next events of a session, and what they taught."""
+
+    session: Row
+    readable: list[Event]
+    upto: int  # the safe point, or where the window ends
+    last: bool  # whether nothing is left of the session after it
+    folded: Folded
+    learnt: Learnt | None = None
+
+    def step(self) -> runs.Step:
+        """Return what it comes to in the ledger."""
+        assert self.learnt is not None
+        took, dead = len(self.learnt.sources), len(self.learnt.dead)
+        left = self.session["head"] - max(self.upto, self.session["consolidated_to"])
+        return runs.Step(
+            self.session["id"],
+            done=self.last,
+            learnt=took,
+            nothing=len(self.readable) - took - dead,
+            deferred=left if self.last else 0,
+            dead=dead,
+        )
+
+
+async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: datetime) -> None:
+    """Commit what windows taught together with their stamps; raise Moved where somebody was faster."""
+    learnt = [(window.session, window.learnt) for window in windows if window.learnt is not None]
+    await save_memory(conn, learnt, run_id=run_id)
+    for session, one in learnt:
+        for seq, told in one.dead.items():
+            extractor, _, error = told.partition(": ")
+            await runs.dead_letter(
+                conn, run_id, session=session["id"], seq=seq, extractor=extractor, error=error, now=now
+            )
+    spans = [events.Span(w.session["id"], w.session["consolidated_to"], w.upto, bounds_of(w.session)) for w in windows]
+    await events.stamp(conn, spans, now=now, dead=[list(one.dead) for _, one in learnt])
+    if not await sessions.advance(conn, spans):
         raise Moved
 
 
 async def save_memory(
     conn: Driver,
-    session: Row,
-    learnt: Learnt,
+    learnt: Sequence[tuple[Row, Learnt]],
     *,
     run_id: str,
     digest: bool = True,
     errors: bool = True,
     candidates: bool = True,
 ) -> None:
-    """Store a session's digest, errors and candidates, or some of these, and tell its scope."""
+    """Store sessions' digests, errors and candidates, or some of these, and tell their scopes."""
+    if digest:
+        await memory.save_digests(conn, [_digest_row(session, one) for session, one in learnt])
+        scopes = sorted({(session["agent"], session["project"] or "") for session, _ in learnt})
+        await memory.touch_scopes(conn, scopes)
+    if errors:
+        await memory.save_errors(conn, [(session, r.to_json()) for session, one in learnt for r in one.errors])
+    if candidates:
+        await memory.save_candidates(conn, [asdict(c) for _, one in learnt for c in one.candidates], run_id=run_id)
+
+
+def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:
     packed = learnt.folded.packed
     assert packed is not None
-    assert learnt.folded.summary is not None
-    if digest:
-        await memory.save_digest(
-            conn,
-            session,
-            asdict(packed),
-            folds=learning.packed_json(learnt.folded.errors),
-            summary=learnt.folded.summary,
-            last_at=learnt.last_at or session["last_event_at"],
-        )
-        await memory.touch_scope(conn, session["agent"], session["project"])
-    if errors and learnt.errors:
-        await memory.save_errors(conn, session, [record.to_json() for record in learnt.errors])
-    if candidates and learnt.candidates:
-        await memory.save_candidates(conn, [asdict(one) for one in learnt.candidates], run_id=run_id)
+    return {
+        "session": session["id"],
+        "root": session["root_id"],
+        "agent": session["agent"],
+        "project": session["project"],
+        "last_at": learnt.last_at or session["last_event_at"],
+        "folds": learning.packed_json(learnt.folded.errors),
+        "summary": learnt.folded.summary,
+        **asdict(packed),
+    }
 
 
 def folded_of(stored: Row | None) -> Folded:

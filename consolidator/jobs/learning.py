@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from consolidator.memory.facts import Candidate, Rejected, SessionContext, propose
-from consolidator.memory.summary import SummaryFold
-
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction import redact, redact_json
 from consolidator.memory.digest import VERSION, Digest, Packed
+from consolidator.memory.facts import Candidate, Rejected, SessionContext, propose
 from consolidator.memory.failures import ErrorFold, ErrorRecord
+from consolidator.memory.summary import SummaryFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

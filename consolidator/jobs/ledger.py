@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +23,8 @@ from consolidator.store import runs
 
 log = logging.getLogger("consolidator.jobs")
 PAUSE = 0.2  # seconds between looks while other replicas hold the last units
-Work = Callable[["Unit"], Awaitable[None]]
+Work = Callable[[list["Unit"]], Awaitable[None]]
+MOST = 16  # units claimed at once
 
 
 class LostClaim(ConsolidatorError):
@@ -39,10 +40,11 @@ class Unit:
     owner: str
     attempts: int
 
-    async def record(self, conn: Driver, *, done: bool, **counts: int) -> None:
-        """Add a step's counts in the transaction that commits the step; raise LostClaim where it is not ours."""
-        if not await runs.record(conn, self.run, self.name, owner=self.owner, done=done, **counts):
-            raise LostClaim(f"unit {self.name} of run {self.run} was taken over by another replica")
+
+async def record(conn: Driver, units: Sequence[Unit], steps: Sequence[runs.Step]) -> None:
+    """Add steps' counts in the transaction that commits them; raise LostClaim where a unit is not ours any more."""
+    if not await runs.record(conn, units[0].run, steps, owner=units[0].owner):
+        raise LostClaim(f"a unit of run {units[0].run} was taken over by another replica: {units[0].name} or beside it")
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class Ledger:
     async def work(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
         """Work until every unit of the phase has ended, here or elsewhere; raise Interrupted when asked to stop.
 
-        `bury` returns how many events a unit that is given up leaves unlearnt.
+        `work` is given a few units at a time; where it fails, each of them alone. `bury` returns how many events a
+        unit that is given up leaves unlearnt.
         """
         beating = asyncio.create_task(self._beat())
         workers = [self._worker(phase, work, bury) for _ in range(self.settings.workers)]
@@ -80,34 +83,45 @@ class Ledger:
 
     async def _worker(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
         while not self.stop.is_set():
-            unit = await self._claim(phase)
-            if unit is not None:
-                await self._attempt(unit, work, bury)
+            units = await self._claim(phase)
+            if units:
+                await self._attempt(units, work, bury)
                 continue
             async with self.database.connection() as conn:
                 if not await runs.waiting(conn, self.run, phase=phase):
                     return
             await asyncio.sleep(PAUSE)
 
-    async def _claim(self, phase: int) -> Unit | None:
+    async def _claim(self, phase: int) -> list[Unit]:
+        """Take a few units: as many as leave enough for the other workers and replicas."""
         now = self.database.clock.now()
         async with self.database.transaction(flushed=False) as conn:
-            found = await runs.claim(conn, self.run, phase=phase, owner=self.owner, now=now, until=self._until(now))
-        return None if found is None else Unit(self.run, found["unit"], self.owner, found["attempts"])
+            waiting = await runs.waiting(conn, self.run, phase=phase)
+            most = max(1, min(MOST, waiting // (4 * self.settings.workers)))
+            found = await runs.claim(
+                conn, self.run, phase=phase, owner=self.owner, now=now, until=self._until(now), most=most
+            )
+        return [Unit(self.run, one["unit"], self.owner, one["attempts"]) for one in found]
 
-    async def _attempt(self, unit: Unit, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+    async def _attempt(self, units: list[Unit], work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
         try:
-            await work(unit)
-        except LostClaim as error:
-            log.warning("%s", error)
+            await work(units)
         except Interrupted:
             async with self.database.connection() as conn:
-                await runs.give_back(conn, self.run, unit.name, owner=self.owner)
+                for unit in units:
+                    await runs.give_back(conn, self.run, unit.name, owner=self.owner)
         except Exception as error:  # noqa: BLE001 - the edge: whatever a unit dies of is recorded, the others go on
-            await self._failed(unit, error, bury)
+            if len(units) > 1:
+                for unit in units:
+                    await self._attempt([unit], work, bury)
+            elif isinstance(error, LostClaim):
+                log.warning("%s", error)
+            else:
+                await self._failed(units[0], error, bury)
         else:
-            if self.progress:
-                self.progress(unit.name)
+            for unit in units:
+                if self.progress:
+                    self.progress(unit.name)
 
     async def _failed(self, unit: Unit, error: Exception, bury: Callable[[str], Awaitable[int]]) -> None:
         told = f"{type(error).__name__}: {error}"

@@ -16,7 +16,7 @@ from consolidator.database.partitions import Driver
 from consolidator.errors import HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, NewEvent, moment_of
 from consolidator.models.payload import EventType, check_payload
-from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.store.queries import Row, load, row, rows, rows_each, run, run_each
 
 INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -244,37 +244,52 @@ async def read_unconsolidated(conn: Driver, *, after: tuple[str, int] = ("", 0),
     return await _complete(conn, await rows(conn, _SQL["unconsolidated"], values))
 
 
-async def stamp(
-    conn: Driver,
-    session: str,
-    *,
-    after: int,
-    upto: int,
-    now: datetime,
-    dead: Sequence[int] = (),
-    bounds: tuple[datetime, datetime] | None = None,
-) -> int:
-    """Mark events with after < seq <= upto as learnt from, but for those in `dead`; return how many were."""
-    low, high = bounds or (BEGINNING, END)
-    return await run(
-        conn,
-        _SQL["stamp"],
-        {"session": session, "after": after, "upto": upto, "now": now, "dead": list(dead), "low": low, "high": high},
-    )
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Events of a session with after < seq <= upto; `bounds` are between which times it was ingested."""
+
+    session: str
+    after: int
+    upto: int
+    bounds: tuple[datetime, datetime] = (BEGINNING, END)
+
+    def values(self) -> dict[str, Any]:
+        """Return it as parameters."""
+        low, high = self.bounds
+        return {"session": self.session, "after": self.after, "upto": self.upto, "low": low, "high": high}
+
+
+async def read_each(conn: Driver, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:
+    """Return the first `limit` events of each span, complete, in one round trip (two where there are blobs)."""
+    found = await rows_each(conn, _SQL["read"], [{**span.values(), "limit": limit} for span in spans])
+    bodies = await _bodies(conn, [event for one in found for event in one])
+    return [[_event(event, bodies) for event in one] for one in found]
+
+
+async def stamp(conn: Driver, spans: Sequence[Span], *, now: datetime, dead: Sequence[Sequence[int]] = ()) -> int:
+    """Mark the events of spans as learnt from, but for those in `dead` (by span); return how many were."""
+    left_out = dead or [()] * len(spans)
+    values = [{**s.values(), "now": now, "dead": list(d)} for s, d in zip(spans, left_out, strict=True)]
+    return await run_each(conn, _SQL["stamp"], values)
 
 
 async def _complete(conn: Driver, found: Sequence[Row]) -> list[Event]:
     """Turn rows into events, following blob references in one more query where there are any."""
+    bodies = await _bodies(conn, found)
+    return [_event(event, bodies) for event in found]
+
+
+async def _bodies(conn: Driver, found: Sequence[Row]) -> dict[bytes, bytes]:
+    """Return the blobs that rows refer to, by their hashes."""
     wanted = {
         bytes.fromhex(ref["ref"].removeprefix(_REF))
         for event in found
-        for ref in event["data"].get(_REFS, {}).values()
+        for ref in (event["data"].get("data_ref") or {}).values()
     }
-    bodies: dict[bytes, bytes] = {}
-    if wanted:
-        for blob in await rows(conn, _SQL["blobs"], {"shas": list(wanted)}):
-            bodies[bytes(blob["sha256"])] = bytes(blob["body"])
-    return [_event(event, bodies) for event in found]
+    if not wanted:
+        return {}
+    blobs = await rows(conn, _SQL["blobs"], {"shas": list(wanted)})
+    return {bytes(blob["sha256"]): bytes(blob["body"]) for blob in blobs}
 
 
 def _event(found: Row, bodies: Mapping[bytes, bytes]) -> Event:

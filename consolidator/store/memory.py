@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Driver
-from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.store.queries import Row, load, row, rows, run, run_each
 
 _SQL = load("memory")
 
@@ -33,71 +32,58 @@ async def digest(conn: Driver, session: str) -> Row | None:
     return await row(conn, _SQL["digest"], {"session": session})
 
 
-async def save_digest(
-    conn: Driver,
-    session: Row,
-    packed: Mapping[str, Any],
-    *,
-    folds: bytes,
-    summary: dict[str, Any],
-    last_at: datetime,
-) -> None:
-    """Replace a session's digest, and tell its scope."""
-    values = {
-        "session": session["id"],
-        "root": session["root_id"],
-        "agent": session["agent"],
-        "project": session["project"],
-        "last_at": last_at,
-        "folds": folds,
-        "summary": jsonb(summary),
-        **packed,
-    }
-    await run(conn, _SQL["save_digest"], values)
+async def digests(conn: Driver, ids: Sequence[str]) -> dict[str, Row]:
+    """Return the digest rows of sessions, by session."""
+    return {r["session_id"]: r for r in await rows(conn, _SQL["digests"], {"sessions": list(ids)})}
+
+
+async def save_digests(conn: Driver, found: Sequence[Mapping[str, Any]]) -> None:
+    """Replace sessions' digests; in order of session, so that two runs never wait for each other in a circle."""
+    values = [{**one, "summary": jsonb(one["summary"])} for one in found]
+    await run_each(conn, _SQL["save_digest"], sorted(values, key=lambda one: str(one["session"])))
 
 
 async def touch_scope(conn: Driver, agent: str, project: str | None) -> None:
     """Tell the merger that digests of a scope have changed."""
-    await run(conn, _SQL["touch_scope"], {"agent": agent, "project": project or ""})
+    await touch_scopes(conn, [(agent, project or "")])
 
 
-async def save_errors(conn: Driver, session: Row, records: Sequence[Mapping[str, Any]]) -> None:
-    """Store a session's failed calls, each with its present status."""
-    async with conn.cursor() as cursor:
-        await cursor.executemany(
-            _SQL["save_error"],
-            [
-                {
-                    "session": session["id"],
-                    "seq": record["seq"],
-                    "root": session["root_id"],
-                    "agent": session["agent"],
-                    "project": session["project"],
-                    "fingerprint": escape(record["fingerprint"]),
-                    "status": record["status"],
-                    "record": jsonb(record),
-                }
-                for record in records
-            ],
-        )
+async def touch_scopes(conn: Driver, scopes: Sequence[tuple[str, str]]) -> None:
+    """Tell the merger that digests of scopes have changed."""
+    await run_each(conn, _SQL["touch_scope"], [{"agent": agent, "project": project} for agent, project in scopes])
+
+
+async def save_errors(conn: Driver, records: Sequence[tuple[Row, Mapping[str, Any]]]) -> None:
+    """Store failed calls of sessions, each with its present status."""
+    values = [
+        {
+            "session": session["id"],
+            "seq": record["seq"],
+            "root": session["root_id"],
+            "agent": session["agent"],
+            "project": session["project"],
+            "fingerprint": escape(record["fingerprint"]),
+            "status": record["status"],
+            "record": jsonb(record),
+        }
+        for session, record in records
+    ]
+    await run_each(conn, _SQL["save_error"], values)
 
 
 async def save_candidates(
     conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str, rejected: str | None = None
 ) -> None:
     """Store candidates; those that are there already stay as they are."""
-    async with conn.cursor() as cursor:
-        await cursor.executemany(
-            _SQL["save_candidate"],
-            [
-                {
-                    **{k: escape(v) if isinstance(v, str) else v for k, v in candidate.items()},
-                    "rejected": rejected,
-                    "run_id": run_id,
-                }
-                for candidate in candidates
-            ],
-        )
+    values = [
+        {
+            **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
+            "rejected": rejected,
+            "run_id": run_id,
+        }
+        for candidate in candidates
+    ]
+    await run_each(conn, _SQL["save_candidate"], values)
 
 
 async def dirty_scopes(conn: Driver) -> list[Row]:

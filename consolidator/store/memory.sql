@@ -8,6 +8,9 @@ select value from made union all select value from setting where name = 'salt' l
 -- name: digest
 select * from digest where session_id = %(session)s
 
+-- name: digests
+select * from digest where session_id = any(%(sessions)s)
+
 -- name: save_digest
 insert into digest (session_id, root_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, state, folds,
                     summary, version)

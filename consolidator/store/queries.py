@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, LiteralString, cast
 
@@ -34,6 +34,27 @@ async def row(conn: Driver, query: LiteralString, values: Mapping[str, Any] | No
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, values)
         return await cursor.fetchone()
+
+
+async def run_each(conn: Driver, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> int:
+    """Run a statement for each of several values in one round trip; return how many rows all of them touched."""
+    if not values:
+        return 0
+    async with conn.cursor() as cursor:
+        await cursor.executemany(query, values)
+        return cursor.rowcount
+
+
+async def rows_each(conn: Driver, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> list[list[Row]]:
+    """Run a query for each of several values in one round trip; return the rows of each."""
+    if not values:
+        return []
+    found: list[list[Row]] = []
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.executemany(query, values, returning=True)
+        async for result in cursor.results():
+            found.append(await result.fetchall())
+    return found
 
 
 async def run(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from ulid import ULID
 from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Driver
 from consolidator.errors import NotFound
-from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.store.queries import Row, load, row, rows, run, run_each
 
 _SQL = load("runs")
 
@@ -72,10 +73,12 @@ async def add_units(conn: Driver, run_id: str, units: Sequence[str], *, phase: i
     await run(conn, _SQL["add_units"], {"run": run_id, "units": list(units), "phase": phase})
 
 
-async def claim(conn: Driver, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime) -> Row | None:
-    """Take the next free unit (`unit`, `attempts`), or None where none is free."""
-    values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until}
-    return await row(conn, _SQL["claim"], values)
+async def claim(
+    conn: Driver, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime, most: int = 1
+) -> list[Row]:
+    """Take up to `most` free units (`unit`, `attempts`) and return them; none where none is free."""
+    values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until, "most": most}
+    return sorted(await rows(conn, _SQL["claim"], values), key=lambda unit: str(unit["unit"]))
 
 
 async def renew(conn: Driver, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:
@@ -84,21 +87,22 @@ async def renew(conn: Driver, run_id: str, *, owner: str, now: datetime, until: 
     await run(conn, _SQL["beat"], {"run": run_id, "now": now})
 
 
-async def record(
-    conn: Driver,
-    run_id: str,
-    unit: str,
-    *,
-    owner: str,
-    learnt: int = 0,
-    nothing: int = 0,
-    deferred: int = 0,
-    dead: int = 0,
-    done: bool,
-) -> bool:
-    """Add a step's counts to a unit; False where it is no longer ours, and the caller must commit nothing."""
-    counts = {"learnt": learnt, "nothing": nothing, "deferred": deferred, "dead": dead}
-    return await run(conn, _SQL["record"], {"run": run_id, "unit": unit, "owner": owner, "done": done, **counts}) == 1
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step of a unit came to, in events."""
+
+    unit: str
+    done: bool
+    learnt: int = 0
+    nothing: int = 0
+    deferred: int = 0
+    dead: int = 0
+
+
+async def record(conn: Driver, run_id: str, steps: Sequence[Step], *, owner: str) -> bool:
+    """Add steps' counts to their units; False where one is no longer ours, and the caller must commit nothing."""
+    values = [{"run": run_id, "owner": owner, **asdict(step)} for step in steps]
+    return await run_each(conn, _SQL["record"], values) == len(values)
 
 
 async def give_back(
@@ -120,6 +124,11 @@ async def give_back(
 async def bury(conn: Driver, run_id: str, unit: str, *, events: int) -> None:
     """Count what a dead unit leaves unlearnt."""
     await run(conn, _SQL["bury"], {"run": run_id, "unit": unit, "events": events})
+
+
+async def remark(conn: Driver, run_id: str, unit: str, told: str | None) -> None:
+    """Leave a remark on a unit: what a merge changed."""
+    await run(conn, _SQL["remark"], {"run": run_id, "unit": unit, "told": None if told is None else escape(told)})
 
 
 async def waiting(conn: Driver, run_id: str, *, phase: int) -> int:

@@ -22,13 +22,13 @@ select %(run)s, unit, %(phase)s from unnest(%(units)s::text[]) as unit
 on conflict do nothing
 
 -- name: claim
--- The next unit that is free, or whose holder has not been heard of; a bounded claim that waits for nobody.
+-- The next units that are free, or whose holder has not been heard of; a bounded claim that waits for nobody.
 update claim set status = 'leased', owner = %(owner)s, lease_until = %(until)s, attempts = attempts + 1
-where (run_id, unit) = (
+where (run_id, unit) in (
     select run_id, unit from claim
     where run_id = %(run)s and phase = %(phase)s
       and (status = 'open' or (status = 'leased' and lease_until < %(now)s))
-    order by unit limit 1 for update skip locked
+    order by unit limit %(most)s for update skip locked
 )
 returning unit, attempts
 
@@ -58,6 +58,9 @@ returning status
 -- name: bury
 -- Counts what a dead unit leaves unlearnt, so that the ledger balances.
 update claim set seen = seen + %(events)s, dead = dead + %(events)s where run_id = %(run)s and unit = %(unit)s
+
+-- name: remark
+update claim set error = %(told)s where run_id = %(run)s and unit = %(unit)s
 
 -- name: waiting
 select count(*) filter (where status in ('open', 'leased')) as waiting,

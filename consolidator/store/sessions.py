@@ -15,7 +15,8 @@ from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Driver
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import Session
-from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.store.events import Span
+from consolidator.store.queries import Row, load, row, rows, run, run_each
 from consolidator.store.select import fetch
 
 _SQL = load("sessions")
@@ -31,7 +32,10 @@ def session_id_of(format_name: str, origin: str) -> str:
 
 
 async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime) -> None:
-    """Create a session if it is not there; `values` are columns by name, `id` and `agent` at least."""
+    """Create a session if it is not there; `values` are columns by name, `id` and `agent` at least.
+
+    With `pruned_to` its log begins after that seq, as where the beginning was pruned before the session came here.
+    """
     columns = ("origin", "key", "conversation_id", "channel", "peer", "project", "parent_id", "parent_seq", "model")
     full = {name: values.get(name) for name in columns}
     full |= {
@@ -40,6 +44,8 @@ async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime
         "kind": values.get("kind", "root"),
         "root_id": values.get("root_id") or values["id"],
         "simulated": values.get("simulated", False),
+        "status": values.get("status", "open"),
+        "pruned_to": values.get("pruned_to", 0),
         "details": Jsonb(values.get("details") or {}, dumps=dumps),
         "now": now,
     }
@@ -57,6 +63,12 @@ async def get(conn: Driver, session: str) -> Row:
     if found is None:
         raise NotFound(f"no session {session!r}; `consolidator sessions` lists them")
     return found
+
+
+async def get_each(conn: Driver, ids: Sequence[str]) -> list[Row]:
+    """Return several sessions' rows, in the order of `ids`; those that are not there are left out."""
+    found = {r["id"]: r for r in await rows(conn, _SQL["get_each"], {"ids": list(ids)})}
+    return [found[one] for one in ids if one in found]
 
 
 async def find(conn: Driver, word: str) -> str:
@@ -104,9 +116,10 @@ async def due(conn: Driver) -> list[Row]:
     return await rows(conn, _SQL["due"])
 
 
-async def advance(conn: Driver, session: str, *, after: int, upto: int) -> bool:
-    """Move a session's watermark from `after` to `upto`; say whether it was still there."""
-    return await run(conn, _SQL["advance"], {"id": session, "after": after, "upto": upto}) == 1
+async def advance(conn: Driver, spans: Sequence[Span]) -> bool:
+    """Move sessions' watermarks from `after` to `upto` of their spans; say whether all were still there."""
+    values = [{"id": span.session, "after": span.after, "upto": span.upto} for span in spans]
+    return await run_each(conn, _SQL["advance"], values) == len(spans)
 
 
 async def with_open_children(conn: Driver, ids: Sequence[str], *, since: datetime) -> set[str]:

@@ -1,15 +1,22 @@
 -- name: open
 -- Creates a session, or leaves the one that is there and fills in what only now became known.
 insert into session (id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind,
-                     simulated, model, details, created_at, last_event_at, last_occurred_at)
+                     simulated, model, details, status, head, consolidated_to, pruned_to, created_at, last_event_at,
+                     last_occurred_at)
 values (%(id)s, %(origin)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(parent_id)s,
-        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(details)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00')
+        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(details)s, %(status)s, %(pruned_to)s,
+        %(pruned_to)s, %(pruned_to)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00')
 on conflict (id) do update
-set model = coalesce(session.model, excluded.model), project = coalesce(session.project, excluded.project)
+set model = coalesce(session.model, excluded.model), project = coalesce(session.project, excluded.project),
+    status = case when excluded.status = 'ended' then 'ended' else session.status end
 where session.model is null and excluded.model is not null or session.project is null and excluded.project is not null
+   or session.status <> 'ended' and excluded.status = 'ended'
 
 -- name: get
 select * from session where id = %(id)s
+
+-- name: get_each
+select * from session where id = any(%(ids)s)
 
 -- name: find
 -- A session by its id, its foreign name, or the beginning of either.
