@@ -82,7 +82,10 @@ def _claim(path: Path, account: Account) -> bool:
     except FileExistsError:
         if is_ours(path, account):
             return True
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False  # a link, a file, or somebody else's
     try:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
