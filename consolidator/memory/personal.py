@@ -85,7 +85,8 @@ PROFILE = (
         cased=True,
     ),
     rule(
-        rf"\bmy (?:user ?(?:id|name)|id)(?: number)?(?:{_IS}|,| should be)?\s+(?P<value>[\w.@+-]{0, 63}?[\d_@][\w.@+-]{0, 63}\w)",
+        rf"\bmy (?:user ?(?:id|name)|id)(?: number)?(?:{_IS}|,| should be)?\s+"
+        r"(?P<value>[\w.@+-]{0,63}?[\d_@][\w.@+-]{0,63})(?<![.-])",
         "user id",
         "the user ID of {whom} is {value}.",
         "profile",
