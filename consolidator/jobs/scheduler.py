@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import uvicorn
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -25,6 +25,7 @@ from starlette.routing import Route
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs import slots
 from consolidator.jobs.nightly import JOBS, Job, Nights
+from consolidator.llm.redaction import redact
 
 log = logging.getLogger("consolidator.serve")
 LOOK = 30  # seconds between looks at what is owed, beside the ticks: a clock that jumps misses none
@@ -45,17 +46,17 @@ class Service:
 
     nights: Nights
     began: float = field(default_factory=time.monotonic)
-    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+    ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
     failure: str | None = None
 
     async def serve(self) -> None:
         """Catch up, then tick; return when the nights are told to stop."""
         settings = self.nights.settings
-        scheduler = AsyncIOScheduler(timezone=ZoneInfo(settings.timezone))
+        scheduler = AsyncIOScheduler(timezone=UTC)
         for job in JOBS:
-            trigger = slots.trigger(self.nights.cron(job), settings.timezone)
-            scheduler.add_job(self.look, trigger, coalesce=True, misfire_grace_time=None, max_instances=1, id=job)
+            trigger = slots.WallClock(self.nights.cron(job), settings.timezone)
+            scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
         server = self._health() if settings.health_port else None
         answering = asyncio.create_task(server.serve()) if server else None
@@ -71,19 +72,25 @@ class Service:
                 server.should_exit = True
                 await answering
 
+    async def _tick(self) -> None:
+        """Wake the one who looks: work done in the scheduler's own task would be cut off when it shuts down."""
+        self.ticked.set()
+
     async def _keep_looking(self) -> None:
+        stopping = asyncio.create_task(self.nights.stop.wait())
         while not self.nights.stop.is_set():
+            self.ticked.clear()
             await self.look()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.nights.stop.wait(), LOOK)
+            ticking = asyncio.create_task(self.ticked.wait())
+            await asyncio.wait((stopping, ticking), timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            ticking.cancel()
 
     async def look(self) -> None:
-        """Do whatever is owed, in the order of a night; one look at a time."""
-        async with self.busy:
-            for job in JOBS:
-                if self.nights.stop.is_set():
-                    return
-                await self._do(job)
+        """Do whatever is owed, in the order of a night."""
+        for job in JOBS:
+            if self.nights.stop.is_set():
+                return
+            await self._do(job)
 
     async def _do(self, job: Job) -> None:
         try:
@@ -96,6 +103,9 @@ class Service:
         except ConsolidatorError as error:
             self.failure = f"{job}: {error}"
             log.error("%s failed: %s", job, error)
+        except Exception as error:  # noqa: BLE001 - the edge: a night that dies must not end all nights to come
+            self.failure = f"{job}: {type(error).__name__}"
+            log.error("%s failed, will look again: %s", job, redact("".join(traceback.format_exception(error))))
         else:
             if done is not None:
                 self.failure = None
