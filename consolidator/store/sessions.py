@@ -77,10 +77,9 @@ async def find(conn: Driver, word: str) -> str:
     found = await rows(conn, _SQL["find"], {"word": word, "like": escaped + "%"})
     if not found:
         raise NotFound(f"no session is named or begins with {word!r}; `consolidator sessions` lists them")
-    if len(found) > 1 and found[0]["id"] != word:
-        exact = await row(conn, _SQL["get"], {"id": found[0]["id"]})
-        if exact is None or exact["origin"] != word:
-            raise UsageError(f"{word!r} begins several sessions ({', '.join(r['id'] for r in found)}): type more of it")
+    # A sub-agent's name begins with its parent's, so the whole of a name goes before the beginning of others.
+    if len(found) > 1 and found[0]["whole"] == found[1]["whole"]:
+        raise UsageError(f"{word!r} names several sessions ({', '.join(r['id'] for r in found)}): type more of it")
     return str(found[0]["id"])
 
 

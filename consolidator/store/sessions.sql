@@ -19,10 +19,11 @@ select * from session where id = %(id)s
 select * from session where id = any(%(ids)s)
 
 -- name: find
--- A session by its id, its foreign name, or the beginning of either.
-select id from session
-where id = %(word)s or origin = %(word)s or id like %(like)s or origin like %(like)s or split_part(origin, ':', 2) like %(like)s
-order by id = %(word)s or origin = %(word)s desc, last_event_at desc
+-- A session by its id, its foreign name with or without the format, or the beginning of one; the whole of it first.
+select id, case when id = %(word)s then 3 when origin = %(word)s then 2 when name = %(word)s then 1 else 0 end as whole
+from (select *, substr(origin, strpos(origin, ':') + 1) as name from session) as named
+where id like %(like)s or origin like %(like)s or name like %(like)s
+order by whole desc, last_event_at desc
 limit 3
 
 -- name: due
