@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -162,6 +163,10 @@ def processes(program: str, place: Path) -> list[psutil.Process]:
         if any(word.endswith(f"/{program}") for word in words[:3]) and any(str(place) in word for word in words):
             found.append(process)
     return found
+
+
+def no_process(program: str, place: Path) -> bool:
+    return processes(program, place) == []
 
 
 def keepers(home: Path) -> list[psutil.Process]:
@@ -483,7 +488,7 @@ async def test_an_interrupted_initdb_is_repeated(new_home: Path) -> None:
         async with serving(new_home) as server:
             assert await execute(server, "select 1") == [(1,)]
         place = Path(server.info()["data directory"]).parent
-        await eventually(lambda place=place: processes("initdb", place) == [])
+        await eventually(partial(no_process, "initdb", place))
     assert not any(place.glob("initdb-*"))
 
 
