@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from consolidator.errors import UsageError
 
@@ -16,7 +16,7 @@ from consolidator.errors import UsageError
 class Settings(BaseSettings):
     """What a deployment may set; every field is the variable CONSOLIDATOR_<NAME>."""
 
-    model_config = SettingsConfigDict(env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore", env_ignore_empty=True)
 
     home: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("consolidator", appauthor=False)),
@@ -60,3 +60,5 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         lines = [f"CONSOLIDATOR_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
         raise UsageError("settings do not fit: " + "; ".join(lines)) from error
+    except SettingsError as error:
+        raise UsageError('settings do not fit: CONSOLIDATOR_SOURCES: not a JSON list of "format:path"') from error

@@ -1,0 +1,42 @@
+"""Settings: what a deployment may set, and what it is told where that does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.errors import UsageError
+from consolidator.settings import load_settings
+
+
+def test_a_variable_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSOLIDATOR_DATABASE_URL", "")
+    monkeypatch.setenv("CONSOLIDATOR_WORKERS", "")
+    settings = load_settings()
+    assert settings.database_url is None
+    assert settings.workers == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CONSOLIDATOR_WORKERS", "many"),
+        ("CONSOLIDATOR_WORKERS", "0"),
+        ("CONSOLIDATOR_TIMEZONE", "Mars/Olympus"),
+        ("CONSOLIDATOR_SOURCES", "claude-code:/logs"),
+        ("CONSOLIDATOR_SOURCES", '{"claude-code": "/logs"}'),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=name):
+        load_settings()
+
+
+def test_sources_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSOLIDATOR_SOURCES", '["auto:/logs", "codex:/more"]')
+    assert load_settings().sources == ["auto:/logs", "codex:/more"]
+
+
+def test_the_address_of_the_database_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSOLIDATOR_DATABASE_URL", "postgresql://ada:geheim@db/consolidator")
+    assert "geheim" not in repr(load_settings())
