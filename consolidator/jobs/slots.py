@@ -21,7 +21,7 @@ _LOOK_BACK = (1, 8, 40, 400)  # days
 _CHANGE = timedelta(hours=3)  # no change of the clocks is larger
 
 
-class WallClock(BaseTrigger):  # type: ignore[misc]
+class WallClock(BaseTrigger):
     """Fires at the moments of a cron expression.
 
     APScheduler's own cron trigger names the second of two equal hours again and again, without end, so it only ever
