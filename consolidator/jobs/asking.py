@@ -104,10 +104,8 @@ async def _explain_procedure(conn: Driver, procedure: Row) -> dict[str, Any]:
     lines += [f"before: {told}" for told in body["preconditions"]]
     if body["follows"]:
         lines.append("then usually: " + ", ".join(f"{symbol} ({share:.0%})" for symbol, share in body["follows"]))
-    shown = []
-    seen = await recall.origins(conn, [session for session, _ in body["evidence"]])
-    for session, seq in body["evidence"]:
-        shown.append(_proof(seen, session, seq, await _quote(conn, session, seq), None))
+    seen = await recall.origins(conn, [session for session, _, _ in body["evidence"]])
+    shown = [_proof(seen, session, seq, quote, None) for session, seq, quote in body["evidence"]]
     return {
         "kind": "procedure",
         "title": procedure["title"],
@@ -129,15 +127,6 @@ def _step(step: dict[str, Any]) -> str:
         for a in step["arguments"]
     )
     return f"{step['tool']}({told}){again}"
-
-
-async def _quote(conn: Driver, session: str, seq: int) -> str:
-    """Return what an event that is still there says, redacted."""
-    found = await events.read(conn, session, after=seq - 1, upto=seq)
-    if not found:
-        return "(pruned)"
-    data = redact_json(dict(found[0].data))
-    return f"{data.get('tool')} {data.get('arguments')}"
 
 
 async def _explain_solution(conn: Driver, solution: Row) -> dict[str, Any]:

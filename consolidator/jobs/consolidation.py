@@ -29,6 +29,7 @@ from consolidator.store.queries import Row
 log = logging.getLogger("consolidator.jobs")
 WINDOW = 2000  # events read, learnt from and committed at once
 SESSIONS, MERGES = 0, 1  # phases
+ARRAYS = ("sequence", "seqs", "keys", "counts", "terms", "quotes", "state")
 
 
 class Moved(Exception):
@@ -225,7 +226,7 @@ def folded_of(stored: Row | None) -> Folded:
     """Return a session's folds as they were stored; none where this version cannot go on with them."""
     if stored is None or stored["version"] != VERSION:
         return Folded()
-    arrays = {name: bytes(stored[name]) for name in ("sequence", "seqs", "keys", "counts", "terms", "state")}
+    arrays = {name: bytes(stored[name]) for name in ARRAYS}
     packed = Packed(calls=stored["calls"], version=stored["version"], **arrays)
     return Folded(packed, learning.unpacked_json(bytes(stored["folds"])), stored["summary"])
 

@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from consolidator.database import Driver
 from consolidator.database.jsonb import escape
-from consolidator.memory.digest import unpack_terms
+from consolidator.memory.digest import unpack_quotes, unpack_terms
 from consolidator.memory.facts import Candidate
 from consolidator.memory.failures import ErrorRecord
 from consolidator.memory.patterns import DigestArrays, Tally, tally
@@ -119,7 +121,9 @@ async def _published(conn: Driver, found: Tally, agent: str, project: str) -> Le
 async def _save_scope(
     conn: Driver, agent: str, project: str, learnt: Learnt, stamp: dict[str, Any], changes: Changes
 ) -> None:
+    quoted = await _quoted(conn, learnt.procedures)
     for procedure in learnt.procedures:
+        evidence = [[session, seq, quoted[session, seq]] for session, seq in procedure.evidence]
         values = {
             "id": procedure.id,
             "agent": agent,
@@ -127,7 +131,7 @@ async def _save_scope(
             "title": escape(procedure.title),
             "support": procedure.support,
             "rank": procedure.rank,
-            "body": memory.jsonb(procedure.to_json()),
+            "body": memory.jsonb({**procedure.to_json(), "evidence": evidence}),
             **stamp,
         }
         line = f"{procedure.title} ({procedure.support} sessions)"
@@ -140,6 +144,17 @@ async def _save_scope(
         await memory.tidy(conn, "save_profile", values)
     tools = [escape(symbol) for symbol in learnt.profiles]
     await memory.tidy(conn, "drop_profiles", {"agent": agent, "project": project, "kept": tools})
+
+
+async def _quoted(conn: Driver, procedures: Iterable[Procedure]) -> dict[tuple[str, int], str]:
+    """Return what the first call of each piece of evidence was given, as the digests keep it."""
+    cited = {place for procedure in procedures for place in procedure.evidence}
+    found = await memory.quotes(conn, sorted({session for session, _ in cited}))
+    told: dict[tuple[str, int], str] = {}
+    for session, (seqs, quotes) in found.items():
+        said = zip(np.frombuffer(seqs, np.int64).tolist(), unpack_quotes(quotes), strict=True)
+        told |= {(session, seq): quote for seq, quote in said}
+    return {place: told.get(place, "") for place in cited}
 
 
 async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:

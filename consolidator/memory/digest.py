@@ -15,6 +15,7 @@ import numpy as np
 
 from consolidator.memory.bindings import BindingFold
 from consolidator.memory.calls import Call, CallFold
+from consolidator.memory.change import summary
 from consolidator.memory.counts import Counts, Ints, stable_hash
 from consolidator.memory.fixes import FixFold
 from consolidator.memory.symbols import symbol
@@ -22,6 +23,8 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 VERSION = "d1"  # of what is counted; digests of another version are derived again
+QUOTE = 120  # characters of a quote
+QUOTED_FROM = 1000  # redacted before it is cut, so that no half of a credential stays
 START = "^"  # stands before the first call
 
 
@@ -42,6 +45,7 @@ class Packed:
     keys: bytes
     counts: bytes
     terms: bytes
+    quotes: bytes  # what the first call of each element of the sequence was given
     state: bytes
     version: str = VERSION
 
@@ -63,6 +67,7 @@ class Digest:
         self.counts = Counts()
         self.sequence: list[int] = []
         self.seqs: list[int] = []
+        self.quotes: list[str] = []
         self.calls = CallFold()
         self.done = 0  # calls completed
         self.previous = (START, START)  # symbols of the last two calls, with how they went
@@ -73,6 +78,7 @@ class Digest:
             self.counts = Counts(_counted(packed), unpack_terms(packed.terms))
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
+            self.quotes = unpack_quotes(packed.quotes)
         self.bindings = BindingFold(self.counts, salt, keep_values=keep_values)
         self.fixes = FixFold(self.counts)
         if packed is not None:
@@ -129,9 +135,15 @@ class Digest:
             self.counts.add(("step", name))
             self.sequence.append(value)
             self.seqs.append(call.seq)
+            self.quotes.append(self._quoted(call))
         elif not self.repeated:
             self.repeated = True
             self.counts.add(("run", name))
+
+    def _quoted(self, call: Call) -> str:
+        """Return what a call was given, so that evidence can be shown when the event is gone."""
+        given = self.redact(summary(call.tool, call.arguments, QUOTED_FROM))
+        return given if len(given) <= QUOTE else given[: QUOTE - 1] + "…"
 
     def pack(self) -> Packed:
         """Return the digest as it is stored."""
@@ -145,6 +157,7 @@ class Digest:
             keys=keys.tobytes(),
             counts=counts.tobytes(),
             terms=_compressed({str(key): text for key, text in sorted(self.counts.terms.items())}),
+            quotes=_compressed(self.quotes),
             state=_compressed(self._state()),
         )
 
@@ -179,6 +192,12 @@ def _counted(packed: Packed) -> dict[int, int]:
 
 def _compressed(value: Any) -> bytes:
     return zlib.compress(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), 6)
+
+
+def unpack_quotes(quotes: bytes) -> list[str]:
+    """Return what the elements of a stored digest's sequence were given."""
+    found: list[str] = json.loads(zlib.decompress(quotes))
+    return found
 
 
 def unpack_terms(terms: bytes) -> dict[int, str]:

@@ -16,9 +16,10 @@ from tree_sitter import Language, Node, Parser
 
 from consolidator.memory import programs
 
-MAX_COMMAND = 64 * 1024  # characters looked at
+MAX_COMMAND = 2048  # characters parsed; the parser's error recovery is quadratic
+MAX_PIPES = 100  # likewise
+MAX_LOOK = 64 * 1024  # characters looked at for the ends of here-documents
 MAX_DEPTH = 60  # of nested groups and shells
-_CACHED = 2048  # longer commands are not worth keeping
 _BASH = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
 _LINKS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
@@ -27,6 +28,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _NAME = re.compile(r"[\w./-]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
+_HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
 _FENCED = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
 
 
@@ -55,9 +57,23 @@ class Command:
 
 def parse(command: str) -> list[Command]:
     """Return the programs that a command line runs, in order; [] where there is none (only assignments, comments)."""
-    if len(command) > _CACHED:
-        return list(_parse(command[:MAX_COMMAND]))
-    return list(_cached(command))
+    return list(_cached(command if len(command) <= MAX_COMMAND and command.count("|") <= MAX_PIPES else _cut(command)))
+
+
+def _cut(command: str) -> str:
+    """Shorten a command: first by what is in its here-documents, then at its end."""
+    kept: list[str] = []
+    until = None
+    for line in command[:MAX_LOOK].split("\n"):
+        if until is not None:
+            if line.strip() != until:
+                continue
+            until = None
+        elif found := _HEREDOC.search(line):
+            until = found[1]
+        kept.append(line)
+    text = "\n".join(kept)[:MAX_COMMAND]
+    return "|".join(text.split("|")[:MAX_PIPES])
 
 
 def reported(commands: Sequence[Command]) -> Command | None:

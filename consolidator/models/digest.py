@@ -28,6 +28,7 @@ class DigestRow(SQLModel, table=True):
     keys: bytes = packed()  # int64: hashes of what is counted
     counts: bytes = packed()  # int64: how often
     terms: bytes = packed()  # zlib JSON: hash -> text
+    quotes: bytes = packed()  # zlib JSON: what each element of the sequence was given
     state: bytes = packed()  # zlib JSON: what the fold needs to go on
     folds: bytes = packed()  # zlib JSON: the same of the errors' fold
     summary: dict[str, Any] = document()  # the session summary's fold

@@ -114,6 +114,12 @@ async def terms(conn: Driver, sessions: Sequence[str]) -> dict[str, bytes]:
     return {r["session_id"]: bytes(r["terms"]) for r in await rows(conn, _SQL["terms"], {"sessions": list(sessions)})}
 
 
+async def quotes(conn: Driver, sessions: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+    """Return the packed seqs and quotes of some digests, by session."""
+    found = await rows(conn, _SQL["quotes"], {"sessions": list(sessions)})
+    return {r["session_id"]: (bytes(r["seqs"]), bytes(r["quotes"])) for r in found}
+
+
 async def mark_merged(conn: Driver, scope: Row, *, sessions: int) -> None:
     """Say that a scope was summed as of its version."""
     await run(conn, _SQL["merged"], {**scope, "sessions": sessions})

@@ -12,14 +12,14 @@ select * from digest where session_id = %(session)s
 select * from digest where session_id = any(%(sessions)s)
 
 -- name: save_digest
-insert into digest (session_id, root_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, state, folds,
-                    summary, version)
+insert into digest (session_id, root_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes,
+                    state, folds, summary, version)
 values (%(session)s, %(root)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)s, %(seqs)s, %(keys)s,
-        %(counts)s, %(terms)s, %(state)s, %(folds)s, %(summary)s, %(version)s)
+        %(counts)s, %(terms)s, %(quotes)s, %(state)s, %(folds)s, %(summary)s, %(version)s)
 on conflict (session_id) do update
 set last_at = greatest(digest.last_at, excluded.last_at), calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
-    keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, state = excluded.state,
-    folds = excluded.folds, summary = excluded.summary, version = excluded.version
+    keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, quotes = excluded.quotes,
+    state = excluded.state, folds = excluded.folds, summary = excluded.summary, version = excluded.version
 
 -- name: touch_scope
 -- The scope's digests have changed: the merger has something to do.
@@ -49,6 +49,9 @@ where d.agent = %(agent)s order by d.session_id
 
 -- name: terms
 select session_id, terms from digest where session_id = any(%(sessions)s)
+
+-- name: quotes
+select session_id, seqs, quotes from digest where session_id = any(%(sessions)s)
 
 -- name: save_error
 insert into error_record (session_id, seq, root_id, agent, project, fingerprint, status, record)

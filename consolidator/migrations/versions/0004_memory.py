@@ -28,6 +28,7 @@ create table digest (
     keys bytea default ''::bytea not null,
     counts bytea default ''::bytea not null,
     terms bytea default ''::bytea not null,
+    quotes bytea default ''::bytea not null,
     state bytea default ''::bytea not null,
     folds bytea default ''::bytea not null,
     summary jsonb default '{}'::jsonb not null,
