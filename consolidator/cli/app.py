@@ -10,7 +10,7 @@ import click
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli import database, log, memory, nights
+from consolidator.cli import database, demo, log, memory, nights
 from consolidator.cli.output import ERR
 from consolidator.errors import ConsolidatorError, Interrupted
 
@@ -24,7 +24,7 @@ app = typer.Typer(
     epilog="Settings are CONSOLIDATOR_* variables (docs/settings.md). Exit codes: 0 done, 1 a bug, 2 usage, 3 not "
     "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 130 interrupted.",
 )
-for part in (log, nights, memory, database):
+for part in (demo, log, nights, memory, database):
     part.register(app)
 
 

@@ -140,7 +140,7 @@ def _finished(sample: Sample) -> Sample:
     for position, item in enumerate(sample.items):
         full.append(item)
         after = sample.items[position + 1].kind if position + 1 < len(sample.items) else None
-        if item.kind == "call" and after not in ("result", "failure"):
+        if item.kind == "call" and after not in ("result", "failure", "denied"):
             full.append(Item("result", _obvious(item, sample.items[position + 1 :]), item.at))
     sample.items = full
     return sample
