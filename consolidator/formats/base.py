@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,7 +45,7 @@ class ForeignEvent:
     task_id: str | None = None
     tool_name: str | None = None
     line: int | None = None
-    created_at: datetime | None = None  # only our own format keeps the ingest time
+    seq: int | None = None  # only our own format numbers its events
 
 
 @dataclass(frozen=True, slots=True)

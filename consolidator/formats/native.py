@@ -1,15 +1,16 @@
 """Our own export: JSONL, first a line {"consolidator": 1, "session": {...}}, then one for each event; lossless.
 
 Kept of a session: id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id,
-kind, simulated, model, details, status, error, and pruned_to where a prefix is gone. Kept of an event: seq, type, data,
-created_at, task_id, tool_name. Not kept is what is derived or local: head, watermarks, consolidated_at, leases, totals.
+kind, simulated, model, details, status, error, and pruned_to where a prefix is gone; of an event: seq, type, task_id,
+tool_name, data. One that does not say when it happened gets its created_at, which is local, as data.occurred_at. Not
+kept is what is derived or local: head, watermarks, consolidated_at, leases, totals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ EXPORTED = "exported"  # in details: the columns of the exporting system that a 
 _COLUMNS = ("key", "conversation_id", "agent", "channel", "peer", "project", "kind", "model", "status", "error")
 # Who a session is and where it hangs: an importing system has its own idea of these, and re-export keeps the first.
 _IDENTITY = ("id", "origin", "parent_id", "parent_seq", "root_id", "simulated", "conversation_id", "error")
+_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
 _TYPES = {kind.value: kind for kind in EventType}
 
 
@@ -67,12 +69,10 @@ def _header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
 
 
 def _line_of(event: Event) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "seq": event.seq,
-        "type": event.type.value,
-        "data": event.data,
-        "created_at": event.created_at.astimezone(UTC).isoformat(),
-    }
+    data = event.data
+    if not data.get("occurred_at"):
+        data = {**data, "occurred_at": event.created_at.astimezone(UTC).isoformat()}
+    line: dict[str, Any] = {"seq": event.seq, "type": event.type.value, "data": data}
     told = {"task_id": event.task_id, "tool_name": event.tool_name}
     return line | {name: value for name, value in told.items() if value is not None}
 
@@ -105,6 +105,8 @@ def _session_of(line: Mapping[str, Any], number: int) -> ForeignSession | Proble
         return Problem(f"export version {version!r}; this consolidator reads {VERSION}", number)
     if not isinstance(header, dict) or not _is_name(header.get("id")) or not _is_name(header.get("agent")):
         return Problem("a session without id or agent", number)
+    if header.get("kind", "root") not in _KINDS:
+        return Problem(f"no session is of kind {header['kind']!r}", number)
     details = header.get("details")
     fields = ("agent", "channel", "peer", "project", "model", "kind", "key", "status", "details")
     return ForeignSession(
@@ -114,7 +116,7 @@ def _session_of(line: Mapping[str, Any], number: int) -> ForeignSession | Proble
         peer=_text(header.get("peer")),
         project=_text(header.get("project")),
         model=_text(header.get("model")),
-        kind=_text(header.get("kind")) or "root",
+        kind=header.get("kind", "root"),
         parent_origin=_text(header.get("parent_id")),
         key=_text(header.get("key")),
         ended=header.get("status") == "ended",
@@ -157,18 +159,8 @@ class _Session:
             task_id=_text(line.get("task_id")),
             tool_name=_text(line.get("tool_name")),
             line=number,
-            created_at=_moment(line.get("created_at")),
+            seq=seq,
         )
-
-
-def _moment(value: object) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _is_name(value: object) -> bool:

@@ -124,7 +124,7 @@ async def append(
     }
     if any(p.blobs for p in prepared):
         async with conn.transaction():
-            await _keep_blobs(conn, prepared, now)
+            await keep_blobs(conn, prepared, now)
             done = await _through_the_door(conn, values)
             if not done.repeated:
                 await _refer(conn, session, done.first_seq, prepared)
@@ -166,7 +166,7 @@ async def _refused(conn: Driver, values: dict[str, Any]) -> Appended:
     raise HeadConflict(f"session {values['session']}: expected head {values['expected']}, it is {found['head']}")
 
 
-async def _keep_blobs(conn: Driver, prepared: Iterable[Prepared], now: datetime) -> None:
+async def keep_blobs(conn: Driver, prepared: Iterable[Prepared], now: datetime) -> None:
     """Store the blobs, in order of their hashes so that two writers never wait for each other in a circle."""
     wanted = {blob[0]: blob for event in prepared for blob in event.blobs}
     for sha in sorted(wanted):
@@ -183,8 +183,15 @@ async def _refer(conn: Driver, session: str, first_seq: int, prepared: Sequence[
             )
 
 
-async def load_bulk(conn: Driver, session: str, prepared: Sequence[Prepared], *, now: datetime) -> Appended:
-    """Append prepared events by COPY; the caller's transaction must be open, and holds the session from here on."""
+async def load_bulk(
+    conn: Driver, session: str, prepared: Sequence[Prepared], *, now: datetime, blobs_kept: bool = False
+) -> Appended:
+    """Append prepared events by COPY; the caller's transaction must be open, and holds the session from here on.
+
+    With `blobs_kept` the caller has stored their blobs already. Like `append`, it locks blobs before the session.
+    """
+    if not blobs_kept:
+        await keep_blobs(conn, prepared, now)
     found = await row(
         conn,
         "update session set head = head + %(count)s, due = true, last_event_at = greatest(last_event_at, %(now)s), "
@@ -201,7 +208,6 @@ async def load_bulk(conn: Driver, session: str, prepared: Sequence[Prepared], *,
     )
     if found is None:
         raise NotFound(f"no session {session!r}")
-    await _keep_blobs(conn, prepared, now)
     base, created = found["base"], found["now"]
     await partitions.ensure_day(conn, created)
     async with (

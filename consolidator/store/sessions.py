@@ -52,9 +52,9 @@ async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime
     await run(conn, _SQL["open"], full)
 
 
-async def lock(conn: Driver, ids: Sequence[str]) -> None:
-    """Lock the rows of sessions, those that are there, in order of id."""
-    await rows(conn, _SQL["lock"], {"ids": list(ids)})
+async def lock(conn: Driver, ids: Sequence[str]) -> dict[str, int]:
+    """Lock the rows of sessions in order of id, and return the heads of those that are there."""
+    return {r["id"]: r["head"] for r in await rows(conn, _SQL["lock"], {"ids": list(ids)})}
 
 
 async def get(conn: Driver, session: str) -> Row:

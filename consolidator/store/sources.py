@@ -49,7 +49,17 @@ async def erased_among(conn: Driver, ids: Sequence[str]) -> set[str]:
     return {r["session_id"] for r in await rows(conn, _SQL["erased"], {"sessions": list(ids)})}
 
 
+async def ours(conn: Driver, ids: Sequence[str]) -> set[str]:
+    """Return which of these ids are sessions of our own, erased ones too."""
+    return {r["id"] for r in await rows(conn, _SQL["ours"], {"ids": list(ids)})}
+
+
 async def lineage_root(conn: Driver, parent: str) -> str:
     """Return the root of a parent's lineage; the parent itself where its log was never seen."""
     found = await row(conn, _SQL["lineage_root"], {"id": parent})
     return parent if found is None else str(found["root_id"])
+
+
+async def adopt(conn: Driver, session: str, root: str) -> None:
+    """Move what hangs from a session to the lineage that the session turned out to be of."""
+    await run(conn, _SQL["adopt"], {"id": session, "root": root})

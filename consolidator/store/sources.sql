@@ -19,5 +19,15 @@ returning key
 -- name: erased
 select distinct session_id from erasure where session_id = any(%(sessions)s)
 
+-- name: ours
+-- Which of these are ids of our own sessions, erased ones too.
+select id from session where id = any(%(ids)s)
+union
+select session_id from erasure where session_id = any(%(ids)s)
+
 -- name: lineage_root
 select root_id from session where id = %(id)s
+
+-- name: adopt
+-- What hung from a session before its own parent was known moves to that parent's lineage.
+update session set root_id = %(root)s where root_id = %(id)s and id <> %(id)s

@@ -70,7 +70,7 @@ def logged(items: Iterable[Item], first_seq: int = 1, session_id: str = "s") -> 
             seq=seq,
             type=event.type,
             data=event.data,
-            created_at=event.created_at or NOW,
+            created_at=NOW,
             task_id=event.task_id,
             tool_name=event.tool_name,
         )

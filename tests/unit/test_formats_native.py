@@ -86,9 +86,14 @@ def test_the_first_line_names_the_session_and_each_other_is_an_event() -> None:
         "current", "head", "consolidated_to", "pruned_to", "lease_epoch", "turns", "expires_at"
     }  # fmt: skip
     assert line == (
-        '{"created_at":"2026-05-06T07:08:09.123456+00:00","data":{"text":"hi","v":1},'
+        '{"data":{"occurred_at":"2026-05-06T07:08:09.123456+00:00","text":"hi","v":1},'
         '"seq":1,"task_id":"t","type":"UserMessage"}\n'
     )
+
+
+def test_an_event_that_says_when_it_happened_keeps_its_own_word() -> None:
+    _, line = native.write(SESSION, [event(1, {"text": "hi", "occurred_at": "2020-01-01"})])
+    assert json.loads(line)["data"] == {"text": "hi", "occurred_at": "2020-01-01"}
 
 
 def test_an_export_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -99,9 +104,10 @@ def test_an_export_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (session.agent, session.channel, session.peer, session.key) == ("main", "chat", "ann", "main:chat:ann")
     assert session.details["environment"] == {"a": [1]}
     assert session.details[native.EXPORTED]["simulated"] is True
-    assert [(one.key, one.data, one.task_id, one.tool_name, one.created_at) for one in events_of(items)] == [
-        ("01J/1", {"text": "hi"}, "t", None, NOW),
-        ("01J/2", {"text": "é\u2028"}, None, "x", NOW),
+    when = NOW.isoformat()
+    assert [(one.key, one.seq, one.data, one.task_id, one.tool_name) for one in events_of(items)] == [
+        ("01J/1", 1, {"text": "hi", "occurred_at": when}, "t", None),
+        ("01J/2", 2, {"text": "é\u2028", "occurred_at": when}, None, "x"),
     ]
 
 
@@ -120,7 +126,7 @@ def test_what_utf8_and_jsonb_cannot_hold_is_escaped_and_comes_back(tmp_path: Pat
     assert "\\u0000" in text
     assert "\\ud800" in text
     items = read_text(native, tmp_path, text)
-    assert events_of(items)[0].data == data
+    assert events_of(items)[0].data == {**data, "occurred_at": NOW.isoformat()}
     assert exported_again(items) == text
 
 
@@ -165,11 +171,11 @@ def test_lines_like_none_of_ours_are_problems(tmp_path: Path) -> None:
         {"seq": True, "type": "UserMessage", "data": {"text": ""}},
         {"seq": 1, "type": "Nothing", "data": {}},
         {"seq": 1, "type": "UserMessage", "data": []},
-        {"seq": 1, "type": "UserMessage", "data": {"text": "good"}, "created_at": "2026-01-01T00:00:00"},
+        {"seq": 1, "type": "UserMessage", "data": {"text": "good"}},
     ]
     items = read_text(native, tmp_path, "".join(json.dumps(one) + "\n" for one in lines))
     assert [problem.line for problem in problems_of(items)] == [1, 2, 3, 5, 6, 7]
-    assert [one.created_at for one in events_of(items)] == [datetime(2026, 1, 1, tzinfo=UTC)]
+    assert [one.data["text"] for one in events_of(items)] == ["good"]
 
 
 def test_it_is_recognised_by_its_first_line(tmp_path: Path) -> None:
@@ -224,8 +230,9 @@ def test_any_session_is_exported_again_byte_for_byte(
         path.write_bytes(text.encode("utf-8"))
         items = list(native.read(path, path))
     assert problems_of(items) == []
-    assert [(one.type, one.data, one.created_at) for one in events_of(items)] == [
-        (one.type, one.data, one.created_at) for one in events
+    assert [(one.seq, one.type, one.data) for one in events_of(items)] == [
+        (one.seq, one.type, {**one.data, "occurred_at": one.data.get("occurred_at") or one.created_at.isoformat()})
+        for one in events
     ]
     assert exported_again(items) == text
 
