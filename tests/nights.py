@@ -1,0 +1,175 @@
+"""What tests of the nights share: working days to learn from, locks that hold a night still, and whole databases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.settings import Settings
+from consolidator.store.queries import Row
+from tests.support import answered, later, logged, memory_of, night, said, step
+
+PATIENCE = 40  # seconds after which what should have come will not come
+
+
+def lookup(number: int) -> list[NewEvent]:
+    """Look a customer up, then their booking by what was found, then change it: nine events."""
+    user, booking = f"user_{number}", f"BK{number:04d}"
+    return [
+        said(f"Please move my booking, I am {user}"),
+        *step("a", "get_user", {"user_id": user}, {"user_id": user, "bookings": [booking]}),
+        *step("b", "get_booking", {"booking_id": booking}, {"booking_id": booking, "cabin": "economy"}),
+        *step("c", "move_booking", {"booking_id": booking, "day": "monday"}, "moved"),
+        answered("It is moved."),
+    ]
+
+
+def mishap(number: int) -> list[NewEvent]:
+    """Meet an error, and mend it: five events."""
+    wrong, right = {"command": f"pytets tests/unit_{number}.py"}, {"command": f"pytest tests/unit_{number}.py"}
+    return [
+        said("Run the tests"),
+        *step("d", "Bash", wrong, "bash: pytets: command not found", "error"),
+        *step("d", "Bash", right, "3 passed"),
+    ]
+
+
+def told(text: str = "From now on, always use tabs for indentation.") -> list[NewEvent]:
+    """State something outright: one event."""
+    return [said(text)]
+
+
+def allowed(word: str = "ApprovalGranted", command: str = "git push origin main") -> NewEvent:
+    """Answer an approval."""
+    return NewEvent(EventType(word), {"call_id": "p", "tool": "Bash", "arguments": {"command": command}})
+
+
+def workday(number: int) -> list[NewEvent]:
+    """A session that teaches a procedure, a solution and a fact: sixteen events."""
+    return [*told(), *lookup(number), *mishap(number), allowed()]
+
+
+async def worked(database: Database, count: int, *, begin: int = 0, agent: str = "coder", **columns: Any) -> list[str]:
+    """Log so many working days, a session each; return their names."""
+    names = [f"{agent}-{begin + n:02d}" for n in range(count)]
+    for n, name in enumerate(names, begin):
+        await logged(database, name, workday(n), agent=agent, **{"project": "shop", **columns})
+    return names
+
+
+async def ask(database: Database, query: str, *values: Any) -> list[Row]:
+    """Return the rows of a query, each a dict."""
+    async with database.connection() as conn, conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        await cursor.execute(query, values or None)
+        return await cursor.fetchall()
+
+
+async def count(database: Database, query: str, *values: Any) -> int:
+    """Return the one number that a query answers."""
+    (found,) = await ask(database, query, *values)
+    return int(next(iter(found.values())))
+
+
+async def contents(database: Database, *, leave_out: tuple[str, ...] = ()) -> dict[str, list[Any]]:
+    """Return every row of every table, partitions by their parent, in order."""
+    tables = await ask(
+        database,
+        "select relname as name from pg_class where relkind in ('r', 'p') and not relispartition "
+        "and relnamespace = current_schema()::regnamespace order by 1",
+    )
+    found = {}
+    async with database.connection() as conn:
+        for name in (table["name"] for table in tables):
+            if name not in leave_out:
+                query = sql.SQL("select t::text from {} t order by 1").format(sql.Identifier(name))
+                found[name] = await (await conn.execute(query)).fetchall()
+    return found
+
+
+async def balance(database: Database) -> None:
+    """Assert that each unit and each run that ended saw = learnt + nothing + deferred + dead, and ended all units."""
+    claims = await ask(database, "select * from claim")
+    assert all(c["seen"] == c["learnt"] + c["nothing"] + c["deferred"] + c["dead"] for c in claims)
+    for run in await ask(database, "select * from run where status in ('done', 'failed')"):
+        mine = [c for c in claims if c["run_id"] == run["id"]]
+        if run["job"] in ("consolidation", "backfill") and run["error"] is None:
+            for name in ("seen", "learnt", "nothing", "deferred", "dead"):
+                assert run["report"][name] == sum(c[name] for c in mine)
+            assert all(c["status"] in ("done", "dead") for c in mine)
+
+
+async def all_learnt(database: Database) -> bool:
+    """Tell whether nothing waits to be learnt from."""
+    return await count(database, "select count(*) from session where due") == 0
+
+
+@contextmanager
+def held(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Connection[Any]]:
+    """Hold the locks that a statement takes, in a transaction of the test's own, until the block ends."""
+    with psycopg.connect(dsn, options="-c search_path=consolidator") as conn:
+        conn.execute(statement, values or None)
+        yield conn
+        conn.rollback()
+
+
+async def stuck(dsn: str, many: int = 1) -> None:
+    """Wait until so many others wait for a lock."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn, asyncio.timeout(PATIENCE):
+        query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        while True:
+            found = await (await conn.execute(query)).fetchone()
+            if found is not None and found[0] >= many:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def eventually(database: Database, query: str, *values: Any) -> None:
+    """Wait until a query that counts counts something."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if await count(database, query, *values):
+                return
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def replica(database: Database) -> AsyncIterator[Database]:
+    """Open the database once more, as another replica does, with a pool of its own and the same clock."""
+    other = Database(database.dsn, database.clock)
+    try:
+        yield other
+    finally:
+        await other.close()
+
+
+async def tonight(database: Database, clock: FrozenClock, settings: Settings, **span: float) -> dict[str, Any]:
+    """Let time pass (an hour, unless told otherwise), then consolidate."""
+    clock.set(later(clock.now(), **(span or {"hours": 1})))
+    return await night(database, settings)
+
+
+async def learnt_anew(dsn: str, clock: FrozenClock, log: Mapping[str, list[NewEvent]], settings: Settings) -> Any:
+    """Return what one uninterrupted night over a log publishes, in a database at `dsn`."""
+    other = Database(dsn, clock)
+    try:
+        for name, new in log.items():
+            await logged(other, name, new, project="shop")
+        await tonight(other, clock, settings)
+        return await memory_of(other)
+    finally:
+        await other.close()
+
+
+def moments(found: Mapping[str, Any]) -> dict[str, datetime]:
+    """Return the columns of a row that are times."""
+    return {name: value for name, value in found.items() if isinstance(value, datetime)}
