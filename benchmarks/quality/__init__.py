@@ -1,0 +1,1 @@
+"""Measures what the nights learn: next calls, error pairs, false positives of redaction."""
