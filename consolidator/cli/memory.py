@@ -42,6 +42,7 @@ def facts_command(
     project: Project = None,
     peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,
     history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
+    rejected: Annotated[bool, typer.Option(help="What looked like a fact and may not become one, and why.")] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -49,6 +50,8 @@ def facts_command(
 
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
+            if rejected:
+                return await recall.rejected(conn, agent=agent, limit=limit)
             return await recall.facts(
                 conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, limit=limit
             )
@@ -56,6 +59,10 @@ def facts_command(
     found = run(work())
     if as_json:
         emit(found)
+        return
+    if rejected:
+        told = ((f["id"], f["rejected"], short(f["quote"], 160), f["predicate"]) for f in found)
+        table("not facts", ("id", "why not", "words", "would be"), told)
         return
     columns = ("id", "kind", "fact", "since", "sessions", "of")
     table(

@@ -64,6 +64,7 @@ class _Session:
     keys: ItemKeys
     queue: Queue = field(default_factory=Queue)
     tools: dict[str, str] = field(default_factory=dict)  # open calls: id -> tool
+    given: dict[str, Any] = field(default_factory=dict)  # and what they were given, for what a person says of them
     background: dict[str, str] = field(default_factory=dict)  # sub-agents that go on by themselves: id -> call
     mode: str | None = None  # the permission mode
     measured: str | None = None  # the message whose usage was told last
@@ -215,12 +216,12 @@ def _user(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
 def _result(part: str, block: Mapping[str, Any], line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
     more = line.get("toolUseResult")
     call = str(block.get("tool_use_id") or "")
-    tool = session.tools.pop(call, None)
+    tool, given = session.tools.pop(call, None), session.given.pop(call, None)
     outcome = result(part, block, tool, more)
     yield outcome
     if outcome.data["reason"] == "rejected" and denied(outcome.data["content"]) and not session.refused:
         session.refused = True  # one answer of a person ends all the calls that wait beside the one in question
-        yield from denial(part, outcome, session.mode)
+        yield from denial(part, outcome, given, session.mode)
     yield from answers(part, outcome, more)
     if tool in _SPAWNING:
         agent = more.get("agentId") if isinstance(more, Mapping) else None
@@ -274,7 +275,7 @@ def _block(part: str, block: Mapping[str, Any], named: Mapping[str, Any], sessio
         yield Draft(part, EventType.THINKING_START, {"text": block.get("thinking"), **named})
     elif kind.endswith("tool_use"):
         call, tool = str(block.get("id") or ""), str(block.get("name") or "")
-        session.tools[call] = tool
+        session.tools[call], session.given[call] = tool, block.get("input")
         told = {"call_id": call, "tool": tool, "arguments": block.get("input"), "message_id": named["message_id"]}
         yield Draft(part, EventType.TOOL_CALL, told)
         if tool in _SPAWNING:

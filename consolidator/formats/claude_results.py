@@ -82,14 +82,14 @@ def result(part: str, block: Mapping[str, Any], tool: str | None, more: Any) -> 
     return Draft(part, EventType.TOOL_RESULT, data)
 
 
-def denial(part: str, outcome: Draft, mode: str | None) -> Iterator[Draft]:
+def denial(part: str, outcome: Draft, given: Any, mode: str | None) -> Iterator[Draft]:
     """Yield the denial that a rejected result reports, and the person's words with it.
 
     `interrupted` marks a call that was running without anybody having been asked: they pressed Escape.
     """
     text, tool = str(outcome.data["content"]), outcome.data["tool"]
     words = words_of(text)
-    data = {"call_id": outcome.data["call_id"], "tool": tool, "reason": words}
+    data = {"call_id": outcome.data["call_id"], "tool": tool, "arguments": given, "reason": words}
     if mode == "bypassPermissions" and tool not in ASKING and words is None:
         data["interrupted"] = True
     yield Draft(part + "/denied", EventType.APPROVAL_DENIED, data)

@@ -59,7 +59,7 @@ class _Reader:
         self._metas: list[tuple[dict[str, Any], object, int]] = []  # headers before the first item; ours is the first
         self._keys: ItemKeys | None = None
         self._chain = ""
-        self._tools: dict[str, str] = {}  # open calls
+        self._tools: dict[str, dict[str, Any]] = {}  # open calls
         self._model: str | None = None
         self._delegated = False
         self._origin = path.stem[-36:]
@@ -151,7 +151,7 @@ class _Reader:
             yield from items.reasoning(payload)
         elif kind in items.CALLS:
             call = items.call(payload, items.tool_of(payload))
-            self._tools[call["call_id"]] = call["tool"]
+            self._tools[call["call_id"]] = call
             yield EventType.TOOL_CALL, call
         elif kind in items.OUTPUTS:
             yield from self._output(payload)
@@ -164,10 +164,12 @@ class _Reader:
             yield EventType.TOOL_RESULT, {**told, "content": ""}
 
     def _output(self, payload: Mapping[str, Any]) -> Drafts:
-        result = items.output(payload, self._tools.pop(str(payload.get("call_id") or ""), None))
+        call = self._tools.pop(str(payload.get("call_id") or ""), {})
+        result = items.output(payload, call.get("tool"))
         yield EventType.TOOL_RESULT, result
         if result["reason"] == "rejected":
-            yield EventType.APPROVAL_DENIED, {"call_id": result["call_id"], "tool": result["tool"]}
+            told = {"call_id": result["call_id"], "tool": result["tool"], "arguments": call.get("arguments")}
+            yield EventType.APPROVAL_DENIED, told
         if result["tool"] == "spawn_agent" and result["status"] == "ok":
             child = _agent_of(result["content"])
             if child is not None:

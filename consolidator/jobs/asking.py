@@ -14,7 +14,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import bounds_of
 from consolidator.llm.redaction import redact, redact_json
 from consolidator.memory.digest import Digest
-from consolidator.memory.fingerprint import fingerprint, signature
+from consolidator.memory.fingerprint import fingerprint, headline, signature
 from consolidator.memory.prediction import suggest
 from consolidator.memory.profiles import Profile
 from consolidator.memory.summary import SummaryFold, render
@@ -31,7 +31,7 @@ async def solve(database: Database, error: str, *, tool: str | None = None, limi
     told = redact(error)
     exact = fingerprint(tool, told) if tool else None
     async with database.connection() as conn:
-        return await recall.solutions_of(conn, fingerprint=exact, signature=signature(told), text=told, limit=limit)
+        return await recall.solutions_of(conn, fingerprint=exact, signature=signature(told), text=headline(told), limit=limit)
 
 
 async def explain(database: Database, identity: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Every unit commits in windows of bounded size; when all units have ended, each a
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +21,7 @@ from consolidator.jobs.learning import Folded, Learnt
 from consolidator.jobs.ledger import Ledger, Unit, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.memory.digest import VERSION, Packed
-from consolidator.memory.facts import SessionContext
+from consolidator.memory.facts import Rejected, SessionContext
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store import events, memory, runs, sessions
@@ -204,7 +205,36 @@ async def save_memory(
     if errors:
         await memory.save_errors(conn, [(session, r.to_json()) for session, one in learnt for r in one.errors])
     if candidates:
-        await memory.save_candidates(conn, [asdict(c) for _, one in learnt for c in one.candidates], run_id=run_id)
+        proposed = [asdict(candidate) for _, one in learnt for candidate in one.candidates]
+        refused = [_refused(session, rejected) for session, one in learnt for rejected in one.rejected]
+        await memory.save_candidates(conn, proposed + refused, run_id=run_id)
+
+
+def _refused(session: Row, rejected: Rejected) -> dict[str, Any]:
+    """Return what looked like a fact and may not become one as a candidate with the reason, to be looked up."""
+    name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
+    return {
+        "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        "agent": session["agent"],
+        "project": session["project"],
+        "peer": session["peer"],
+        "level": "agent",
+        "subject": "",
+        "predicate": rejected.predicate,
+        "value": "",
+        "sentence": rejected.quote,
+        "kind": "rejected",
+        "confidence": "explicit",
+        "trust": "user",
+        "session_id": rejected.session_id,
+        "root_id": session["root_id"],
+        "seq": rejected.seq,
+        "occurred_at": session["last_occurred_at"],
+        "quote": rejected.quote,
+        "extractor": rejected.extractor,
+        "single_valued": False,
+        "rejected": rejected.reason,
+    }
 
 
 def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:

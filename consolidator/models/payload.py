@@ -164,6 +164,7 @@ class Approval(Payload):
 
     call_id: str | None = None
     tool: str | None = None
+    arguments: Any = None
     reason: str | None = None
 
 

@@ -71,14 +71,12 @@ async def save_errors(conn: Driver, records: Sequence[tuple[Row, Mapping[str, An
     await run_each(conn, _SQL["save_error"], values)
 
 
-async def save_candidates(
-    conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str, rejected: str | None = None
-) -> None:
-    """Store candidates; those that are there already stay as they are."""
+async def save_candidates(conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str) -> None:
+    """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are."""
     values = [
         {
+            "rejected": None,
             **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
-            "rejected": rejected,
             "run_id": run_id,
         }
         for candidate in candidates

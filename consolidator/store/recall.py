@@ -108,6 +108,11 @@ async def evidence(conn: Driver, ids: Sequence[str]) -> list[Row]:
     return await rows(conn, _SQL["evidence"], {"ids": list(ids)})
 
 
+async def rejected(conn: Driver, *, agent: str | None = None, limit: int = 50) -> list[Row]:
+    """Return what looked like a fact and may not become one, with the reason, the latest first."""
+    return await rows(conn, _SQL["rejected"], {"agent": agent, "limit": limit})
+
+
 async def history(conn: Driver, fact: Row) -> list[Row]:
     """Return every fact of the same agent, subject and predicate, in order of time."""
     return await rows(conn, _SQL["history"], fact)

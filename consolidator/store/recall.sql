@@ -19,6 +19,10 @@ select * from solution where id = %(id)s
 -- name: explain_candidate
 select c.*, s.origin from candidate c left join session s on s.id = c.session_id where c.id = %(id)s
 
+-- name: rejected
+select * from candidate where rejected is not null and (%(agent)s::text is null or agent = %(agent)s)
+order by occurred_at desc, id limit %(limit)s
+
 -- name: origins
 select id, origin, head, pruned_to from session where id = any(%(ids)s)
 
@@ -29,13 +33,17 @@ where retired_at is null
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: by_error_text
--- Where no fingerprint fits: the solutions that share most words with the error.
-select * from solution,
-     lateral (select ts_rank(to_tsvector('simple', search), q) as score
-              from (select replace(plainto_tsquery('simple', %(text)s)::text, '&', '|')::tsquery as q) as query
-              where to_tsvector('simple', search) @@ q) as found
-where retired_at is null
-order by score desc, confirmed desc, sessions desc, id limit %(limit)s
+-- Where no fingerprint fits: the solutions whose error has at least half of the words asked for, most first.
+with asked as (
+    select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
+)
+select solution.* from solution, asked,
+     lateral (select count(*) as shared from unnest(asked.words) as word
+              where word = any (tsvector_to_array(to_tsvector('simple', headline)))) as found
+where retired_at is null and cardinality(asked.words) > 0
+  and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(asked.words) as word), '|')::tsquery
+  and found.shared * 2 >= cardinality(asked.words)
+order by found.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
 -- name: profiles
 select tool, body from tool_profile where agent = %(agent)s and project = %(project)s

@@ -215,6 +215,7 @@ def test_the_reason_of_a_rejection_is_kept_as_the_persons_words(tmp_path: Path, 
     assert log.only(EventType.APPROVAL_DENIED) == {
         "call_id": "t1",
         "tool": "Bash",
+        "arguments": {"command": "psql"},
         "reason": "use the staging database",
     }
     assert log.words() == ["use the staging database"]

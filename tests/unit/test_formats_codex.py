@@ -112,7 +112,9 @@ def test_an_output_tells_how_the_call_ended(
 
 def test_a_rejected_call_was_denied_by_a_person(tmp_path: Path) -> None:
     log = read(tmp_path, meta(), call("c1", "rm x"), output("c1", "exec command rejected by user"))
-    assert log.only(EventType.APPROVAL_DENIED) == {"call_id": "c1", "tool": "shell"}
+    denied = log.only(EventType.APPROVAL_DENIED)
+    assert (denied["call_id"], denied["tool"]) == ("c1", "shell")
+    assert denied["arguments"]["command"] == ["bash", "-lc", "rm x"]
 
 
 @pytest.mark.parametrize(
