@@ -139,7 +139,7 @@ class Intake:
             await self._open(conn, identity, self._known[named[identity]], ours, now)
         for identity, some in fresh.items():
             # An export of a session that is here tells nothing new up to its head.
-            unseen = [one.prepared for one in some if identity not in ours or (one.seq or 0) > heads[identity]]
+            unseen = [one.prepared for one in some if identity not in ours or (one.seq or 0) > heads.get(identity, 0)]
             done.repeated += len(some) - len(unseen)
             if unseen:
                 await events.load_bulk(conn, identity, unseen, now=now, blobs_kept=True)

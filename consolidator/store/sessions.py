@@ -106,8 +106,8 @@ async def listing(
 
 
 async def all_ids(conn: Driver) -> list[str]:
-    """Return every session's id, parents before children."""
-    return [r["id"] for r in await rows(conn, "select id from session order by parent_id is not null, created_at, id")]
+    """Return every session's id, roots first; in the same order wherever an export of them was imported."""
+    return [r["id"] for r in await rows(conn, _SQL["all_ids"])]
 
 
 async def due(conn: Driver) -> list[Row]:

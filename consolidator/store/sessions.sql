@@ -18,6 +18,9 @@ select * from session where id = %(id)s
 -- name: get_each
 select * from session where id = any(%(ids)s)
 
+-- name: all_ids
+select id from session order by parent_id is not null, coalesce(details #>> '{exported,id}', id) collate "C"
+
 -- name: find
 -- A session by its id, its foreign name with or without the format, or the beginning of one; the whole of it first.
 select id, case when id = %(word)s then 3 when origin = %(word)s then 2 when name = %(word)s then 1 else 0 end as whole
