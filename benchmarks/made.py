@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,11 +15,12 @@ from consolidator.store import events, sessions
 
 FIRST = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 AGENTS, PROJECTS = 3, 12
-_PARTS = "parser store index queue cache config router model schema worker report session budget metric".split()
-_WORDS = (
+_PARTS = ("parser", "store", "index", "queue", "cache", "config", "router", "model", "schema", "worker", "report")
+_WORDS = re.findall(
+    r"\w+",
     "def return import class self value none raise async await for with result error test assert key name path line "
-    "file open read write close list dict tuple string bytes count index query event time zone table column row"
-).split()
+    "file open read write close list dict tuple string bytes count index query event time zone table column row",
+)
 _ASKED = (
     "Please fix the failing test in {}.",
     "Add a flag to {} that skips empty rows, please.",

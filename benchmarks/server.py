@@ -77,7 +77,7 @@ class Server:
             self._template = name
         return self._template
 
-    async def _run(self, statement: sql.Composable) -> None:
+    async def _run(self, statement: sql.SQL | sql.Composed) -> None:
         async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as conn:
             await conn.execute(statement)
 
