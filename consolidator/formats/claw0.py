@@ -113,7 +113,8 @@ def read(path: Path, root: Path) -> Iterator[Item]:
 
 def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
     """Yield the transcript of a session: its line first, then each event that the format has a word for."""
-    head: dict[str, Any] = {"type": "session", "id": str(session["id"])}
+    came_from, _, name = str(session.get("origin") or "").partition(":")
+    head: dict[str, Any] = {"type": "session", "id": name if came_from == NAME else str(session["id"])}
     if session.get("key"):
         head["key"] = session["key"]
     started = False

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from consolidator.database import Database
+from consolidator.database.jsonb import unescape
 from consolidator.errors import UsageError
 from consolidator.formats import FORMATS, format_named
 from consolidator.formats.base import Writer
 from consolidator.llm.redaction import redact_json
 from consolidator.models.event import Event
 from consolidator.store import events, sessions
+from consolidator.store.queries import Row
 
 BATCH = 500
 
@@ -38,7 +40,7 @@ async def export_sessions(
         names = [await sessions.find(conn, word) for word in words] or await sessions.all_ids(conn)
     for name in names:
         async with database.connection() as conn:
-            session = await sessions.get(conn, name)
+            session = _as_told(await sessions.get(conn, name))
         gathered = [event async for event in _events(database, name, session["head"])]
         lines: Iterator[str] = writer.write(session, (_hidden(event) if redacted else event for event in gathered))
         for line in lines:
@@ -56,6 +58,11 @@ async def _events(database: Database, session: str, head: int) -> AsyncIterator[
         for event in batch:
             yield event
         after = batch[-1].seq
+
+
+def _as_told(session: Row) -> Row:
+    """Return a session's row with its texts as their log had them, not as PostgreSQL must hold them."""
+    return {name: unescape(value) if isinstance(value, str) else value for name, value in session.items()}
 
 
 def _hidden(event: Event) -> Event:
