@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -23,6 +25,9 @@ from consolidator.database import Database, upgrade
 from consolidator.database.embedded import EmbeddedServer
 from consolidator.settings import Settings
 
+# No deadlines: speed is measured in benchmarks, never asserted in tests.
+hypothesis_settings.register_profile("consolidator", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("consolidator")
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 
