@@ -15,8 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from psycopg import sql
-
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, open_database
 from consolidator.demo import logs
@@ -263,8 +261,6 @@ async def staged(settings: Settings, now: datetime, *, keep: bool = True) -> Asy
         played = settings.model_copy(update=update)
         async with open_database(played, clock) as database:
             await _refuse_strangers(database, set())
-            if database.server is not None:
-                await _hurry(database)
             try:
                 yield Story(database, played, Path(name))
             finally:
@@ -274,16 +270,6 @@ async def staged(settings: Settings, now: datetime, *, keep: bool = True) -> Asy
         if not keep:
             with suppress(OSError):  # somebody keeps something else in it
                 settings.home.rmdir()
-
-
-async def _hurry(database: Database) -> None:
-    """Let the demo's own server not wait for the disk: what a crash takes away, the next demo makes again."""
-    async with database.connection() as conn:
-        cursor = await conn.execute("select current_database()")
-        found = await cursor.fetchone()
-        assert found is not None
-        await conn.execute(sql.SQL("alter database {} set synchronous_commit = off").format(sql.Identifier(found[0])))
-    await database.engine.dispose()
 
 
 async def clear(settings: Settings, clock: FrozenClock) -> None:

@@ -1,0 +1,214 @@
+"""The demo as a newcomer runs it: an empty home, nothing configured, and four weeks in a few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from psycopg import sql
+
+from consolidator.database import Database, open_database
+from consolidator.database.embedded import EmbeddedServer
+from consolidator.demo.story import SECRET
+from consolidator.settings import Settings
+from tests.support import command, logged, said
+
+pytestmark = pytest.mark.embedded
+NOW = "2026-03-02T12:00:00+00:00"
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of somebody who has just installed it."""
+    home = tmp_path_factory.mktemp("new comer")
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+    yield {**kept, "HOME": str(home), "CONSOLIDATOR_HOME": str(home / "data"), "CONSOLIDATOR_CLOCK": NOW}
+    if (home / "data" / "demo" / "postgres").exists():
+        asyncio.run(forget(home / "data" / "demo"))
+    shutil.rmtree(home)
+
+
+async def forget(home: Path) -> None:
+    """Delete a home's cluster."""
+    assert await (await EmbeddedServer.start(home)).discard()
+
+
+@pytest.fixture(scope="module")
+def screen(newcomer: dict[str, str]) -> list[str]:
+    """The lines that the first demo prints."""
+    shown = command("demo", environment=newcomer)
+    assert not shown.stderr
+    return shown.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def figures(newcomer: dict[str, str]) -> dict[str, Any]:
+    """What a demo says of itself; one that was there before starts over."""
+    done = command("demo", "--json", environment=newcomer)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert not done.stderr
+    return found
+
+
+@pytest.fixture(scope="module")
+def there(newcomer: dict[str, str]) -> Settings:
+    """Settings of the demo's own home."""
+    return Settings(home=Path(newcomer["CONSOLIDATOR_HOME"]) / "demo", health_port=0)
+
+
+def test_the_screen_tells_each_week_on_one_page(screen: list[str]) -> None:
+    weeks = [number for number, line in enumerate(screen) if line.startswith("Week ")]
+    assert len(weeks) == 4
+    assert all(len(line) <= 120 for line in screen[: weeks[-1]])
+    assert all(after - before <= 24 for before, after in pairwise(weeks))
+
+
+async def test_what_it_says_to_type_works(screen: list[str], newcomer: dict[str, str], there: Settings) -> None:
+    typed = screen[screen.index("What to type next") + 1 :]
+    assert shlex.split(typed[0]) == ["export", f"CONSOLIDATOR_HOME={there.home}"]
+    environment = {**newcomer, "CONSOLIDATOR_HOME": str(there.home)}
+    wanted = [shlex.split(line) for line in typed[1 : typed.index("and for what your own agents did:")]]
+    assert {words[1] for words in wanted} == {"facts", "procedures", "solutions", "explain", "next", "runs"}
+    async with open_database(there):  # so that not every command starts the server anew
+        for words in wanted:
+            done = await asyncio.to_thread(command, *words[1:], environment=environment)
+            assert done.stdout
+
+
+def test_four_weeks_become_facts_procedures_and_solutions(figures: dict[str, Any]) -> None:
+    memory = figures["memory"]
+    assert memory["facts"] >= 15
+    assert memory["superseded"] >= 1
+    assert memory["procedures"] >= 5
+    assert memory["confirmed"] >= 3
+    assert len(figures["weeks"]) == 4
+    assert all(week["procedures"] and week["solutions"] and week["facts"] for week in figures["weeks"])
+    changes = [change for week in figures["weeks"] for change in week["superseded"]]
+    assert ["Their package manager is npm.", "Their package manager is pnpm."] in changes
+
+
+def test_the_ledger_balances_every_night(figures: dict[str, Any]) -> None:
+    nights = [night for week in figures["weeks"] for night in week["nights"]]
+    assert len(nights) == 28
+    for night in nights:
+        ledger = night["ledger"]
+        assert night["balanced"]
+        assert ledger["seen"] == ledger["learnt"] + ledger["nothing"] + ledger["deferred"] + ledger["dead"]
+        assert ledger["dead"] == 0
+    assert sum(night["ledger"]["seen"] - night["ledger"]["deferred"] for night in nights) == figures["imported"]
+
+
+def test_what_was_pruned_keeps_its_quote_and_does_not_come_back(figures: dict[str, Any]) -> None:
+    assert 0 < figures["pruned"] < figures["imported"]
+    proof = figures["pruned_fact"]["evidence"][0]
+    assert proof["log"] == "pruned"
+    assert proof["quote"] == "We decided to keep money in integer cents everywhere."
+    assert figures["imported_again"] == 0
+
+
+def test_an_error_and_the_next_call_are_answered(figures: dict[str, Any]) -> None:
+    assert "git push -u origin" in figures["solved"]["fix"]
+    assert figures["solved"]["sessions"] >= 3
+    assert figures["next"]["tool"] == "refund"
+    assert figures["next"]["arguments"] == {"order_id": "F-20791", "payment_id": "pay_a004", "cents": 5800}
+
+
+async def test_the_secret_is_nowhere_in_memory(figures: dict[str, Any], there: Settings) -> None:
+    assert figures["secret_in_memory"] == 0
+    assert "[redacted:" in figures["secret_hidden_as"]
+    async with open_database(there) as database:
+        tables = await dumped(database)
+    told = [name for name, text in tables.items() if SECRET in text]
+    assert told == []
+    assert {"fact", "candidate", "procedure", "solution", "digest", "error_record", "tool_profile"} <= tables.keys()
+    assert "[redacted:" in tables["solution"]
+
+
+async def dumped(database: Database) -> dict[str, str]:
+    """Return all that stands in every table but those of the log, packed columns unpacked."""
+    async with database.connection() as conn:
+        cursor = await conn.execute(
+            "select tablename from pg_tables where schemaname = current_schema() "
+            "and tablename !~ '^(event|generation_chunk|blob)'"
+        )
+        names = [row[0] for row in await cursor.fetchall()]
+        tables = {}
+        for name in names:
+            cursor = await conn.execute(sql.SQL("select * from {}").format(sql.Identifier(name)))
+            tables[name] = "\n".join(legible(value) for row in await cursor.fetchall() for value in row)
+    return tables
+
+
+def legible(value: object) -> str:
+    """Return a column's value as text."""
+    if isinstance(value, (bytes, memoryview)):
+        try:
+            return zlib.decompress(value).decode("utf-8", "replace")
+        except zlib.error:
+            return bytes(value).decode("utf-8", "replace")
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def test_the_next_demo_tells_the_same_and_without_keep_nothing_is_left(
+    figures: dict[str, Any], newcomer: dict[str, str], there: Settings
+) -> None:
+    again = json.loads(command("demo", "--json", "--no-keep", environment=newcomer).stdout)
+    assert comparable(again) == comparable(figures)
+    assert not there.home.exists()
+
+
+def comparable(told: dict[str, Any]) -> dict[str, Any]:
+    """Return figures without what names a run, which is new each time."""
+    kept = {name: value for name, value in told.items() if name not in ("seconds", "pruned_fact")}
+    return {**kept, "fact": (told["pruned_fact"]["id"], told["pruned_fact"]["evidence"])}
+
+
+def test_interrupted_it_leaves_nothing_running(newcomer: dict[str, str]) -> None:
+    words = [sys.executable, "-m", "consolidator", "demo"]
+    with subprocess.Popen(words, env=newcomer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert any(line.startswith("Week 1") for line in running.stdout)
+        servers = [one for one in psutil.Process(running.pid).children(recursive=True) if "postgres" in one.name()]
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode == 130
+    _, alive = psutil.wait_procs(servers, timeout=30)
+    assert alive == []
+    assert not list(Path(newcomer["CONSOLIDATOR_HOME"]).rglob("postmaster.pid"))
+
+
+def test_it_plays_on_an_empty_database_that_was_named(environment: dict[str, str]) -> None:
+    told = json.loads(command("demo", "--json", environment=environment).stdout)
+    assert told["memory"]["confirmed"] >= 3
+    again = command("demo", environment=environment, code=2)
+    assert "CONSOLIDATOR_DATABASE_URL" in again.stderr
+
+
+async def test_a_database_with_sessions_of_its_own_is_refused(database: Database, environment: dict[str, str]) -> None:
+    await logged(database, "mine", [said("My name is Ada.")])
+    refused = await asyncio.to_thread(command, "demo", environment=environment, code=2)
+    assert "an empty one" in refused.stderr
+    await asyncio.to_thread(command, "demo", "--no-keep", environment=environment, code=2)
+
+
+async def test_sessions_that_somebody_else_brought_are_left_alone(there: Settings, newcomer: dict[str, str]) -> None:
+    async with open_database(there) as database:
+        await logged(database, "mine", [said("My name is Ada.")], origin="consolidator:mine")
+    refused = await asyncio.to_thread(command, "demo", environment=newcomer, code=2)
+    assert "consolidator:mine" in refused.stderr
+    async with open_database(there) as database, database.connection() as conn:
+        cursor = await conn.execute("select count(*) from session where id = 'mine'")
+        assert await cursor.fetchone() == (1,)
