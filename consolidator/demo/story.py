@@ -252,6 +252,8 @@ async def staged(settings: Settings, now: datetime, *, keep: bool = True) -> Asy
         update = {
             "sources": logs.sources(Path(name)),
             "retention_days": RETENTION_DAYS,
+            "min_support": 3,
+            "quiet_minutes": 15,
             "workers": 1,  # two would wait for one another, as sessions so small are done before they are shared out
             "timezone": "UTC",
             "import_cron": "45 2 * * *",
@@ -292,5 +294,6 @@ async def _refuse_strangers(database: Database, known: set[str]) -> None:
             where = "CONSOLIDATOR_DATABASE_URL" if database.server is None else database.server.info()["home"]
             raise UsageError(
                 f"the database of {where} holds sessions that are not this demo's to touch, such as "
-                f"{session['origin'] or session['id']}: the demo wants an empty one"
+                f"{session['origin'] or session['id']}: the demo wants an empty one; name another with CONSOLIDATOR_HOME "
+                "or CONSOLIDATOR_DATABASE_URL"
             )
