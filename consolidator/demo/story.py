@@ -294,6 +294,6 @@ async def _refuse_strangers(database: Database, known: set[str]) -> None:
             where = "CONSOLIDATOR_DATABASE_URL" if database.server is None else database.server.info()["home"]
             raise UsageError(
                 f"the database of {where} holds sessions that are not this demo's to touch, such as "
-                f"{session['origin'] or session['id']}: the demo wants an empty one; name another with CONSOLIDATOR_HOME "
-                "or CONSOLIDATOR_DATABASE_URL"
+                f"{session['origin'] or session['id']}: the demo wants an empty one; name another with "
+                "CONSOLIDATOR_HOME or CONSOLIDATOR_DATABASE_URL"
             )
