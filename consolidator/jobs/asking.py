@@ -179,6 +179,11 @@ def suggestions(profiles: dict[str, Profile], tail: list[Event], most: int) -> l
     digest = Digest(redact, b"", keep_values=True)
     for event in tail:
         digest.feed(event)
+    return following(profiles, digest, most)
+
+
+def following(profiles: dict[str, Profile], digest: Digest, most: int = 5) -> list[dict[str, Any]]:
+    """Say what usually follows what a digest was fed, which keeps clear values; redacted, the surest call first."""
     return [{**asdict(one), "arguments": redact_json(one.arguments)} for one in suggest(profiles, digest, most)]
 
 

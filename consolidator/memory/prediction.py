@@ -90,15 +90,12 @@ def _from_parts(profile: Profile, bindings: BindingFold) -> _Filled:
     if not profile.shapes:
         return _Filled({}, 0.0, "", ())
     paths, often = profile.shapes[0]
-    shell = profile.symbol.startswith(SHELL_PREFIX)
     sure = often / max(profile.calls, 1)
     parts: list[tuple[str, list[Scalar]]] = []
     free: list[str] = []
     whys: list[str] = []
     for path in paths:
-        value, chance, why = _value(profile, path, bindings)
-        if shell and path == "command":
-            value, chance, why = max((value, chance, why), _command(profile, bindings), key=lambda found: found[1])
+        value, chance, why = value_of(profile, path, bindings)
         if value is None:
             free.append(path)
             value = [FREE]
@@ -117,7 +114,7 @@ def _command(profile: Profile, bindings: BindingFold) -> tuple[list[Scalar] | No
     best: tuple[list[Scalar] | None, float, str] = (None, 0.0, "")
     for binding in profile.bindings.get("$", []):
         pattern = str(binding.value)
-        operands = [_value(profile, f"${number}", bindings) for number in range(1, holes(pattern) + 1)]
+        operands = [_bound(profile, f"${number}", bindings) for number in range(1, holes(pattern) + 1)]
         if not operands or binding.kind != "constant" or any(value is None for value, _, _ in operands):
             continue
         sure = binding.precision
@@ -129,7 +126,15 @@ def _command(profile: Profile, bindings: BindingFold) -> tuple[list[Scalar] | No
     return best
 
 
-def _value(profile: Profile, path: str, fold: BindingFold) -> tuple[list[Scalar] | None, float, str]:
+def value_of(profile: Profile, path: str, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
+    """Return the value an argument would have if this tool came next, how sure it is, and where it comes from."""
+    found = _bound(profile, path, bindings)
+    if path == "command" and profile.symbol.startswith(SHELL_PREFIX):
+        return max(found, _command(profile, bindings), key=lambda one: one[1])
+    return found
+
+
+def _bound(profile: Profile, path: str, fold: BindingFold) -> tuple[list[Scalar] | None, float, str]:
     """Return the value that the best applicable binding gives, how sure it is, and where it comes from."""
     used = fold.used.get(f"{profile.symbol} {path}", {})
     for binding in profile.bindings.get(path, []):
