@@ -14,8 +14,8 @@ from consolidator.database.partitions import Driver
 from consolidator.store import events, sessions
 
 TITLE = "one event durably, against a bare INSERT of the same row"
-ROUNDS = {"tiny": 5, "small": 15, "full": 31}
-APPENDS = {"tiny": 10, "small": 200, "full": 500}
+ROUNDS = {"tiny": 5, "small": 120, "full": 600}
+APPENDS = {"tiny": 10, "small": 20, "full": 20}
 PLAIN = """
 create table plain (
     id bigint default nextval('event_id_seq') not null, session_id text not null, seq bigint not null,

@@ -1,28 +1,45 @@
 """Whole next call, tool and every argument: learnt bindings against a bigram with last values or constants.
 
-The pure part: sessions of events in, figures out, by the product's own digest, tally, profiles and prediction.
+    python -m benchmarks.quality.next_call FOLDER [--format auto] [--split 0.5]
+
+The pure part, sessions of events in and figures out, is below; `asked` asks the product, on what an import and a
+night have stored of the training part.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from benchmarks.quality import product
+from benchmarks.report import Report
+from benchmarks.server import Server, open_server
+from consolidator.database import Database
+from consolidator.formats.base import Format
+from consolidator.jobs.asking import following
+from consolidator.llm.redaction import redact
 from consolidator.memory.calls import Call, CallFold
 from consolidator.memory.digest import Digest
 from consolidator.memory.patterns import DigestArrays, tally
-from consolidator.memory.prediction import suggest
+from consolidator.memory.prediction import suggest, value_of
 from consolidator.memory.profiles import Profile, build
 from consolidator.memory.symbols import symbol
+from consolidator.memory.values import columns
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.store import recall
+from consolidator.store.queries import Row
 
 Session = tuple[str, list[Event]]
 SALT = b"benchmark"
+SURE = 0.6  # the confidence from which an argument counts as filled in
+AIRLINE, BELOW = 0.22, 0.03  # the gates: on tau-airline, and elsewhere below the better baseline
 
 
 def fold_of(task_id: str, folds: int) -> int:
@@ -85,10 +102,18 @@ def evaluate(sessions: Iterable[Session], folds: int | None = None) -> dict[str,
             baseline.learn(_calls(events))
         for _, events in held_out:
             hits += _score(events, profiles, baseline)
-    calls = max(hits["calls"], 1)
-    names = ("tool", "learnt", "bigram", "last_value", "constant", "answered", "answered_right")
-    figures: dict[str, Any] = {"folds": folds, "sessions": sum(map(len, by_part.values())), "calls": hits["calls"]}
-    figures |= {name: round(hits[name] / calls, 4) for name in names}
+    return {"folds": folds, "sessions": sum(map(len, by_part.values())), **shares(hits)}
+
+
+def shares(hits: Counter[str]) -> dict[str, Any]:
+    """Return counts as shares: of the calls, and of the arguments."""
+    calls, arguments, filled = (max(hits[name], 1) for name in ("calls", "arguments", "filled"))
+    figures: dict[str, Any] = {"calls": hits["calls"]}
+    for name in ("tool", "learnt", "bigram", "last_value", "constant", "answered", "answered_right"):
+        figures[name] = round(hits[name] / calls, 4)
+    figures["arguments"] = hits["arguments"]
+    figures["filled"] = round(hits["filled"] / arguments, 4)
+    figures["filled_right"] = round(hits["filled_right"] / filled, 4)
     return figures
 
 
@@ -108,9 +133,32 @@ def learn(sessions: Iterable[Session]) -> dict[str, Profile]:
     return build(tally(arrays), terms)
 
 
+class Guess(NamedTuple):
+    """A call that may come next."""
+
+    symbol: str
+    arguments: Any
+    likelihood: float  # that this tool comes next
+    confidence: float  # that the whole call is right
+
+
 def _score(events: list[Event], profiles: dict[str, Profile], baseline: Baseline) -> Counter[str]:
-    hits: Counter[str] = Counter()
+    def ask(digest: Digest) -> list[Guess]:
+        return [Guess(s.symbol, s.arguments, s.likelihood, s.confidence) for s in suggest(profiles, digest)]
+
     digest = Digest(lambda text: text, SALT, keep_values=True)
+    return score(events, digest, profiles, ask, baseline)
+
+
+def score(
+    events: list[Event],
+    digest: Digest,
+    profiles: dict[str, Profile],
+    ask: Callable[[Digest], list[Guess]],
+    baseline: Baseline,
+) -> Counter[str]:
+    """Count what was predicted of a session's calls, each from the events before it."""
+    hits: Counter[str] = Counter()
     calls = {call.seq: call for call in _calls(events)}
     before: list[Call] = []
     finished = {call.result_seq: call for call in calls.values()}
@@ -118,31 +166,50 @@ def _score(events: list[Event], profiles: dict[str, Profile], baseline: Baseline
         call = calls.get(event.seq)
         if call is not None:
             hits["calls"] += 1
-            hits += _judge(call, before, digest, profiles, baseline)
+            hits += _judge(call, ask(digest))
+            hits += _judge_baseline(call, before, baseline)
+            hits += _judge_arguments(call, profiles, digest)
         digest.feed(event)
         if event.seq in finished:
             before.append(finished[event.seq])
     return hits
 
 
-def _judge(
-    call: Call, before: list[Call], digest: Digest, profiles: dict[str, Profile], baseline: Baseline
-) -> Counter[str]:
+def _judge(call: Call, found: list[Guess]) -> Counter[str]:
     hits: Counter[str] = Counter()
-    actual = (symbol(call), _canonical(call.arguments))
-    found = suggest(profiles, digest)
     if found:
-        hits["tool"] += max(found, key=lambda one: one.likelihood).symbol == actual[0]
-        right = (found[0].symbol, _canonical(found[0].arguments)) == actual
+        hits["tool"] += max(found, key=lambda one: one.likelihood).symbol == symbol(call)
+        right = (found[0].symbol, _canonical(found[0].arguments)) == (symbol(call), _canonical(call.arguments))
         hits["learnt"] += right
         if found[0].confidence >= 0.5:
             hits["answered"] += 1
             hits["answered_right"] += right
+    return hits
+
+
+def _judge_baseline(call: Call, before: list[Call], baseline: Baseline) -> Counter[str]:
+    hits: Counter[str] = Counter()
+    actual = (symbol(call), _canonical(call.arguments))
     guess = baseline.guesses(before)
     if guess is not None:
         hits["bigram"] += guess[0] == actual[0]
         hits["last_value"] += (guess[0], guess[1]) == actual
         hits["constant"] += (guess[0], guess[2]) == actual
+    return hits
+
+
+def _judge_arguments(call: Call, profiles: dict[str, Profile], digest: Digest) -> Counter[str]:
+    """Count the arguments that bindings would have filled, had the tool been known."""
+    hits: Counter[str] = Counter()
+    profile = profiles.get(symbol(call))
+    for path, column in columns(call.arguments).items():
+        hits["arguments"] += 1
+        if profile is None:
+            continue
+        value, sure, _ = value_of(profile, path, digest.bindings)
+        if value is not None and sure >= SURE:
+            hits["filled"] += 1
+            hits["filled_right"] += _canonical(value) == _canonical(column)
     return hits
 
 
@@ -162,3 +229,121 @@ def _names(arguments: Any) -> tuple[str, ...]:
 
 def _top(counter: Counter[Any]) -> Any:
     return min(counter.items(), key=lambda entry: (-entry[1], str(entry[0])))[0]
+
+
+@dataclass(slots=True)
+class Imported:
+    """A folder as the product's import has stored it."""
+
+    rows: dict[str, Row]  # sessions by id
+    events: dict[str, list[Event]]
+    tasks: dict[str, str]
+
+    @classmethod
+    async def of(cls, database: Database) -> Imported:
+        """Read every session that called a tool."""
+        async with database.connection() as conn:
+            rows = {row["id"]: row for row in await product.all_sessions(conn)}
+            events = {name: await product.events_of(conn, row) for name, row in rows.items()}
+        tasks = {name: product.task_of(rows[name], found) for name, found in events.items()}
+        return cls(rows, events, tasks)
+
+    def parts(self, split: float | None, folds: int | None) -> list[tuple[set[str], set[str]]]:
+        """Return what to learn from and what to hold out, by task: once by a share, or each of several parts once."""
+        if split is not None:
+            early = {name for name, task in self.tasks.items() if share_of(task) < split}
+            return [(early, set(self.tasks) - early)]
+        several = folds or (2 if len(set(self.tasks.values())) >= 20 else 5)
+        by_part: dict[int, set[str]] = defaultdict(set)
+        for name, task in self.tasks.items():
+            by_part[fold_of(task, several)].add(name)
+        return [(set(self.tasks) - held, held) for _, held in sorted(by_part.items())]
+
+
+def share_of(task_id: str) -> float:
+    """Return where a task's hash falls between 0 and 1."""
+    return fold_of(task_id, 1 << 32) / (1 << 32)
+
+
+async def asked(
+    server: Server, folder: Path, form: Format | None = None, *, split: float | None = None, folds: int | None = None
+) -> dict[str, Any]:
+    """Import a folder, learn from a part of its tasks in a night, and ask for every call of the others."""
+    async with server.database(product.clock()) as whole:
+        report = await product.bring_in(whole, folder, form)
+        imported = await Imported.of(whole)
+    hits: Counter[str] = Counter()
+    parts = imported.parts(split, folds)
+    for training, held in parts:
+        async with server.database(product.clock()) as database:
+            await product.bring_in(database, folder, form, training)
+            await product.night(database, server)
+            hits += await _ask_all(database, imported, training, held)
+    told = {"split": split} if split is not None else {"folds": len(parts)}
+    held_out = sum(len(held) for _, held in parts)
+    return {**told, "sessions": len(imported.rows), "held_out": held_out, "problems": report.problem_count} | shares(
+        hits
+    )
+
+
+async def _ask_all(database: Database, imported: Imported, training: set[str], held: set[str]) -> Counter[str]:
+    """Ask for the calls of held-out sessions as `next` does, and two baselines learnt from the same sessions."""
+    baselines: dict[str, Baseline] = defaultdict(Baseline)
+    for name in sorted(training):
+        baselines[imported.rows[name]["agent"]].learn(_calls(imported.events[name]))
+    hits: Counter[str] = Counter()
+    for name in sorted(held):
+        row = imported.rows[name]
+        async with database.connection() as conn:
+            stored = await recall.profiles(conn, row["agent"], row["project"])
+        profiles = {one["tool"]: Profile.from_json(one["body"]) for one in stored}
+        hits += await asyncio.to_thread(_ask, imported.events[name], profiles, baselines[row["agent"]])
+    return hits
+
+
+def _ask(events: list[Event], profiles: dict[str, Profile], baseline: Baseline) -> Counter[str]:
+    """Ask for each call of a session; the digest is fed call by call, which gives what folding anew would."""
+
+    def ask(digest: Digest) -> list[Guess]:
+        found = following(profiles, digest)
+        return [Guess(s["symbol"], s["arguments"], s["likelihood"], s["confidence"]) for s in found]
+
+    return score(events, Digest(redact, b"", keep_values=True), profiles, ask, baseline)
+
+
+def reported(figures: dict[str, Any], folder: Path) -> Report:
+    """Return the figures with their gates."""
+    report = Report("next_call", f"whole next calls of {folder.name}, never seen", details={"figures_raw": figures})
+    better = max(figures["last_value"], figures["constant"])
+    gate = AIRLINE if folder.name == "tau-airline" else None
+    report.add("whole call, learnt bindings", figures["learnt"], "of calls", at_least=gate)
+    report.add("whole call, bigram + last value", figures["last_value"], "of calls")
+    report.add("whole call, bigram + constant", figures["constant"], "of calls")
+    report.add("learnt - better baseline", figures["learnt"] - better, "of calls", at_least=-BELOW)
+    report.add("name alone, learnt", figures["tool"], "of calls")
+    report.add("name alone, bigram", figures["bigram"], "of calls")
+    report.add(f"arguments filled at {SURE}", figures["filled"], "of arguments")
+    report.add("of these right", figures["filled_right"], "of filled")
+    report.add("calls", figures["calls"])
+    report.add("sessions held out", figures["held_out"], f"of {figures['sessions']}")
+    return report
+
+
+async def run(folder: Path, form: Format | None, split: float | None, folds: int | None) -> Report:
+    """Measure a folder on a server of its own."""
+    async with open_server() as server:
+        return reported(await asked(server, folder, form, split=split, folds=folds), folder)
+
+
+def main() -> None:
+    """Print a table and a line of JSON."""
+    parser = product.folder_parser(__doc__)
+    parser.add_argument("--split", type=float, help="learn from this share of the tasks, and ask for the rest")
+    parser.add_argument("--folds", type=int, help="hold out each of so many parts once (2; of few tasks 5)")
+    options = parser.parse_args()
+    form = product.known_format(options.format)
+    product.show(asyncio.run(run(options.folder, form, options.split, options.folds)), options.json)
+
+
+if __name__ == "__main__":
+    main()
