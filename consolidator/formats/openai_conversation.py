@@ -86,6 +86,7 @@ class Conversation:
         self._system: list[str] = []
         self._open: list[tuple[str, str]] = []  # calls without a result: id, tool
         self._started = False
+        self._when: dict[str, str] = {}  # of the last message that tells its time
         self._reward = _reward_of(record)
         task = record.get("task_id")
         self._task = str(task) if task is not None else origin if self._reward is not None else None
@@ -96,11 +97,12 @@ class Conversation:
         if role not in ROLES:
             yield Problem(f"a message with the role {role!r}" if role else "a message without a role", line)
             return
+        when = at(next((message[key] for key in _TIMES if message.get(key) is not None), None))
+        self._when = when or self._when
         if role in ("system", "developer") and not self._started:
             self._system.append(text_of(message.get("content")))
             return
         yield from self._start(line)
-        when = at(next((message[key] for key in _TIMES if message.get(key) is not None), None))
         base = self._keys.key(message)
         empty = True
         for part, (kind, data) in enumerate(self._drafts(role, message)):
@@ -115,7 +117,7 @@ class Conversation:
         if self._reward is not None:
             outcome = "success" if self._reward >= 1 else "failure" if self._reward <= 0 else "unknown"
             data = {"task_id": self._task, "outcome": outcome, "reward": self._reward}
-            yield self._event(f"openai-messages/{self._origin}/task-end", EventType.TASK_END, data, None)
+            yield self._event(f"openai-messages/{self._origin}/task-end", EventType.TASK_END, self._when | data, None)
 
     def _start(self, line: int | None) -> Iterator[Item]:
         if self._started:
@@ -125,11 +127,11 @@ class Conversation:
         model = model if isinstance(model, str) else None
         yield ForeignSession(self._origin, self._agent, model=model, ended=self._reward is not None)
         told = {"model": model, "system_prompt": "\n\n".join(self._system) or None, "tools": _tools_of(self._record)}
-        yield self._event(f"openai-messages/{self._origin}/start", EventType.SESSION_START, told, line)
+        yield self._event(f"openai-messages/{self._origin}/start", EventType.SESSION_START, self._when | told, line)
         if self._task is not None:
             goal = _goal_of(self._record)
             task = {"task_id": self._task, "goal": goal}
-            yield self._event(f"openai-messages/{self._origin}/task-start", EventType.TASK_START, task, line)
+            yield self._event(f"openai-messages/{self._origin}/task-start", EventType.TASK_START, self._when | task, line)
 
     def _event(self, key: str, kind: EventType, data: dict[str, Any], line: int | None) -> ForeignEvent:
         data = fitting(kind, data)
