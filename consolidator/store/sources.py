@@ -61,5 +61,5 @@ async def lineage_root(conn: Driver, parent: str) -> str:
 
 
 async def adopt(conn: Driver, session: str, root: str) -> None:
-    """Move what hangs from a session to the lineage that the session turned out to be of."""
+    """Move a session, and what hangs from it, to the lineage that it turned out to be of."""
     await run(conn, _SQL["adopt"], {"id": session, "root": root})

@@ -29,5 +29,5 @@ select session_id from erasure where session_id = any(%(ids)s)
 select root_id from session where id = %(id)s
 
 -- name: adopt
--- What hung from a session before its own parent was known moves to that parent's lineage.
-update session set root_id = %(root)s where root_id = %(id)s and id <> %(id)s
+-- A session, and what hung from it, before its own parent was known, moves to that parent's lineage.
+update session set root_id = %(root)s where root_id = %(id)s
