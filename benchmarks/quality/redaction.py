@@ -1,6 +1,6 @@
 """Measures how often redaction hides something in a folder of logs, and shows each place, for a person to judge.
 
-    python benchmarks/quality/redaction.py FOLDER [--show N]
+    python -m benchmarks.quality.redaction FOLDER [--show N]
 
 Reads every string of JSON and JSONL files, and other text files whole. On logs that hold no credentials each hit is a
 false positive; nothing is printed of a hit but its kind, its length and what stands around it.
