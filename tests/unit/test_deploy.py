@@ -50,6 +50,12 @@ def test_the_crontab_says_what_the_settings_say() -> None:
         assert slots.upcoming(expression, "UTC", NEW_YEAR) == next_of(job)
 
 
+def test_cron_has_nothing_to_mail_of_a_night_that_did_well() -> None:
+    text = (DEPLOY / "cron" / "crontab").read_text()
+    assert "\nCONSOLIDATOR_LOG_LEVEL=WARNING\n" in text
+    assert text.count(">/dev/null\n") == len(JOBS)
+
+
 def test_the_crontab_and_the_ledger_count_by_the_same_zone() -> None:
     text = (DEPLOY / "cron" / "crontab").read_text()
     assert re.findall(r"^(?:CRON_TZ|CONSOLIDATOR_TIMEZONE)=(.*)$", text, re.MULTILINE) == ["UTC", "UTC"]
