@@ -131,7 +131,9 @@ class Conversation:
         if self._task is not None:
             goal = _goal_of(self._record)
             task = {"task_id": self._task, "goal": goal}
-            yield self._event(f"openai-messages/{self._origin}/task-start", EventType.TASK_START, self._when | task, line)
+            yield self._event(
+                f"openai-messages/{self._origin}/task-start", EventType.TASK_START, self._when | task, line
+            )
 
     def _event(self, key: str, kind: EventType, data: dict[str, Any], line: int | None) -> ForeignEvent:
         data = fitting(kind, data)
