@@ -1,18 +1,18 @@
 """Every error this package raises on purpose, in one tree; a driver's error becomes one of these in one place.
 
-    ConsolidatorError                exit code of the command line
-    ├── UsageError                   2   the words of a command do not fit
-    ├── NotFound                     3   nothing has that name
-    ├── DatabaseError                4   the database cannot do what was asked
-    │   ├── DatabaseUnavailable      4   it cannot be reached or started
-    │   └── SchemaTooNew             4   a newer consolidator has been here
-    ├── AppendError                  5   the write door refused
-    │   ├── HeadConflict             5   the session has moved on since it was read
-    │   ├── StaleEpoch               5   another harness holds the session now
-    │   └── InvalidEvent             5   an event's payload does not fit its type
-    ├── ImportRefused                6   strict import met a line it cannot explain
-    ├── RunFailed                    7   a night ended with dead letters, or learnt nothing where it should have
-    └── Interrupted                  130 the person or the service manager asked us to stop; work done is kept
+ConsolidatorError                exit code of the command line
+├── UsageError                   2   the words of a command do not fit
+├── NotFound                     3   nothing has that name
+├── DatabaseError                4   the database cannot do what was asked
+│   ├── DatabaseUnavailable      4   it cannot be reached or started
+│   └── SchemaTooNew             4   a newer consolidator has been here
+├── AppendError                  5   the write door refused
+│   ├── HeadConflict             5   the session has moved on since it was read
+│   ├── StaleEpoch               5   another harness holds the session now
+│   └── InvalidEvent             5   an event's payload does not fit its type
+├── ImportRefused                6   strict import met a line it cannot explain
+├── RunFailed                    7   a night ended with dead letters, or learnt nothing where it should have
+└── Interrupted                  130 the person or the service manager asked us to stop; work done is kept
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,6 +58,7 @@ class Ledger:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{ULID()}")
     progress: Callable[[str], None] | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)  # a worker here has ended a unit
 
     async def begin(self, units: list[str], *, phase: int = 0) -> None:
         """Add a phase's units."""
@@ -86,11 +88,14 @@ class Ledger:
             units = await self._claim(phase)
             if units:
                 await self._attempt(units, work, bury)
+                self.ended.set()
                 continue
             async with self.database.connection() as conn:
                 if not await runs.waiting(conn, self.run, phase=phase):
                     return
-            await asyncio.sleep(PAUSE)
+            with suppress(TimeoutError):  # a unit of ours that ends may be the last
+                await asyncio.wait_for(self.ended.wait(), PAUSE)
+            self.ended.clear()
 
     async def _claim(self, phase: int) -> list[Unit]:
         """Take a few units: as many as leave enough for the other workers and replicas."""
