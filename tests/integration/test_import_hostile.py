@@ -1,0 +1,207 @@
+"""Logs as bad as they come: nothing stops the rest, everything is counted, and what was taken can be read again."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+
+from consolidator.database import Database
+from consolidator.formats import FORMATS
+from consolidator.jobs.importing import Source, import_sources
+from consolidator.models.payload import EventType
+from consolidator.settings import Settings
+from consolidator.store import events, sessions
+from tests.integration.claude import Line, imported, line, lines, told, write
+from tests.support import night, unbroken
+
+MEGABYTE = 1024 * 1024
+
+
+async def test_invalid_utf8_and_nul_bytes_cost_no_line(database: Database, tmp_path: Path) -> None:
+    bad = json.dumps(line(2, "QQ")).encode().replace(b"QQ", b"caf\xe9 \xff\xfe")
+    nul = line(3, "a\0b")
+    padded = b"\0\0\0" + json.dumps(line(4, "after a crash")).encode()
+    report = await imported(database, write(tmp_path / "s.jsonl", [*lines(1), bad, nul, padded]))
+    assert report.problems == []
+    assert await told(database) == {
+        "s": ["SessionStart", "s says 1", "caf\ufffd \ufffd\ufffd", "a\0b", "after a crash"]
+    }
+
+
+async def test_nul_and_lone_surrogates_are_welcome_in_every_name(database: Database, tmp_path: Path) -> None:
+    odd = "x\0\ud800\ue000"
+    log = [line(1, "hi", odd, cwd=f"/src/{odd}", uuid=odd), line(2, "ho", odd, version=odd, gitBranch=odd)]
+    report = await imported(database, write(tmp_path / "s.jsonl", log))
+    assert (report.problems, report.events) == ([], 3)
+    assert [texts[1:] for texts in (await told(database)).values()] == [["hi", "ho"]]
+    assert (await imported(database, write(tmp_path / "t.jsonl", log))).events == 0
+
+
+async def test_a_line_of_fifty_megabytes_is_an_event_and_a_longer_one_a_problem(
+    database: Database, tmp_path: Path
+) -> None:
+    long, endless = "x" * (50 * MEGABYTE), "y" * (65 * MEGABYTE)
+    log = write(tmp_path / "s.jsonl", [*lines(1), line(2, long), line(3, endless), line(4, "after it")])
+    report = await imported(database, log)
+    assert [problem.partition(": ")[0] for problem in report.problems] == [f"{log}:3"]
+    assert (await told(database))["s"][1:] == ["s says 1", long, "after it"]
+
+
+async def test_deep_nesting_is_a_problem_and_stops_nothing(database: Database, tmp_path: Path) -> None:
+    deep = [f'{{"type":"user","message":{bracket * 100_000}' for bracket in ("[", '{"a":')]
+    shut = '{"type":"user","message":' + "[" * 5_000 + "]" * 5_000 + "}"
+    report = await imported(database, write(tmp_path / "s.jsonl", [*deep, shut, *lines(2)]))
+    assert (report.problem_count, report.events) == (3, 3)
+
+
+async def test_an_integer_of_thousands_of_digits_is_a_problem(database: Database, tmp_path: Path) -> None:
+    huge = '{"type":"user","uuid":"n","sessionId":"s","message":{"role":"user","content":"x","n":' + "9" * 50_000 + "}}"
+    report = await imported(database, write(tmp_path / "s.jsonl", [huge, *lines(1)]))
+    assert (report.problem_count, report.events) == (1, 2)
+
+
+async def test_ids_that_repeat_pair_in_order(database: Database, tmp_path: Path) -> None:
+    def use(number: int, command: str) -> dict[str, object]:
+        content = [{"type": "tool_use", "id": "same", "name": "Bash", "input": {"command": command}}]
+        return line(number, "", type="assistant", message={"role": "assistant", "model": "m", "content": content})
+
+    def result(number: int, text: str) -> dict[str, object]:
+        content = [{"type": "tool_result", "tool_use_id": "same", "content": text}]
+        return line(number, "", message={"role": "user", "content": content})
+
+    log = [use(1, "one"), result(2, "first"), use(3, "two"), result(4, "second")]
+    await imported(database, write(tmp_path / "s.jsonl", log))
+    async with database.connection() as conn:
+        found = await events.read(conn, sessions.session_id_of("claude-code", "s"))
+    assert [
+        event.data["arguments"]["command"] if event.type is EventType.TOOL_CALL else event.data["content"]
+        for event in found
+        if event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT)
+    ] == ["one", "first", "two", "second"]
+    assert {event.data["call_id"] for event in found if "call_id" in event.data} == {"same"}
+
+
+TIMES = [
+    "1970-01-01T00:00:00Z",
+    "2100-12-31T23:59:59Z",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-12:00",
+    "not a time",
+    "2026-13-45T99:99:99Z",
+    "",
+]
+
+
+async def test_any_time_can_be_told_and_the_session_be_listed_learnt_from_and_read(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    write(tmp_path / "s.jsonl", [line(n, f"at {when}", timestamp=when) for n, when in enumerate(TIMES)])
+    native = [
+        {"consolidator": 1, "session": {"id": "n", "agent": "a"}},
+        *(
+            {"seq": n, "type": "UserMessage", "data": {"text": when, "occurred_at": when}}
+            for n, when in enumerate(TIMES, 1)
+        ),
+    ]
+    write(tmp_path / "n.jsonl", native)
+    report = await imported(database, tmp_path, None)
+    assert (report.problems, report.events) == ([], 1 + 2 * len(TIMES))
+    texts = await told(database)
+    assert texts["s"][1:] == [f"at {when}" for when in TIMES]
+    assert texts["n"] == TIMES
+    async with database.connection() as conn:
+        (first,) = await events.read(conn, sessions.session_id_of("consolidator", "n"), upto=1)
+    assert first.occurred_at == datetime(1970, 1, 1, tzinfo=UTC)
+    assert (await night(database, settings))["status"] == "done"
+    await unbroken(database)
+
+
+NATIVE_HEADERS: list[Line] = [
+    {"pruned_to": -1},
+    {"pruned_to": "many"},
+    {"pruned_to": 10**30},
+    {"pruned_to": True},
+    {"parent_seq": {}, "simulated": "yes", "conversation_id": 7},
+    {"parent_id": "5"},
+    {"key": "\0", "peer": "\ud800", "channel": [], "model": 3, "error": {}, "root_id": 9, "origin": "\0"},
+    {"details": {"exported": 3, "\0": "\0"}},
+]
+
+
+async def test_an_export_that_somebody_wrote_by_hand_is_taken_for_what_makes_sense(
+    database: Database, tmp_path: Path
+) -> None:
+    log: list[Line] = []
+    for number, header in enumerate(NATIVE_HEADERS):
+        log.append({"consolidator": 1, "session": {"id": f"{number}", "agent": "a", **header}})
+        log.append({"seq": 1, "type": "UserMessage", "data": {"text": "hi"}})
+    report = await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
+    assert report.problems == []
+    assert await told(database) == {f"{number}": ["hi"] for number in range(len(NATIVE_HEADERS))}
+    await unbroken(database)
+
+
+async def test_a_session_of_no_known_kind_is_a_problem(database: Database, tmp_path: Path) -> None:
+    kinds: list[object] = ["dream", None, []]
+    log = [{"consolidator": 1, "session": {"id": "x", "agent": "a", "kind": kind}} for kind in kinds]
+    report = await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
+    assert (report.problem_count, report.events) == (3, 0)
+
+
+async def test_sessions_that_claim_to_be_each_others_parents_are_taken(database: Database, tmp_path: Path) -> None:
+    log: list[Line] = []
+    for one, other in (("a", "b"), ("b", "a")):
+        log.append({"consolidator": 1, "session": {"id": one, "agent": "x", "kind": "fork", "parent_id": other}})
+        log.append({"seq": 1, "type": "UserMessage", "data": {"text": one}})
+    await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
+    assert await told(database) == {"a": ["a"], "b": ["b"]}
+
+
+async def test_a_directory_of_everything_else_is_no_log_and_stops_nothing(database: Database, tmp_path: Path) -> None:
+    write(tmp_path / "package.json", ['{"name": "shop", "version": "1.0.0"}'])
+    write(tmp_path / "empty.jsonl", [])
+    write(tmp_path / "noise.jsonl", [bytes(range(256)) * 50])
+    write(tmp_path / "deep.json", ["[" * 100_000])
+    write(tmp_path / "s.jsonl", lines(1))
+    (tmp_path / "directory.jsonl").mkdir()
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    report = await imported(database, tmp_path, None)
+    assert report.events == 2
+    assert len(report.unrecognised) == 4
+
+
+async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -> None:
+    noise: list[str | bytes] = [bytes(range(256)) * 20, "[]", "null", '"text"', "{}", '{"type":{}}', "[" * 9_999]
+    log = write(tmp_path / "x.jsonl", noise)
+    for form in FORMATS.values():
+        report = await import_sources(database, [Source(log, form)])
+        assert report.problem_count > 0
+        assert report.events <= 1  # at most that there was a session
+
+
+async def peak_of(database: Database, log: Path, count: int) -> int:
+    """The most memory that importing so many lines takes, in bytes."""
+    write(log, (line(number, "x" * 2000, log.stem) for number in range(count)))
+    tracemalloc.start()
+    try:
+        await imported(database, log)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_log_three_times_as_long_takes_no_more_memory(database: Database, tmp_path: Path) -> None:
+    await peak_of(database, tmp_path / "warm.jsonl", 10)
+    short = await peak_of(database, tmp_path / "short.jsonl", 2_000)
+    assert await peak_of(database, tmp_path / "long.jsonl", 6_000) < 1.2 * short
+
+
+async def test_a_session_of_a_hundred_thousand_events_is_imported(database: Database, tmp_path: Path) -> None:
+    log = write(tmp_path / "s.jsonl", (line(number, f"message {number}") for number in range(100_000)))
+    assert (await imported(database, log)).events == 100_001
+    async with database.connection() as conn:
+        last = await events.read(conn, sessions.session_id_of("claude-code", "s"), after=100_000)
+    assert [(event.seq, event.data["text"]) for event in last] == [(100_001, "message 99999")]
+    await unbroken(database)
