@@ -1,0 +1,161 @@
+"""Random logs and random nights for property tests: what agents do, cut wherever, read by however many workers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from tests.nights import allowed, lookup, mishap
+from tests.support import answered, called, returned, said, step
+
+BEGIN = datetime.fromisoformat("2026-02-01T08:00:00+00:00")
+SAYINGS = (
+    "My name is Ada.",
+    "My name is Grace.",
+    "We use pnpm in this project.",
+    "From now on, always use tabs for indentation.",
+    "Remember that the staging server is called heron.",
+    "I prefer short answers.",
+    "Which of them should we use?",
+)
+SECRET = "ghp_" + "Zk3" * 12
+UNREAD = "File has not been read yet. Read it first before writing to it."
+
+
+def edited(number: int) -> list[NewEvent]:
+    """Edit a file too early, read it, edit it."""
+    path = f"src/part_{number}.py"
+    edit = {"file_path": path, "old_string": "a", "new_string": "b"}
+    return [
+        *step("e", "Edit", edit, UNREAD, "error"),
+        *step("f", "Read", {"file_path": path}, "a = 1"),
+        *step("e", "Edit", edit, "edited"),
+    ]
+
+
+def shipped(number: int) -> list[NewEvent]:
+    """Commit and push, with a compound command and a secret on the way."""
+    return [
+        *step("g", "Bash", {"command": f"cd app && git add . && git commit -m 'part {number}'"}, "1 file changed"),
+        *step("h", "Bash", {"command": f"GH_TOKEN={SECRET} git push origin main | tail -1"}, "done"),
+        allowed(),
+    ]
+
+
+def crossed(number: int) -> list[NewEvent]:
+    """Two calls under one id, answered one after the other, and a third that nobody answers."""
+    return [
+        called("x", "get_user", {"user_id": f"user_{number}"}),
+        called("x", "get_booking", {"booking_id": f"BK{number:04d}"}),
+        returned("x", {"user_id": f"user_{number}", "bookings": [f"BK{number:04d}"]}),
+        returned("x", {"booking_id": f"BK{number:04d}", "cabin": "economy"}),
+        called("y", "move_booking", {"booking_id": f"BK{number:04d}"}),
+    ]
+
+
+def late(number: int) -> list[NewEvent]:
+    """Answer what was left open, or nothing at all."""
+    return [returned("y", "moved"), answered(f"late {number}")]
+
+
+def task(number: int) -> list[NewEvent]:
+    """A task with its outcome."""
+    name, outcome = f"task {number}", "success" if number % 2 else "failure"
+    return [
+        NewEvent(EventType.TASK_START, {"task_id": name, "goal": name}, task_id=name),
+        *lookup(number)[1:5],
+        NewEvent(EventType.TASK_END, {"task_id": name, "outcome": outcome}, task_id=name),
+    ]
+
+
+MOVES = (lookup, mishap, edited, shipped, crossed, late, task)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A session as it was, whole."""
+
+    name: str
+    columns: dict[str, Any]
+    events: list[NewEvent]
+
+
+@dataclass(frozen=True)
+class Evening:
+    """How far each session has come by a night, and how the night goes."""
+
+    share: list[int]  # of each session's events, in percent; it never goes back
+    pause: timedelta  # before the night
+    workers: int
+    replicas: int = 1
+    window: int = 2000
+    prune: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Story:
+    """A log and the nights it is cut into."""
+
+    sessions: list[Scripted]
+    evenings: list[Evening] = field(default_factory=list)
+
+    def until(self, session: int, evening: int) -> int:
+        """Return how many events of a session are there by an evening."""
+        share = max((e.share[session] for e in self.evenings[: evening + 1]), default=0)
+        return len(self.sessions[session].events) * share // 100
+
+
+def _dated(events: list[NewEvent], begin: datetime) -> list[NewEvent]:
+    """Say when each happened, so that it does not matter when it was logged."""
+    return [
+        replace(event, data={**event.data, "occurred_at": (begin + timedelta(seconds=20 * n)).isoformat()})
+        for n, event in enumerate(events)
+    ]
+
+
+def scripted(chance: random.Random, number: int, earlier: list[Scripted]) -> Scripted:
+    """Make up a session: alone, or hanging from an earlier one."""
+    events: list[NewEvent] = []
+    for _ in range(chance.randint(1, 5)):
+        events += chance.choice(MOVES)(chance.randint(0, 3))
+        if chance.random() < 0.5:
+            events.append(said(chance.choice(SAYINGS)))
+    columns: dict[str, Any] = {
+        "agent": chance.choice(("coder", "coder", "clerk")),
+        "project": chance.choice(("shop", "shop", "bank", None)),
+        "peer": chance.choice((None, "ada")),
+    }
+    if earlier and chance.random() < 0.25:
+        parent = chance.choice(earlier)
+        root = parent.columns.get("root_id", parent.name)
+        kind = chance.choice(("fork", "resume", "sub-agent"))
+        columns |= {"parent_id": parent.name, "root_id": root, "kind": kind, "agent": parent.columns["agent"]}
+    elif chance.random() < 0.1:
+        columns["simulated"] = True
+    return Scripted(f"s{number}", columns, _dated(events, BEGIN + timedelta(hours=chance.randint(0, 200))))
+
+
+def evening(chance: random.Random, sessions: int) -> Evening:
+    """Make up a night."""
+    return Evening(
+        share=[chance.choice((0, 0, 100, chance.randint(1, 99))) for _ in range(sessions)],
+        pause=timedelta(minutes=chance.choice((5, 20, 60, 30 * 60, 9 * 24 * 60))),
+        workers=chance.randint(1, 4),
+        replicas=chance.randint(1, 2),
+        window=chance.choice((3, 7, 2000)),
+        prune=chance.choice((None, timedelta(hours=1), timedelta(days=1))),
+    )
+
+
+def story(seed: int) -> Story:
+    """Make up a log of several sessions, and the nights that read it; the last night reads whatever is left."""
+    chance = random.Random(seed)
+    sessions: list[Scripted] = []
+    for number in range(chance.randint(5, 10)):
+        sessions.append(scripted(chance, number, sessions))
+    evenings = [evening(chance, len(sessions)) for _ in range(chance.randint(1, 5))]
+    return Story(sessions, [*evenings, Evening([100] * len(sessions), timedelta(days=3), chance.randint(1, 4))])
