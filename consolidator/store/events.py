@@ -239,7 +239,14 @@ async def read(
     found = await rows(
         conn,
         _SQL["read"],
-        {"session": session, "after": after, "upto": upto or 2**62, "low": low, "high": high, "limit": limit},
+        {
+            "session": session,
+            "after": after,
+            "upto": 2**62 if upto is None else upto,
+            "low": low,
+            "high": high,
+            "limit": limit,
+        },
     )
     return await _complete(conn, found)
 

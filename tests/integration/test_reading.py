@@ -1,0 +1,162 @@
+"""Reading is in order of seq, and the hot queries touch neither more days nor more rows than they must."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncClientCursor
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.database.partitions import Driver
+from consolidator.store import events, sessions
+from consolidator.store.queries import load
+from tests.support import logged, said
+
+
+async def seqs(conn: Driver, session: str, **window: Any) -> list[int]:
+    """The numbers of the events in a window."""
+    return [event.seq for event in await events.read(conn, session, **window)]
+
+
+async def test_a_session_is_read_in_order_whole_or_in_a_window(database: Database, clock: FrozenClock) -> None:
+    for _ in range(4):
+        await logged(database, "s", [said("x")] * 5)
+        clock.advance(timedelta(days=1))
+    async with database.connection() as conn:
+        assert await seqs(conn, "s") == list(range(1, 21))
+        assert await seqs(conn, "s", after=3, upto=7) == [4, 5, 6, 7]
+        assert await seqs(conn, "s", after=18) == [19, 20]
+        assert await seqs(conn, "s", after=2, limit=3) == [3, 4, 5]
+        second = clock.now() - timedelta(days=3)
+        assert await seqs(conn, "s", bounds=(second, second)) == [6, 7, 8, 9, 10]
+        assert await seqs(conn, "s", after=20) == []
+        assert await seqs(conn, "nobody") == []
+
+
+async def test_an_upto_of_zero_reads_nothing(database: Database) -> None:
+    await logged(database, "s", [said("x")])
+    async with database.connection() as conn:
+        assert await seqs(conn, "s", upto=0) == []
+
+
+async def test_everything_unconsolidated_is_read_across_sessions_in_order(
+    database: Database, clock: FrozenClock
+) -> None:
+    for session in ("b", "a", "c", "a", "b"):
+        await logged(database, session, [said(session)] * 2)
+    async with database.connection() as conn:
+        span = events.Span("b", after=0, upto=3)
+        await events.stamp(conn, [span], now=clock.now())
+        await sessions.advance(conn, [span])
+        told = await events.read_unconsolidated(conn)
+        assert [(event.session_id, event.seq) for event in told] == [
+            ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)
+        ]  # fmt: skip
+        paged = []
+        after = ("", 0)
+        while page := await events.read_unconsolidated(conn, after=after, limit=3):
+            paged += page
+            after = (page[-1].session_id, page[-1].seq)
+        assert paged == told
+
+
+async def plan_of(conn: Driver, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The nodes of a query's plan."""
+    cursor = AsyncClientCursor(conn)
+    await cursor.execute(f"explain (format json) {query}".encode(), values)
+    row = await cursor.fetchone()
+    assert row is not None
+    found = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return list(nodes(found[0]["Plan"]))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A plan's nodes, from the top down."""
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from nodes(inner)
+
+
+def relations(plan: list[dict[str, Any]]) -> dict[str, str]:
+    """How each relation is read: by an index of it, or as a whole."""
+    return {node["Relation Name"]: node["Node Type"] for node in plan if "Relation Name" in node}
+
+
+INDEXED = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
+
+
+@pytest.fixture
+async def busy(database: Database, clock: FrozenClock) -> Database:
+    """A log of four days and two thousand sessions, nearly all learnt from."""
+    for day in range(4):
+        async with database.transaction() as conn:
+            await conn.execute(
+                "insert into session (id, agent, root_id, head, due, created_at, last_event_at, last_occurred_at) "
+                "select 's' || n, 'coder', 's' || n, 0, false, %(now)s, %(now)s, %(now)s "
+                "from generate_series(1, 2000) n on conflict do nothing",
+                {"now": clock.now()},
+            )
+            await conn.execute(
+                "insert into event (session_id, seq, event_type, data, created_at, consolidated_at) "
+                "select 's' || n, %(day)s * 5 + seq, 'UserMessage', '{\"text\": \"hello\"}', %(now)s, %(now)s "
+                "from generate_series(1, 2000) n, generate_series(1, 5) seq",
+                {"day": day, "now": clock.now()},
+            )
+        clock.advance(timedelta(days=1))
+    async with database.connection() as conn:
+        await conn.execute("update session set head = 20, consolidated_to = 20")
+        await conn.execute("update session set consolidated_to = 17, due = true where id in ('s7', 's77')")
+        await conn.execute("vacuum analyze")
+    return database
+
+
+async def test_a_window_of_a_session_is_read_by_index_from_the_days_it_may_be_in(
+    busy: Database, clock: FrozenClock
+) -> None:
+    day = clock.now() - timedelta(days=2)
+    window = {"session": "s7", "after": 10, "upto": 15, "low": day, "high": day, "limit": None}
+    async with busy.connection() as conn:
+        read = relations(await plan_of(conn, load("events")["read"], window))
+    assert list(read) == [f"event_{day:%Y%m%d}"]
+    assert set(read.values()) <= INDEXED
+
+
+async def test_the_end_of_a_session_is_read_by_index_in_order_without_sorting(busy: Database) -> None:
+    window = {"session": "s7", "after": 15, "upto": 20, "low": events.BEGINNING, "high": events.END, "limit": 50}
+    async with busy.connection() as conn:
+        plan = await plan_of(conn, load("events")["read"], window)
+    full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
+    assert {how for name, how in relations(plan).items() if name in full} <= INDEXED
+
+
+async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None:
+    async with busy.connection() as conn:
+        plan = await plan_of(conn, load("sessions")["due"], {})
+        assert [row["id"] for row in await sessions.due(conn)] == ["s7", "s77"]
+    assert [node.get("Index Name") for node in plan if "Index Name" in node] == ["session_due"]
+    assert not any(node["Node Type"] == "Seq Scan" for node in plan)
+
+
+async def test_what_was_not_learnt_from_is_found_from_the_due_sessions(busy: Database) -> None:
+    async with busy.connection() as conn:
+        values = {"session": "", "after": 0, "limit": 100}
+        plan = await plan_of(conn, load("events")["unconsolidated"], values)
+    read = relations(plan)
+    assert read["session"] in INDEXED
+    full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
+    assert {read[name] for name in full} <= INDEXED
+
+
+async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> None:
+    values = {
+        "session": "s7", "count": 1, "now": busy.clock.now(), "occurred": None, "ends": False, "expected": None,
+        "epoch": None, "key": "k", "types": ["Error"], "datas": ["{}"], "tasks": [None], "tools": [None],
+    }  # fmt: skip
+    async with busy.connection() as conn:
+        plan = await plan_of(conn, load("events")["append"], values)
+    assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "session" for node in plan)
