@@ -19,6 +19,7 @@ from consolidator.models.payload import EventType
 # Formats that samples are kept of beside the checkout, and the folders they are in.
 KEPT = {name: name for name in ("claude-code", "pi", "swe-agent", "intercode")} | {"openai-messages": "tau-airline"}
 _UUID = re.compile(rb"\b([0-9a-f]{8})(-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
+_TIME = re.compile(rb"(T\d\d:\d\d:\d\d)\.(\d\d\d)Z")
 _MADE, _EVENTS = 20, 100  # made-up sessions and their length, where there are no samples
 
 
@@ -78,8 +79,9 @@ class Samples:
 
 
 def _renamed(text: bytes, copy: int) -> bytes:
-    """Give every id in a text another value, the same for the same id."""
-    fresh = _UUID.sub(lambda found: b"%08x%s" % (int(found[1], 16) ^ copy, found[2]), text)
+    """Give every id and time in a text another value, the same for the same one."""
+    fresh = _UUID.sub(lambda found: b"%08x%s" % ((int(found[1], 16) ^ copy << 12) & 0xFFFFFFFF, found[2]), text)
+    fresh = _TIME.sub(lambda found: b"%s.%03dZ" % (found[1], (int(found[2]) + copy) % 1000), fresh)
     return fresh.replace(b"made-", b"made-%d-" % copy)
 
 
