@@ -6,13 +6,14 @@ import logging
 import os
 import sys
 
-import click
 import typer
 from rich.logging import RichHandler
 
 from consolidator.cli import database, demo, log, memory, nights
 from consolidator.cli.output import ERR
 from consolidator.errors import ConsolidatorError, Interrupted
+
+_PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 app = typer.Typer(
     name="consolidator",
@@ -37,23 +38,12 @@ def main() -> None:
     for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[known]))
     try:
-        code = app(standalone_mode=False)
+        app()  # a wrong word ends here: one message, exit code 2
     except Interrupted as error:
         ERR.print(f"interrupted: {error}", style="yellow", markup=False)
-        code = error.exit_code
+        sys.exit(error.exit_code)
     except ConsolidatorError as error:
         ERR.print(f"error: {error}", style="red", markup=False, highlight=False)
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        ERR.print("interrupted: what was finished is kept; the same command goes on from there", style="yellow")
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
+        sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of our output has gone, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-_PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from consolidator.clock import Clock
 from consolidator.database import Database, open_database
-from consolidator.errors import UsageError
+from consolidator.errors import Interrupted, UsageError
 from consolidator.settings import Settings, load_settings
 
 T = TypeVar("T")
@@ -21,8 +21,11 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine to its end."""
-    return asyncio.run(work)
+    """Run a command's coroutine to its end; raise Interrupted where a person stops it."""
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise Interrupted("what was finished is kept; the same command goes on from there") from None
 
 
 @asynccontextmanager

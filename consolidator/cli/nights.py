@@ -124,17 +124,19 @@ def runs_command(
     if as_json:
         emit(found)
         return
-    columns = ("run", "job", "slot", "status", "units", "seen", "learnt", "nothing", "deferred", "dead", "took")
     table(
-        "runs",
-        columns,
-        (
-            (r["id"], r["job"], r["slot"], r["status"], r["units"], r["seen"], r["learnt"], r["nothing"], r["deferred"],
-             r["dead"], _took(r))
-            for r in found
-        ),
-        right=columns[4:],
-    )  # fmt: skip
+        "runs: seen = learnt + nothing + deferred + dead",
+        ("run", "job", "slot", "status", "events", "took"),
+        ((r["id"], r["job"], r["slot"], r["status"], _sum(r), _took(r)) for r in found),
+        right=("took",),
+    )
+
+
+def _sum(found: dict[str, Any]) -> str:
+    """Say what a run saw and what came of it."""
+    if not found["seen"]:
+        return ""
+    return f"{found['seen']} = {found['learnt']} + {found['nothing']} + {found['deferred']} + {found['dead']}"
 
 
 def _took(found: dict[str, Any]) -> str:
@@ -261,13 +263,20 @@ def backfill_command(
 
 def _show_rehearsal(done: dict[str, Any], *, again: bool) -> None:
     say(f"would read {done['events']} events of {done['sessions']} sessions; nothing was written", style="bold")
-    if not any(changes["counts"] for changes in done["memory"].values()):
+    signs = {"added": "+", "lost": "-", "changed": "~"}
+    for kind, changes in done["memory"].items():
+        if any(changes.values()):
+            say(
+                f"{kind}: " + ", ".join(f"{len(lines)} {what}" for what, lines in changes.items() if lines),
+                style="bold",
+            )
+        for what, lines in changes.items():
+            for line in lines[:20]:
+                say(f"  {signs[what]} {short(line, 160)}")
+            if len(lines) > 20:
+                say(f"  {signs[what]} and {len(lines) - 20} more")
+    if not any(any(changes.values()) for changes in done["memory"].values()):
         say("nothing would be different" if again else "nothing new would be learnt")
-    for agent, changes in done["memory"].items():
-        for kind, counts in changes["counts"].items():
-            say(f"{agent} {kind}: " + ", ".join(f"{count} {what}" for what, count in counts.items()), style="bold")
-            for line in changes["new"].get(kind, []):
-                say(f"  + {short(line, 160)}")
     if again:
         say("--replace puts it in place of what is there", style="dim")
 

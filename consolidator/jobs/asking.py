@@ -31,7 +31,9 @@ async def solve(database: Database, error: str, *, tool: str | None = None, limi
     told = redact(error)
     exact = fingerprint(tool, told) if tool else None
     async with database.connection() as conn:
-        return await recall.solutions_of(conn, fingerprint=exact, signature=signature(told), text=headline(told), limit=limit)
+        return await recall.solutions_of(
+            conn, fingerprint=exact, signature=signature(told), text=headline(told), limit=limit
+        )
 
 
 async def explain(database: Database, identity: str) -> dict[str, Any]:

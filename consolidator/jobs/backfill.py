@@ -31,7 +31,7 @@ from consolidator.jobs.consolidation import (
 )
 from consolidator.jobs.learning import Folded, Learnt
 from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
-from consolidator.jobs.merging import Changes, merge_agent
+from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
 from consolidator.store import events, memory, rederive, runs, sessions
 from consolidator.store.queries import Row
@@ -101,9 +101,9 @@ class Backfill:
         found = await self._chosen()
         if self.started:
             self.started(len(found))
-        told: dict[str, Changes] = {}
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
+            before = await memory.published(conn)
             salt = await memory.salt(conn)
             for one in found:
                 if self.stop.is_set():
@@ -112,12 +112,16 @@ class Backfill:
                 if self.progress:
                     self.progress(one["id"])
             for agent in await memory.agents_with_news(conn):
-                told[agent] = await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
+                await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
+                await rederive.sweep(conn, agent)
+            after = await memory.published(conn)
             raise psycopg.Rollback
+        first = "pruned_to" if self.choice.again else "consolidated_to"
+        last = "consolidated_to" if self.choice.again else "head"
         return {
             "sessions": len(found),
-            "events": sum(one["head"] - (0 if self.choice.again else one["consolidated_to"]) for one in found),
-            "memory": {agent: {"counts": c.counts, "new": c.new} for agent, c in told.items()},
+            "events": sum(one[last] - one[first] for one in found),
+            "memory": difference(before, after),
         }
 
     async def run(self) -> dict[str, Any]:
@@ -162,7 +166,9 @@ class Backfill:
         async with self.database.connection() as conn:
             agents = await memory.agents_with_news(conn)
         await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES)
-        await ledger.work(MERGES, lambda units: merge_unit(self.database, self.settings, units), nothing_to_bury)
+        await ledger.work(
+            MERGES, lambda units: merge_unit(self.database, self.settings, units, sweep=True), nothing_to_bury
+        )
         return await ledger.end(await report_of(self.database, ledger.run))
 
     async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> None:
@@ -183,6 +189,19 @@ class Backfill:
                 conn, [(session, learnt)], run_id=run_id,
                 digest=digest or not forget, errors=errors or not forget, candidates=facts,
             )  # fmt: skip
+
+
+def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row]]) -> dict[str, dict[str, list[str]]]:
+    """Return the lines of what would be added, lost and changed, by kind."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for kind, now in after.items():
+        was = before[kind]
+        told[kind] = {
+            "added": [now[one]["line"] for one in now if one not in was],
+            "lost": [was[one]["line"] for one in was if one not in now],
+            "changed": [now[one]["line"] for one in now if one in was and now[one] != was[one]],
+        }
+    return told
 
 
 async def windows(
@@ -221,6 +240,7 @@ async def retry(
     async with database.transaction() as conn:
         for agent in await memory.agents_with_news(conn):
             await merge_agent(conn, agent, run_id="retry", now=now, settings=settings)
+            await rederive.sweep(conn, agent)
     return {"settled": settled, "remaining": len(letters) - settled}
 
 

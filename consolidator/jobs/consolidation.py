@@ -24,7 +24,7 @@ from consolidator.memory.digest import VERSION, Packed
 from consolidator.memory.facts import Rejected, SessionContext
 from consolidator.models.event import Event
 from consolidator.settings import Settings
-from consolidator.store import events, memory, runs, sessions
+from consolidator.store import events, memory, rederive, runs, sessions
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
@@ -61,12 +61,14 @@ async def consolidate(
     return await ledger.end(report)
 
 
-async def merge_unit(database: Database, settings: Settings, units: Sequence[Unit]) -> None:
-    """Merge one agent, or a few, each in a transaction of its own."""
+async def merge_unit(database: Database, settings: Settings, units: Sequence[Unit], *, sweep: bool = False) -> None:
+    """Merge one agent, or a few, each in a transaction of its own; `sweep` away what nothing supports any more."""
     for unit in units:
         agent = unit.name.removeprefix("merge:")
         async with database.transaction() as conn:
             changes = await merge_agent(conn, agent, run_id=unit.run, now=database.clock.now(), settings=settings)
+            if sweep:
+                changes.gone("facts or solutions", await rederive.sweep(conn, agent))
             await record(conn, [unit], [runs.Step(unit.name, done=True)])
             await runs.remark(conn, unit.run, unit.name, changes.line() or None)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.errors import ImportRefused, InvalidEvent, NotFound
+from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound
 from consolidator.formats import everything_below, recognise
 from consolidator.formats.base import ForeignEvent, Format, Problem
 from consolidator.jobs.intake import Intake, Taken
@@ -95,11 +95,17 @@ class Source:
 
 
 async def import_sources(
-    database: Database, wanted: list[Source], *, strict: bool = False, progress: Progress | None = None
+    database: Database,
+    wanted: list[Source],
+    *,
+    strict: bool = False,
+    progress: Progress | None = None,
+    stop: asyncio.Event | None = None,
 ) -> ImportReport:
     """Import every file of the sources; with `strict`, read all of them first and refuse before anything is written.
 
-    Raises ImportRefused where `strict` meets a line it cannot explain, and NotFound where a path does not exist.
+    Raises ImportRefused where `strict` meets a line it cannot explain, NotFound where a path does not exist, and
+    Interrupted, with what was read so far kept, when `stop` is set.
     """
     await asyncio.to_thread(_refuse_missing, wanted)
     if strict:
@@ -110,7 +116,10 @@ async def import_sources(
             if found is None:
                 report.unrecognised.append(str(path))
                 continue
-            await _import_file(database, found, path, source.path, report, progress)
+            try:
+                await _import_file(database, found, path, source.path, report, progress, stop)
+            except OSError as error:  # it went away meanwhile, or is not ours to read
+                report.note(path, Problem(f"cannot be read: {error.strerror or error}"))
     return report
 
 
@@ -146,7 +155,13 @@ def _misfit(item: ForeignEvent) -> Problem | None:
 
 
 async def _import_file(
-    database: Database, form: Format, path: Path, root: Path, report: ImportReport, progress: Progress | None
+    database: Database,
+    form: Format,
+    path: Path,
+    root: Path,
+    report: ImportReport,
+    progress: Progress | None,
+    stop: asyncio.Event | None,
 ) -> None:
     """Import one file in batches; remember it as read only when its end was reached."""
     stat, name = await asyncio.to_thread(lambda: (path.stat(), str(path.resolve())))
@@ -159,6 +174,8 @@ async def _import_file(
     intake = Intake(database, form, path, report)
     items = iter(form.read(path, root))
     while batch := await asyncio.to_thread(lambda: list(islice(items, 256))):
+        if stop is not None and stop.is_set():
+            raise Interrupted("asked to stop in the middle of an import: what was read is kept, the rest is read again")
         for item in batch:
             await intake.take(item)
     await intake.flush()

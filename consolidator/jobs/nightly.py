@@ -96,7 +96,7 @@ class Nights:
                 await partitions.ensure(conn, self.database.clock.now())
             return await consolidate(ledger, started=self.started, **arguments)
         if job == "import":
-            found = await import_sources(self.database, sources_of(self.settings), strict=False)
+            found = await import_sources(self.database, sources_of(self.settings), stop=self.stop)
             return await ledger.end(found.as_json())
         days = timedelta(days=self.settings.retention_days)
         pruned = await prune(self.database, older_than=arguments.get("older_than", days), progress=self.progress)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 import traceback
 from collections.abc import Iterator
@@ -58,8 +59,9 @@ class Service:
             trigger = slots.WallClock(self.nights.cron(job), settings.timezone)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
-        server = self._health() if settings.health_port else None
-        answering = asyncio.create_task(server.serve()) if server else None
+        port = self._port()
+        server = self._health() if port else None
+        answering = asyncio.create_task(server.serve(sockets=[port])) if server and port else None
         looking = asyncio.create_task(self._keep_looking())
         try:
             await self.nights.stop.wait()
@@ -112,11 +114,25 @@ class Service:
                 self.last[job] = done
                 log.info("%s: %s", job, summary(done))
 
+    def _port(self) -> socket.socket | None:
+        """Return the health port, bound on loopback; None where it is turned off or somebody else has it."""
+        number = self.nights.settings.health_port
+        if not number:
+            return None
+        port = socket.socket()
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            port.bind(("127.0.0.1", number))
+        except OSError as error:
+            port.close()
+            told = "serving without a health port: 127.0.0.1:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
+            log.warning(told, number, error.strerror)
+            return None
+        return port
+
     def _health(self) -> uvicorn.Server:
         app = Starlette(routes=[Route("/healthz", self._healthz)])
-        port = self.nights.settings.health_port
-        config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", lifespan="off")
-        return _Server(config)
+        return _Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
 
     async def _healthz(self, _request: Request) -> JSONResponse:
         """Tell whether the database answers, what was done last, and what comes next."""

@@ -155,3 +155,11 @@ async def save(conn: Driver, query: str, values: dict[str, Any]) -> str | None:
 async def tidy(conn: Driver, query: str, values: dict[str, Any]) -> int:
     """Run one of the queries that retire what is no longer published; return how many that were."""
     return await run(conn, _SQL[query], values)
+
+
+async def published(conn: Driver) -> dict[str, dict[str, Row]]:
+    """Return all that is published, by kind and id, each with its `line`; to be compared."""
+    return {
+        kind: {r["id"]: r for r in await rows(conn, _SQL[f"published_{kind}"])}
+        for kind in ("facts", "procedures", "solutions")
+    }

@@ -156,3 +156,13 @@ delete from solution where agent = %(agent)s and fingerprint = any(%(fingerprint
 -- name: lock_agent
 -- One merger and one reconciler of an agent at a time; the lock goes with the transaction.
 select pg_advisory_xact_lock(hashtextextended('consolidator.merge:' || %(agent)s, 0))
+
+-- name: published_facts
+select id, agent || ': ' || sentence as line, valid_to, sessions, evidence from fact where superseded_at is null order by id
+
+-- name: published_procedures
+select id, agent || ': ' || title || ' (' || support || ' sessions)' as line, body from procedure
+where retired_at is null order by id
+
+-- name: published_solutions
+select id, agent || ': ' || (body ->> 'line') as line, body from solution where retired_at is null order by id

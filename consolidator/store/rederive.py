@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any, LiteralString
 
 from ulid import ULID
 
 from consolidator.database.partitions import Driver
-from consolidator.store.queries import Row, load, rows, run
+from consolidator.store.queries import Row, load, row, rows, run
 
 _SQL = load("rederive")
 
@@ -34,11 +35,23 @@ async def forget(conn: Driver, session: str, *, after: int, digest: bool, errors
     if digest:
         gone += await run(conn, _SQL["forget_digest"], values)
     if errors:
-        gone += await run(conn, _SQL["forget_errors"], values)
+        gone += await _count(conn, _SQL["forget_errors"], values)
     if candidates:
-        gone += await run(conn, _SQL["forget_candidates"], values)
+        gone += await _count(conn, _SQL["forget_candidates"], values)
         await run(conn, _SQL["kept_candidates"], values)
     return gone
+
+
+async def _count(conn: Driver, query: LiteralString, values: dict[str, Any]) -> int:
+    found = await row(conn, query, values)
+    assert found is not None
+    return int(found["count"])
+
+
+async def sweep(conn: Driver, agent: str) -> int:
+    """Delete facts and solutions that nothing supports any more; return how many went."""
+    values = {"agent": agent}
+    return await run(conn, _SQL["orphan_facts"], values) + await run(conn, _SQL["orphan_solutions"], values)
 
 
 async def family(conn: Driver, ids: Sequence[str]) -> list[Row]:

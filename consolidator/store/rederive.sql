@@ -18,7 +18,7 @@ with gone as (
     update error_record set merged = false
     where (agent, fingerprint) in (select agent, fingerprint from gone) and session_id <> %(session)s
 )
-delete from solution where (agent, fingerprint) in (select agent, fingerprint from gone)
+select count(*) from gone
 
 -- name: forget_candidates
 -- Facts that rest on them are made again from what is left.
@@ -28,10 +28,23 @@ with gone as (
     update candidate set reconciled = false
     where (agent, subject, predicate) in (select agent, subject, predicate from gone) and session_id <> %(session)s
 )
-delete from fact where (agent, subject, predicate) in (select agent, subject, predicate from gone)
+select count(*) from gone
 
 -- name: kept_candidates
 update candidate set reconciled = false where session_id = %(session)s
+
+-- name: orphan_facts
+-- Facts of which nobody speaks any more, after candidates were taken back.
+delete from fact f where f.agent = %(agent)s and not exists (
+    select from candidate c where c.agent = f.agent and c.subject = f.subject and c.predicate = f.predicate
+      and c.rejected is null
+)
+
+-- name: orphan_solutions
+-- Solutions of errors that nobody met any more, after records were taken back.
+delete from solution s where s.agent = %(agent)s and not exists (
+    select from error_record r where r.agent = s.agent and r.fingerprint = s.fingerprint
+)
 
 -- name: family
 -- A session and everything that hangs from it.

@@ -93,7 +93,7 @@ where %(job)s::text is null or run.job = %(job)s
 group by run.id order by run.started_at desc, run.id desc limit %(limit)s
 
 -- name: units
-select * from claim where run_id = %(run)s order by phase, status = 'done', unit limit %(limit)s
+select * from claim where run_id = %(run)s order by phase, status = 'done' and dead = 0, unit limit %(limit)s
 
 -- name: dead_letters
 select d.*, s.origin from dead_letter d left join session s on s.id = d.session_id
