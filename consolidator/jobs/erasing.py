@@ -47,5 +47,6 @@ async def erase(database: Database, settings: Settings, planned: Erasure, *, rea
             await memory.touch_scope(conn, session["agent"], session["project"])
         for agent in sorted({session["agent"] for session in planned.sessions}):
             await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
+            await rederive.forget_retired(conn, agent)
             await rederive.sweep(conn, agent)
     return {"sessions": len(planned.sessions), "events": events}

@@ -68,13 +68,19 @@ async def erase(conn: Driver, session: str, *, reason: str, now: datetime) -> in
     """Erase a session and what was derived from it, and log that; return how many events went."""
     values = {"session": session}
     await run(conn, _SQL["allow_erasure"], values)
-    await run(conn, _SQL["erase_refs"], values)
+    blobs = {bytes(r["sha256"]) for r in await rows(conn, _SQL["erase_refs"], values)}
+    await run(conn, _SQL["erase_blobs"], {"shas": sorted(blobs)})
     events = await run(conn, _SQL["erase_events"], values)
     derived = await forget(conn, session, after=0, digest=True, errors=True, candidates=True)
     await run(conn, _SQL["erase_rest"], values)
     log = {"id": str(ULID()), "session": session, "events": events, "derived": derived, "reason": reason, "now": now}
     await run(conn, _SQL["log_erasure"], log)
     return events
+
+
+async def forget_retired(conn: Driver, agent: str) -> int:
+    """Delete an agent's retired procedures; return how many there were."""
+    return await run(conn, _SQL["forget_retired"], {"agent": agent})
 
 
 async def stamp_some(conn: Driver, session: str, *, seqs: Sequence[int], now: datetime) -> int:

@@ -62,7 +62,19 @@ select set_config('consolidator.erase', %(session)s, true)
 delete from event where session_id = %(session)s
 
 -- name: erase_refs
-delete from blob_ref where session_id = %(session)s
+delete from blob_ref where session_id = %(session)s returning sha256
+
+-- name: erase_blobs
+-- What nothing else refers to goes at once; a row that is locked is just being named by somebody else.
+delete from blob where sha256 in (
+    select b.sha256 from blob b
+    where b.sha256 = any(%(shas)s) and not exists (select from blob_ref r where r.sha256 = b.sha256)
+    order by b.sha256 for update skip locked
+)
+
+-- name: forget_retired
+-- Procedures that are published no more are not made again from what is left, and may tell of what is gone.
+delete from procedure where agent = %(agent)s and retired_at is not null
 
 -- name: erase_rest
 with letters as (delete from dead_letter where session_id = %(session)s),
