@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -10,7 +13,16 @@ from psycopg.rows import TupleRow
 
 AHEAD = 14  # days
 DOOMED = "consolidator: every event in here is past retention and learnt from; to be dropped"
+LOCK_TIMEOUT = "5s"  # how long a drop may wait, and with it whoever comes after it
 Driver = psycopg.AsyncConnection[TupleRow]
+_PENDING: LiteralString = (
+    "select relname from pg_inherits join pg_class on oid = inhrelid "
+    "where inhparent = 'event'::regclass and inhdetachpending"
+)
+_DETACHED: LiteralString = (
+    "select relname from pg_class where relkind = 'r' and relnamespace = current_schema()::regnamespace "
+    "and obj_description(oid, 'pg_class') = %s and not exists (select from pg_inherits where inhrelid = oid)"
+)
 
 
 def days_ahead(now: datetime) -> list[date]:
@@ -43,31 +55,58 @@ async def listing(conn: Driver) -> list[tuple[str, date]]:
     return [(name, day) for name, day in await cursor.fetchall()]
 
 
-async def drop(conn: Driver, name: str) -> None:
-    """Detach a partition without blocking writers, then drop it; `conn` must not be in a transaction."""
-    await conn.execute("set lock_timeout = '5s'")
-    try:
-        await conn.execute(sql.SQL("comment on table {} is {}").format(sql.Identifier(name), sql.Literal(DOOMED)))
-        await conn.execute(sql.SQL("alter table event detach partition {} concurrently").format(sql.Identifier(name)))
-        await conn.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(name)))
-    finally:
-        await conn.execute("set lock_timeout = 0")
+async def drop(conn: Driver, name: str) -> bool:
+    """Detach a partition without blocking writers, then drop it; `conn` must not be in a transaction.
+
+    Return whether it is gone; one that is busy, or that somebody else is dropping, is left for the next night.
+    """
+    async with _alone(conn) as alone:
+        if not alone or name not in [attached for attached, _ in await listing(conn)]:
+            return False
+        if await _names(conn, _PENDING):  # PostgreSQL detaches one at a time
+            return False
+        table = sql.Identifier(name)
+        try:
+            await conn.execute(sql.SQL("comment on table {} is {}").format(table, sql.Literal(DOOMED)))
+            await conn.execute(sql.SQL("alter table event detach partition {} concurrently").format(table))
+            await conn.execute(sql.SQL("drop table if exists {}").format(table))
+        except psycopg.errors.LockNotAvailable:
+            return False
+        return True
 
 
 async def finish_drops(conn: Driver) -> int:
     """Finish what a crash left between detaching and dropping; return how many partitions that were."""
-    cursor = await conn.execute(
-        "select relname from pg_inherits join pg_class on oid = inhrelid "
-        "where inhparent = 'event'::regclass and inhdetachpending"
-    )
-    for (name,) in await cursor.fetchall():
-        await conn.execute(sql.SQL("alter table event detach partition {} finalize").format(sql.Identifier(name)))
-    cursor = await conn.execute(
-        "select relname from pg_class where relkind = 'r' and relnamespace = current_schema()::regnamespace "
-        "and obj_description(oid, 'pg_class') = %s and not exists (select from pg_inherits where inhrelid = oid)",
-        [DOOMED],
-    )
-    rows = await cursor.fetchall()
-    for (name,) in rows:
-        await conn.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(name)))
-    return len(rows)
+    finished = 0
+    async with _alone(conn) as alone:
+        if not alone:
+            return 0
+        for name in await _names(conn, _PENDING):
+            with suppress(psycopg.errors.LockNotAvailable):
+                await conn.execute(
+                    sql.SQL("alter table event detach partition {} finalize").format(sql.Identifier(name))
+                )
+        for name in await _names(conn, _DETACHED, DOOMED):
+            with suppress(psycopg.errors.LockNotAvailable):
+                await conn.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(name)))
+                finished += 1
+    return finished
+
+
+async def _names(conn: Driver, query: LiteralString, *values: str) -> list[str]:
+    return [name for (name,) in await (await conn.execute(query, values)).fetchall()]
+
+
+@asynccontextmanager
+async def _alone(conn: Driver) -> AsyncIterator[bool]:
+    """Yield whether nobody else is dropping partitions; meanwhile no lock is waited for longer than LOCK_TIMEOUT."""
+    cursor = await conn.execute("select pg_try_advisory_lock(hashtext('consolidator.drop'))")
+    found = await cursor.fetchone()
+    alone = found is not None and bool(found[0])
+    await conn.execute("select set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+    try:
+        yield alone
+    finally:
+        await conn.execute("set lock_timeout = 0")
+        if alone:
+            await conn.execute("select pg_advisory_unlock(hashtext('consolidator.drop'))")

@@ -76,12 +76,13 @@ async def prune(
     whole = await _whole_days(database, report.cutoff, limits)
     report.partitions = whole
     if dry_run:
+        report.blobs = await _orphans(database, now, limits)
         return report
     for name, upto in limits.items():
         await _mark(database, name, upto)
     for part in whole:
         async with database.connection() as conn:
-            await _drop(conn, part)
+            await partitions.drop(conn, part)
         if progress:
             progress(part)
     for name, upto in limits.items():
@@ -131,20 +132,20 @@ async def _mark(database: Database, session: str, upto: int) -> None:
         await run(conn, _SQL["drop_refs"], {"id": session, "upto": upto})
 
 
-async def _drop(conn: psycopg.AsyncConnection[Any], name: str) -> None:
-    """Drop a partition; one that is busy is left for the next night."""
-    try:
-        await partitions.drop(conn, name)
-    except psycopg.errors.LockNotAvailable:
-        return
-
-
 async def _delete(database: Database, session: str, upto: int, cutoff: datetime) -> None:
     values = {"id": session, "upto": upto, "cutoff": cutoff, "batch": BATCH}
     while True:
         async with database.connection() as conn:
             if await run(conn, _SQL["delete_prefix"], values) < BATCH:
                 return
+
+
+async def _orphans(database: Database, now: datetime, limits: dict[str, int]) -> int:
+    """Return how many blobs nothing would refer to any more."""
+    values = {"grace": now - BLOB_GRACE, "ids": list(limits), "uptos": list(limits.values())}
+    async with database.connection() as conn:
+        (found,) = await rows(conn, _SQL["orphans"], values)
+    return int(found["blobs"])
 
 
 async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:

@@ -1,14 +1,19 @@
 -- name: prunable
--- How far each session may lose its beginning: past retention, learnt from, not in the window of an open session.
-with old as (
+-- How far each session may lose its beginning: past retention, learnt from, not in the window of an open session, and
+-- not read by a live fork, which reads its parent's log, and through a forked parent the log of that one's parent.
+with recursive live as (
+    select parent_id as id from session
+    where kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(cutoff)s
+    union
+    select s.parent_id from session s join live on s.id = live.id and s.kind in ('fork', 'resume', 'branch')
+), old as (
     select e.session_id, max(e.seq) as last, min(e.seq) filter (where e.consolidated_at is null) as unlearnt,
            count(*) as events
     from event e where e.created_at < %(cutoff)s group by e.session_id
 )
 select s.id, s.pruned_to, s.head, old.last, old.unlearnt, old.events,
        s.status = 'open' and s.last_event_at >= %(cutoff)s as open,
-       exists (select from session child where child.parent_id = s.id and child.status = 'open'
-               and child.kind in ('fork', 'resume', 'branch') and child.last_event_at >= %(cutoff)s) as read_by_child
+       exists (select from live where live.id = s.id) as read_by_child
 from old join session s on s.id = old.session_id
 order by s.id
 
@@ -33,6 +38,14 @@ delete from blob where sha256 in (
     select b.sha256 from blob b
     where b.touched_at < %(grace)s and not exists (select from blob_ref r where r.sha256 = b.sha256)
     order by b.sha256 limit %(batch)s for update skip locked
+)
+
+-- name: orphans
+-- The blobs that would be collected if what is marked to go had gone.
+select count(*) as blobs from blob b
+where b.touched_at < %(grace)s and not exists (
+    select from blob_ref r left join unnest(%(ids)s::text[], %(uptos)s::bigint[]) as gone (id, upto) on gone.id = r.session_id
+    where r.sha256 = b.sha256 and r.seq > coalesce(gone.upto, 0)
 )
 
 -- name: forget_idempotency
