@@ -100,8 +100,7 @@ class SessionWork:
     async def bury(self, session: str) -> int:
         """Return how many events a session that is given up leaves unlearnt."""
         async with self.database.connection() as conn:
-            found = await sessions.get(conn, session)
-        return int(found["head"] - found["consolidated_to"])
+            return sum(found["head"] - found["consolidated_to"] for found in await sessions.get_each(conn, [session]))
 
     async def _windows(self, units: Sequence[Unit]) -> set[str]:
         """Do one window of each session; return the sessions that are done."""
@@ -109,6 +108,8 @@ class SessionWork:
         windows = await self._read(units, now)
         await asyncio.to_thread(self._learn, windows)
         steps = [window.step() for window in windows]
+        read = {step.unit for step in steps}
+        steps += [runs.Step(unit.name, done=True) for unit in units if unit.name not in read]  # erased meanwhile
         async with self.database.transaction(flushed=False) as conn:  # the run's end is flushed, and this with it
             await commit(conn, [window for window in windows if window.readable], run_id=units[0].run, now=now)
             await record(conn, units, steps)
@@ -117,8 +118,8 @@ class SessionWork:
     async def _read(self, units: Sequence[Unit], now: datetime) -> list[Window]:
         """Read the next events of some sessions, and how far they may be read."""
         async with self.database.connection() as conn:
-            found = [await sessions.get(conn, units[0].name)] if len(units) == 1 else await self._rows(conn, units)
-            share = WINDOW // len(found)
+            found = await sessions.get_each(conn, [unit.name for unit in units])
+            share = WINDOW // len(units)
             spans = [events.Span(s["id"], s["consolidated_to"], s["head"], bounds_of(s)) for s in found]
             read = await events.read_each(conn, spans, limit=share)
             stored = await memory.digests(conn, [session["id"] for session in found])
@@ -129,9 +130,6 @@ class SessionWork:
             readable = [event for event in window if event.seq <= upto]
             windows.append(Window(session, readable, upto, last, folded_of(stored.get(session["id"]))))
         return windows
-
-    async def _rows(self, conn: Driver, units: Sequence[Unit]) -> list[Row]:
-        return await sessions.get_each(conn, [unit.name for unit in units])
 
     def _learn(self, windows: Sequence[Window]) -> None:
         for window in windows:
