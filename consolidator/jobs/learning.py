@@ -22,6 +22,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 MOST_DEAD = 100  # events of one step that may be set aside before the step as a whole is given up
+LONGEST_ERROR = 2000  # characters of it that are kept
 _ENDS = (EventType.TASK_END, EventType.SESSION_END)
 
 
@@ -111,7 +112,8 @@ def _fed(event: Event, extractor: str, feed: Callable[[Event], None]) -> None:
     try:
         feed(event)
     except Exception as error:
-        raise _Dead(event.seq, f"{extractor}: {type(error).__name__}: {error}") from error
+        told = redact(f"{type(error).__name__}: {error}")[:LONGEST_ERROR]  # it may quote what it died of
+        raise _Dead(event.seq, f"{extractor}: {told}") from error
 
 
 def safe_point(

@@ -19,6 +19,7 @@ from ulid import ULID
 
 from consolidator.database import Database, Driver
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
+from consolidator.llm.redaction import redact
 from consolidator.settings import Settings
 from consolidator.store import runs
 
@@ -129,11 +130,11 @@ class Ledger:
                     self.progress(unit.name)
 
     async def _failed(self, unit: Unit, error: Exception, bury: Callable[[str], Awaitable[int]]) -> None:
-        told = f"{type(error).__name__}: {error}"
+        told = redact(f"{type(error).__name__}: {error}")[:2000]  # a database's error quotes the row it is about
         log.error("unit %s failed (attempt %d): %s", unit.name, unit.attempts, told)
         async with self.database.transaction() as conn:
             most = self.settings.max_attempts
-            status = await runs.give_back(conn, self.run, unit.name, owner=self.owner, most=most, error=told[:2000])
+            status = await runs.give_back(conn, self.run, unit.name, owner=self.owner, most=most, error=told)
             if status == "dead":
                 await runs.bury(conn, self.run, unit.name, events=await bury(unit.name))
 

@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from consolidator.database import Database, partitions
+from consolidator.database import Database, Driver, partitions
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 from consolidator.formats import format_named, on_this_machine
 from consolidator.jobs import slots
 from consolidator.jobs.consolidation import consolidate
 from consolidator.jobs.importing import Source, import_sources
-from consolidator.jobs.ledger import Ledger, interrupt
+from consolidator.jobs.ledger import PAUSE, Ledger, interrupt
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from consolidator.store import runs
-from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
 Job = Literal["import", "consolidation", "retention"]
 JOBS: tuple[Job, ...] = ("import", "consolidation", "retention")
+ENDED = ("done", "failed")
 
 
 @dataclass(slots=True)
@@ -75,14 +76,15 @@ class Nights:
             run = await runs.start(
                 conn, job=job, slot=slot, trigger=trigger, owner=ledger.owner, now=now, arguments=_plain(arguments)
             )
-            if run["status"] in ("done", "failed"):
+            if run["status"] in ENDED:
                 return None
             if run["status"] == "interrupted":
                 await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
         ledger.run = run["id"]
         log.info("%s %s for %s", job, run["id"], slot.isoformat())
         try:
-            return {"run": run["id"], "job": job, **await self._work(job, ledger, run, **arguments)}
+            done = await self._work(job, ledger, **arguments)
+            return None if done is None else {"run": run["id"], "job": job, **done}
         except (Interrupted, asyncio.CancelledError):
             await interrupt(self.database, run["id"])
             raise
@@ -90,17 +92,34 @@ class Nights:
             await ledger.end({}, status="failed", error=str(error))
             raise
 
-    async def _work(self, job: Job, ledger: Ledger, run: Row, **arguments: Any) -> dict[str, Any]:
+    async def _work(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any] | None:
+        """Do a run's work; None where another replica did it while we waited."""
         if job == "consolidation":
             async with self.database.connection() as conn:
                 await partitions.ensure(conn, self.database.clock.now())
             return await consolidate(ledger, started=self.started, **arguments)
-        if job == "import":
-            found = await import_sources(self.database, sources_of(self.settings), stop=self.stop)
-            return await ledger.end(found.as_json())
-        days = timedelta(days=self.settings.retention_days)
-        pruned = await prune(self.database, older_than=arguments.get("older_than", days), progress=self.progress)
-        return await ledger.end(pruned.as_json())
+        async with self._alone(job) as conn:
+            if (await runs.get(conn, ledger.run))["status"] in ENDED:
+                return None
+            if job == "import":
+                found = await import_sources(self.database, sources_of(self.settings), stop=self.stop)
+                return await ledger.end(found.as_json())
+            days = timedelta(days=self.settings.retention_days)
+            pruned = await prune(self.database, older_than=arguments.get("older_than", days), progress=self.progress)
+            return await ledger.end(pruned.as_json())
+
+    @asynccontextmanager
+    async def _alone(self, job: Job) -> AsyncIterator[Driver]:
+        """Wait until no other replica does a job that is not shared; the database forgets a replica that dies."""
+        async with self.database.connection() as conn:
+            while not await runs.enter(conn, job):
+                if self.stop.is_set():
+                    raise Interrupted("asked to stop while another replica does the work")
+                await asyncio.sleep(PAUSE)
+            try:
+                yield conn
+            finally:
+                await runs.leave(conn, job)
 
 
 def sources_of(settings: Settings) -> list[Source]:

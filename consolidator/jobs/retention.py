@@ -74,15 +74,16 @@ async def prune(
         found = await rows(conn, _SQL["prunable"], {"cutoff": report.cutoff})
     limits = _limits(found, report)
     whole = await _whole_days(database, report.cutoff, limits)
-    report.partitions = whole
     if dry_run:
+        report.partitions = whole
         report.blobs = await _orphans(database, now, limits)
         return report
     for name, upto in limits.items():
         await _mark(database, name, upto)
     for part in whole:
         async with database.connection() as conn:
-            await partitions.drop(conn, part)
+            if await partitions.drop(conn, part):
+                report.partitions.append(part)
         if progress:
             progress(part)
     for name, upto in limits.items():

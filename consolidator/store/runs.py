@@ -145,6 +145,17 @@ async def totals(conn: Driver, run_id: str) -> Row:
     return found
 
 
+async def enter(conn: Driver, job: str) -> bool:
+    """Begin a job that one replica does alone, until `leave` or the end of the connection; say whether we may."""
+    found = await row(conn, _SQL["enter"], {"job": job})
+    return found is not None and bool(found["entered"])
+
+
+async def leave(conn: Driver, job: str) -> None:
+    """Let the next replica in."""
+    await run(conn, _SQL["leave"], {"job": job})
+
+
 async def finish(
     conn: Driver, run_id: str, *, status: str, now: datetime, report: dict[str, Any], error: str | None = None
 ) -> bool:

@@ -74,6 +74,12 @@ select count(*) filter (where phase = 0) as units, count(*) filter (where status
        coalesce(sum(dead), 0)::bigint as dead
 from claim where run_id = %(run)s
 
+-- name: enter
+select pg_try_advisory_lock(hashtextextended('consolidator.job:' || %(job)s, 0)) as entered
+
+-- name: leave
+select pg_advisory_unlock(hashtextextended('consolidator.job:' || %(job)s, 0))
+
 -- name: finish
 update run set status = %(status)s, finished_at = %(now)s, report = %(report)s, error = %(error)s
 where id = %(run)s and status in ('running', 'interrupted')
