@@ -10,7 +10,7 @@ import typer
 from rich.logging import RichHandler
 
 from consolidator.cli import database, demo, log, memory, nights
-from consolidator.cli.output import ERR
+from consolidator.cli.output import ERR, ReaderGone, flush
 from consolidator.errors import ConsolidatorError, Interrupted
 
 _PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -45,5 +45,7 @@ def main() -> None:
     except ConsolidatorError as error:
         ERR.print(f"error: {error}", style="red", markup=False, highlight=False)
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output has gone, such as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGone:
+        sys.exit(0)
+    finally:
+        flush()

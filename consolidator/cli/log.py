@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from consolidator.cli.context import moment, opened, run
-from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, emit_line, plain, progress, say, short, table
+from consolidator.cli.output import (
+    Agent,
+    AsJson,
+    Limit,
+    Project,
+    emit,
+    emit_line,
+    plain,
+    progress,
+    say,
+    short,
+    table,
+    write,
+)
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats import FORMATS, format_named, on_this_machine
 from consolidator.jobs.exporting import export_sessions
@@ -122,7 +134,7 @@ def export_command(
             await export_sessions(database, format_name, write, words=session or [], redacted=redacted)
 
     if output is None:
-        run(work(sys.stdout.write))
+        run(work(write))
     else:
         with output.open("w", encoding="utf-8", newline="\n") as file:
             run(work(file.write))

@@ -147,7 +147,9 @@ def _took(found: dict[str, Any]) -> str:
 
 @runs_app.command("show")
 def runs_show(
-    run_id: Annotated[str, typer.Argument(metavar="RUN")], limit: Limit = 50, as_json: AsJson = False
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, of those that `runs` lists.")],
+    limit: Limit = 50,
+    as_json: AsJson = False,
 ) -> None:
     """Show one run: its units, what it changed, and its dead letters."""
 

@@ -6,6 +6,7 @@ Content of events is data: control characters never reach the terminal, and noth
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-OUT = Console(highlight=False)
+
+class ReaderGone(Exception):
+    """Who read our output has gone, such as `head`: nothing is wrong, and nothing more is to be said."""
+
+
+class _Out(Console):
+    def on_broken_pipe(self) -> None:
+        raise ReaderGone
+
+
+OUT = _Out(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -53,7 +64,7 @@ def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *,
     """Print rows as a table on a terminal, tab-separated elsewhere."""
     if not OUT.is_terminal:
         for cells in found:
-            sys.stdout.write("\t".join(" ".join(plain(cell).split()) for cell in cells) + "\n")
+            write("\t".join(" ".join(plain(cell).split()) for cell in cells) + "\n")
         return
     drawn = Table(title=title, title_justify="left", header_style="bold", expand=False, pad_edge=False)
     for column in columns:
@@ -63,15 +74,40 @@ def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *,
     OUT.print(drawn)
 
 
+def write(text: str) -> None:
+    """Write to standard output as it is."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
+def flush() -> None:
+    """Have everything written arrive; say nothing at exit where nobody is there to read it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def emit(value: Any) -> None:
     """Print a value as JSON."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=_json) + "\n")
+    write(_dumped(value, indent=2) + "\n")
 
 
 def emit_line(value: Any) -> None:
     """Print a value as one line of JSON."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=_json) + "\n")
-    sys.stdout.flush()
+    write(_dumped(value) + "\n")
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
+def _dumped(value: Any, indent: int | None = None) -> str:
+    """Return JSON text with what a terminal or UTF-8 cannot take escaped; it parses to the same."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=_json)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _json(value: Any) -> Any:
