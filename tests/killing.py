@@ -1,0 +1,1 @@
+"""A driver that runs the command line and kills itself at a commit that it is told."""
