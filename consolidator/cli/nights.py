@@ -158,7 +158,7 @@ def runs_show(
             found = await runs.get(conn, run_id)
             units = await runs.units(conn, run_id, limit=limit)
             letters = await runs.dead_letters(conn, word=run_id, settled_too=True)
-            return {**found, **await runs.totals(conn, run_id), "claims": units, "dead_letters": letters}
+            return {**await runs.totals(conn, run_id), **found["report"], **found, "claims": units, "dead_letters": letters}
 
     found = run(work())
     if as_json:

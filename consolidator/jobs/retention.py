@@ -158,4 +158,5 @@ async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
             swept += gone
             if gone < BATCH:
                 await run(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
+                await run(conn, _SQL["forget_claims"], {"cutoff": cutoff})
                 return swept

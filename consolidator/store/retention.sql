@@ -48,6 +48,10 @@ where b.touched_at < %(grace)s and not exists (
     where r.sha256 = b.sha256 and r.seq > coalesce(gone.upto, 0)
 )
 
+-- name: forget_claims
+-- Units of runs that ended well long ago; the run keeps their sums.
+delete from claim where run_id in (select id from run where status = 'done' and finished_at < %(cutoff)s)
+
 -- name: forget_idempotency
 delete from idempotency where created_at < %(cutoff)s
 

@@ -91,9 +91,14 @@ update run set status = 'running', owner = %(owner)s, heartbeat_at = %(now)s whe
 select max(slot) as slot from run where job = %(job)s and trigger = 'schedule' and status in ('done', 'failed')
 
 -- name: listing
-select run.*, coalesce(sum(c.seen), 0)::bigint as seen, coalesce(sum(c.learnt), 0)::bigint as learnt,
-       coalesce(sum(c.nothing), 0)::bigint as nothing, coalesce(sum(c.deferred), 0)::bigint as deferred,
-       coalesce(sum(c.dead), 0)::bigint as dead, count(c.unit) filter (where c.phase = 0) as units
+-- A run that has ended keeps its sums in its report; its claims go with retention.
+select run.*,
+       coalesce((run.report ->> 'seen')::bigint, sum(c.seen), 0)::bigint as seen,
+       coalesce((run.report ->> 'learnt')::bigint, sum(c.learnt), 0)::bigint as learnt,
+       coalesce((run.report ->> 'nothing')::bigint, sum(c.nothing), 0)::bigint as nothing,
+       coalesce((run.report ->> 'deferred')::bigint, sum(c.deferred), 0)::bigint as deferred,
+       coalesce((run.report ->> 'dead')::bigint, sum(c.dead), 0)::bigint as dead,
+       coalesce((run.report ->> 'units')::bigint, count(c.unit) filter (where c.phase = 0)) as units
 from run left join claim c on c.run_id = run.id
 where %(job)s::text is null or run.job = %(job)s
 group by run.id order by run.started_at desc, run.id desc limit %(limit)s
