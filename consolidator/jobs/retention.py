@@ -150,7 +150,7 @@ async def _orphans(database: Database, now: datetime, limits: dict[str, int]) ->
 
 
 async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
-    """Collect orphan blobs and old idempotency keys; return how many blobs went."""
+    """Collect orphan blobs, old idempotency keys and the claims of old runs; return how many blobs went."""
     swept = 0
     while True:
         async with database.connection() as conn:
