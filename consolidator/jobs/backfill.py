@@ -159,6 +159,7 @@ class Backfill:
         async def work(units: list[Unit]) -> None:
             for unit in units:
                 async with self.database.transaction() as conn:
+                    await _hold(conn, unit.name)
                     await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
                     await record(conn, [unit], [runs.Step(unit.name, done=True)])
 
@@ -202,6 +203,13 @@ def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row
             "changed": [now[one]["line"] for one in now if one in was and now[one] != was[one]],
         }
     return told
+
+
+async def _hold(conn: Driver, name: str) -> None:
+    """Let nobody merge the session's agent, nor learn from the session, until what was derived is derived anew."""
+    session = await sessions.get(conn, name)
+    await memory.lock_agent(conn, session["agent"])
+    await sessions.lock(conn, [name])
 
 
 async def windows(
@@ -249,6 +257,7 @@ async def _learn_again(conn: Driver, name: str, seqs: list[int], salt: bytes) ->
 
     Where its beginning was pruned the fold cannot be made anew, so only the facts of these events are taken.
     """
+    await _hold(conn, name)
     session = await sessions.get(conn, name)
     dead: set[int] = set()
     if session["pruned_to"] == 0:

@@ -174,6 +174,9 @@ class Window:
 
 async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: datetime) -> None:
     """Commit what windows taught together with their stamps; raise Moved where somebody was faster."""
+    spans = [events.Span(w.session["id"], w.session["consolidated_to"], w.upto, bounds_of(w.session)) for w in windows]
+    if not await sessions.advance(conn, spans):  # first, since it locks the sessions: whoever erases one waits for us
+        raise Moved
     learnt = [(window.session, window.learnt) for window in windows if window.learnt is not None]
     await save_memory(conn, learnt, run_id=run_id)
     for session, one in learnt:
@@ -182,10 +185,7 @@ async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: d
             await runs.dead_letter(
                 conn, run_id, session=session["id"], seq=seq, extractor=extractor, error=error, now=now
             )
-    spans = [events.Span(w.session["id"], w.session["consolidated_to"], w.upto, bounds_of(w.session)) for w in windows]
     await events.stamp(conn, spans, now=now, dead=[list(one.dead) for _, one in learnt])
-    if not await sessions.advance(conn, spans):
-        raise Moved
 
 
 async def save_memory(
@@ -227,7 +227,6 @@ def _refused(session: Row, rejected: Rejected) -> dict[str, Any]:
         "confidence": "explicit",
         "trust": "user",
         "session_id": rejected.session_id,
-        "root_id": session["root_id"],
         "seq": rejected.seq,
         "occurred_at": session["last_occurred_at"],
         "quote": rejected.quote,
@@ -242,7 +241,6 @@ def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:
     assert packed is not None
     return {
         "session": session["id"],
-        "root": session["root_id"],
         "agent": session["agent"],
         "project": session["project"],
         "last_at": learnt.last_at or session["last_event_at"],

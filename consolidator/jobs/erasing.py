@@ -41,11 +41,15 @@ async def erase(database: Database, settings: Settings, planned: Erasure, *, rea
     """Erase the planned sessions, with what was derived from them, all or nothing; publish what is left."""
     now = database.clock.now()
     events = 0
+    agents = sorted({session["agent"] for session in planned.sessions})
     async with database.transaction() as conn:
+        for agent in agents:
+            await memory.lock_agent(conn, agent)
+        await sessions.lock(conn, [session["id"] for session in planned.sessions])
         for session in planned.sessions:
             events += await rederive.erase(conn, session["id"], reason=reason, now=now)
             await memory.touch_scope(conn, session["agent"], session["project"])
-        for agent in sorted({session["agent"] for session in planned.sessions}):
+        for agent in agents:
             await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
             await rederive.forget_retired(conn, agent)
             await rederive.sweep(conn, agent)

@@ -18,7 +18,6 @@ class DigestRow(SQLModel, table=True):
     __table_args__ = (Index("digest_scope", "agent", "project"),)
 
     session_id: str = words(primary_key=True)
-    root_id: str = words()
     agent: str = words()
     project: str | None = maybe_words()
     last_at: datetime = moment()
@@ -46,7 +45,6 @@ class ErrorRow(SQLModel, table=True):
 
     session_id: str = words(primary_key=True)
     seq: int = count(primary_key=True)
-    root_id: str = words()
     agent: str = words()
     project: str | None = maybe_words()
     fingerprint: str = words()

@@ -38,7 +38,6 @@ class CandidateRow(Claimed, table=True):
 
     id: str = words(primary_key=True)
     session_id: str = words()
-    root_id: str = words()
     seq: int = count()
     occurred_at: datetime = moment()
     quote: str = words()

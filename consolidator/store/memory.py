@@ -59,7 +59,6 @@ async def save_errors(conn: Driver, records: Sequence[tuple[Row, Mapping[str, An
         {
             "session": session["id"],
             "seq": record["seq"],
-            "root": session["root_id"],
             "agent": session["agent"],
             "project": session["project"],
             "fingerprint": escape(record["fingerprint"]),

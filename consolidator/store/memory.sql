@@ -12,9 +12,9 @@ select * from digest where session_id = %(session)s
 select * from digest where session_id = any(%(sessions)s)
 
 -- name: save_digest
-insert into digest (session_id, root_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes,
+insert into digest (session_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes,
                     state, folds, summary, version)
-values (%(session)s, %(root)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)s, %(seqs)s, %(keys)s,
+values (%(session)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)s, %(seqs)s, %(keys)s,
         %(counts)s, %(terms)s, %(quotes)s, %(state)s, %(folds)s, %(summary)s, %(version)s)
 on conflict (session_id) do update
 set last_at = greatest(digest.last_at, excluded.last_at), calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
@@ -42,7 +42,7 @@ where agent = %(agent)s and project = %(project)s
 
 -- name: arrays
 -- What procedures are summed from: every digest of an agent that is evidence.
-select d.session_id, d.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
+select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
        extract(epoch from d.last_at)::float8 as last_at
 from digest d join session s on s.id = d.session_id and not s.simulated
 where d.agent = %(agent)s order by d.session_id
@@ -54,14 +54,14 @@ select session_id, terms from digest where session_id = any(%(sessions)s)
 select session_id, seqs, quotes from digest where session_id = any(%(sessions)s)
 
 -- name: save_error
-insert into error_record (session_id, seq, root_id, agent, project, fingerprint, status, record)
-values (%(session)s, %(seq)s, %(root)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
+insert into error_record (session_id, seq, agent, project, fingerprint, status, record)
+values (%(session)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
 on conflict (session_id, seq) do update
 set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false
 
 -- name: news_of_errors
 -- Every record of the fingerprints that have news; those of other fingerprints are summed already.
-select r.* from error_record r join session s on s.id = r.session_id and not s.simulated
+select r.*, s.root_id from error_record r join session s on s.id = r.session_id and not s.simulated
 where r.agent = %(agent)s
   and r.fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
 order by r.session_id, r.seq
@@ -72,15 +72,15 @@ where agent = %(agent)s and fingerprint = any(%(fingerprints)s) and not merged
 
 -- name: save_candidate
 insert into candidate (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
-                       session_id, root_id, seq, occurred_at, quote, extractor, single_valued, rejected, run_id)
+                       session_id, seq, occurred_at, quote, extractor, single_valued, rejected, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
-        %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(root_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
+        %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
         %(extractor)s, %(single_valued)s, %(rejected)s, %(run_id)s)
 on conflict (id) do nothing
 
 -- name: news_of_candidates
 -- Every candidate of the subjects and predicates that have news.
-select c.* from candidate c join session s on s.id = c.session_id and not s.simulated
+select c.*, s.root_id from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.agent = %(agent)s and c.rejected is null and (c.subject, c.predicate) in (
     select n.subject, n.predicate from candidate n where n.agent = %(agent)s and not n.reconciled
 )

@@ -46,4 +46,4 @@ select distinct parent_id from session
 where parent_id = any(%(ids)s) and kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(since)s
 
 -- name: lock
-select id, head from session where id = any(%(ids)s) order by id for update
+select id, head from session where id = any(%(ids)s) order by id collate "C" for update

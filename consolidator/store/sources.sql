@@ -29,5 +29,12 @@ select session_id from erasure where session_id = any(%(ids)s)
 select root_id from session where id = %(id)s
 
 -- name: adopt
--- A session, and what hung from it, before its own parent was known, moves to that parent's lineage.
-update session set root_id = %(root)s where root_id = %(id)s
+-- A session, and what hung from it, before its own parent was known, moves to that parent's lineage; memory sums anew.
+with moved as (
+    update session set root_id = %(root)s where root_id = %(id)s returning id, agent, project
+), errors as (
+    update error_record set merged = false where session_id in (select id from moved)
+), sayings as (
+    update candidate set reconciled = false where session_id in (select id from moved)
+)
+update scope set version = version + 1 where (agent, project) in (select agent, coalesce(project, '') from moved)

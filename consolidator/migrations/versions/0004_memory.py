@@ -18,7 +18,6 @@ create table setting (
 
 create table digest (
     session_id text not null,
-    root_id text not null,
     agent text not null,
     project text,
     last_at timestamptz not null,
@@ -40,7 +39,6 @@ create index digest_scope on digest (agent, project);
 create table error_record (
     session_id text not null,
     seq bigint not null,
-    root_id text not null,
     agent text not null,
     project text,
     fingerprint text not null,
@@ -122,7 +120,6 @@ create table candidate (
     trust text not null,
     id text not null,
     session_id text not null,
-    root_id text not null,
     seq bigint default 0 not null,
     occurred_at timestamptz not null,
     quote text not null,
