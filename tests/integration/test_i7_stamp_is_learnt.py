@@ -37,22 +37,31 @@ async def test_what_a_unit_learns_appears_at_once_with_its_stamps_and_counts(
 ) -> None:
     await worked(database, 1)
     clock.advance(timedelta(hours=1))
-    with nights.held(database.dsn, "select from session for update") as holding:
-        working = asyncio.create_task(night(database, settings))
-        await nights.stuck(database.dsn)  # digest and candidates are written, the events stamped: all but committed
-        async with nights.replica(database) as onlooker:
-            (before,) = await ask(onlooker, SHOWN)
-            holding.rollback()
-            seen = [before]
-            while not working.done():
-                seen += await ask(onlooker, SHOWN)
+    async with nights.replica(database) as onlooker:
+        with nights.held(database.dsn, "select from session for update") as session:
+            working = asyncio.create_task(night(database, settings))
+            await nights.stuck(database.dsn)  # the unit is claimed and read: now it would commit
+            with nights.held(database.dsn, "select from claim for update") as claim:
+                session.rollback()
+                await eventually_at(database, "record")  # all is written and stamped, but for the ledger
+                seen = await ask(onlooker, SHOWN)
+                claim.rollback()
+                while not working.done():
+                    seen += await ask(onlooker, SHOWN)
     await working
     seen += await ask(database, SHOWN)
-    assert before == NOTHING
+    assert seen[0] == NOTHING
     assert {tuple(one.values()) for one in seen} == {tuple(NOTHING.values()), tuple(seen[-1].values())}
     assert seen[-1]["stamped"] == seen[-1]["watermark"] == len(workday(0))
     assert seen[-1]["digests"] == 1
     assert seen[-1]["candidates"] > 0
+
+
+async def eventually_at(database: Database, step: str) -> None:
+    """Wait until somebody waits for a lock in the statement of a step of the ledger."""
+    statement = {"record": "update claim%set seen%"}[step]
+    query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    await nights.eventually(database, query + " and query like %s", f"%{statement}")
 
 
 async def test_a_unit_that_fails_commits_neither_stamp_nor_memory(

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from unittest import mock
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings, strategies
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -20,13 +15,11 @@ from consolidator.jobs import consolidation
 from consolidator.jobs.nightly import Nights
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from tests.conftest import NOON
+from tests.integration.conftest import Fresh
 from tests.logs import Evening, Scripted, Story, story
 from tests.nights import all_learnt, balance, replica
 from tests.support import logged, memory_of, unbroken
 
-Fresh = Callable[[], AbstractAsyncContextManager[Database]]
-SALT = bytes(16)
 PROPERTY = settings(
     max_examples=15,
     deadline=None,
@@ -34,33 +27,6 @@ PROPERTY = settings(
     phases=(Phase.explicit, Phase.generate),  # a seed does not shrink
     suppress_health_check=[HealthCheck.too_slow],
 )
-
-
-@pytest.fixture(scope="module")
-def fresh(server_dsn: str, template: str) -> Fresh:
-    """Give every example an empty database of its own, all with the same salt."""
-    made = 0
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Database]:
-        nonlocal made
-        made += 1
-        name = f"{template}_example_{made}"
-        with psycopg.connect(server_dsn, autocommit=True) as conn:
-            conn.execute(
-                sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
-            )
-        database = Database(make_conninfo(server_dsn, dbname=name), FrozenClock(NOON))
-        try:
-            async with database.connection() as conn:
-                await conn.execute("insert into setting (name, value) values ('salt', %s)", [SALT])
-            yield database
-        finally:
-            await database.close()
-            with psycopg.connect(server_dsn, autocommit=True) as conn:
-                conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
-
-    return opened
 
 
 async def _log(database: Database, session: Scripted, begin: int, end: int) -> None:
