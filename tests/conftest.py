@@ -52,6 +52,10 @@ def server_dsn() -> Iterator[str]:
         return
     home = Path(tempfile.mkdtemp(prefix="consolidator-test-"))
     server = asyncio.run(EmbeddedServer.start(home))
+    with psycopg.connect(server.dsn, autocommit=True) as conn:  # nobody pulls the plug on this one
+        for name in ("fsync", "full_page_writes"):
+            conn.execute(sql.SQL("alter system set {} = off").format(sql.Identifier(name)))
+        conn.execute("select pg_reload_conf()")
     try:
         yield server.dsn
     finally:
