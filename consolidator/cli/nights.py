@@ -158,7 +158,13 @@ def runs_show(
             found = await runs.get(conn, run_id)
             units = await runs.units(conn, run_id, limit=limit)
             letters = await runs.dead_letters(conn, word=run_id, settled_too=True)
-            return {**await runs.totals(conn, run_id), **found["report"], **found, "claims": units, "dead_letters": letters}
+            return {
+                **await runs.totals(conn, run_id),
+                **found["report"],
+                **found,
+                "claims": units,
+                "dead_letters": letters,
+            }
 
     found = run(work())
     if as_json:
@@ -247,7 +253,7 @@ def backfill_command(
             if session:
                 async with database.connection() as conn:
                     name = await sessions.find(conn, session)
-            choice = Choice(name, agent, moment(since, now), moment(until, now), only, reprocess)
+            choice = Choice(name, agent, moment(since, now), moment(until, now), only, reprocess, (since, until))
             with progress("backfill") as bar:
                 job = Backfill(database, settings, choice, stop, **_told(bar))
                 return await (job.rehearse() if rehearsing else job.run())

@@ -49,6 +49,7 @@ class Choice:
     until: datetime | None = None
     only: str | None = None  # one of EXTRACTORS
     reprocess: bool = False
+    words: tuple[str | None, str | None] | None = None  # since and until as they were said: "7d" is ever another moment
 
     @property
     def again(self) -> bool:
@@ -61,11 +62,14 @@ class Choice:
 
     def as_json(self) -> dict[str, Any]:
         """Return the choice as the ledger keeps it, to recognise it when it is resumed."""
+        since, until = self.words or (
+            None if moment is None else moment.isoformat() for moment in (self.since, self.until)
+        )
         return {
             "session": self.session,
             "agent": self.agent,
-            "since": None if self.since is None else self.since.isoformat(),
-            "until": None if self.until is None else self.until.isoformat(),
+            "since": since,
+            "until": until,
             "only": self.only,
             "reprocess": self.reprocess,
         }
@@ -159,14 +163,14 @@ class Backfill:
         async def work(units: list[Unit]) -> None:
             for unit in units:
                 async with self.database.transaction() as conn:
-                    await _hold(conn, unit.name)
-                    await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
+                    if await _held(conn, unit.name):
+                        await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
                     await record(conn, [unit], [runs.Step(unit.name, done=True)])
 
         await ledger.work(SESSIONS, work, nothing_to_bury)
         async with self.database.connection() as conn:
             agents = await memory.agents_with_news(conn)
-        await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES)
+        await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
         await ledger.work(
             MERGES, lambda units: merge_unit(self.database, self.settings, units, sweep=True), nothing_to_bury
         )
@@ -205,11 +209,14 @@ def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row
     return told
 
 
-async def _hold(conn: Driver, name: str) -> None:
-    """Let nobody merge the session's agent, nor learn from the session, until what was derived is derived anew."""
-    session = await sessions.get(conn, name)
-    await memory.lock_agent(conn, session["agent"])
-    await sessions.lock(conn, [name])
+async def _held(conn: Driver, name: str) -> bool:
+    """Let nobody merge the session's agent, nor learn from the session, until what was derived is derived anew.
+
+    Return whether the session is still there, and was not erased.
+    """
+    for session in await sessions.get_each(conn, [name]):
+        await memory.lock_agent(conn, session["agent"])
+    return name in await sessions.lock(conn, [name])
 
 
 async def windows(
@@ -257,7 +264,8 @@ async def _learn_again(conn: Driver, name: str, seqs: list[int], salt: bytes) ->
 
     Where its beginning was pruned the fold cannot be made anew, so only the facts of these events are taken.
     """
-    await _hold(conn, name)
+    if not await _held(conn, name):
+        return []
     session = await sessions.get(conn, name)
     dead: set[int] = set()
     if session["pruned_to"] == 0:

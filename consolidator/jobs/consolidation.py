@@ -55,7 +55,7 @@ async def consolidate(
     await ledger.work(SESSIONS, unit_work.run, unit_work.bury)
     async with database.connection() as conn:
         agents = await memory.agents_with_news(conn)
-    await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES)
+    await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
     await ledger.work(MERGES, lambda units: merge_unit(database, settings, units), nothing_to_bury)
     report = await report_of(database, ledger.run)
     return await ledger.end(report)

@@ -61,10 +61,10 @@ class Ledger:
     progress: Callable[[str], None] | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # a worker here has ended a unit
 
-    async def begin(self, units: list[str], *, phase: int = 0) -> None:
-        """Add a phase's units."""
+    async def begin(self, units: list[str], *, phase: int = 0, again: bool = False) -> None:
+        """Add a phase's units; with `again` those that have ended begin anew."""
         async with self.database.transaction() as conn:
-            await runs.add_units(conn, self.run, units, phase=phase)
+            await runs.add_units(conn, self.run, units, phase=phase, again=again)
 
     async def work(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
         """Work until every unit of the phase has ended, here or elsewhere; raise Interrupted when asked to stop.

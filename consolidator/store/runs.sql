@@ -19,7 +19,9 @@ order by started_at desc limit 1
 -- name: add_units
 insert into claim (run_id, unit, phase)
 select %(run)s, unit, %(phase)s from unnest(%(units)s::text[]) as unit
-on conflict do nothing
+on conflict (run_id, unit) do update
+set status = 'open', owner = null, lease_until = null, attempts = 0
+where %(again)s and claim.status = 'done'
 
 -- name: claim
 -- The next units that are free, or whose holder has not been heard of; a bounded claim that waits for nobody.
