@@ -37,6 +37,7 @@ def serve_command() -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz tells how it is.
 
     With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start.
+    SIGTERM or SIGINT ends it with exit code 0: the unit in hand is finished or handed back, and the next start goes on.
     """
 
     async def work() -> None:

@@ -29,6 +29,7 @@ from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.llm.redaction import redact
 
 log = logging.getLogger("consolidator.serve")
+NOTHING = "NOTHING LEARNT"
 LOOK = 30  # seconds between looks at what is owed, beside the ticks: a clock that jumps misses none
 
 
@@ -49,7 +50,8 @@ class Service:
     began: float = field(default_factory=time.monotonic)
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failure: str | None = None
+    failure: str | None = None  # of the last run that ended
+    trouble: dict[Job, str] = field(default_factory=dict)  # what kept a job from running; it is looked at again
 
     async def serve(self) -> None:
         """Catch up, then tick; return when the nights are told to stop."""
@@ -100,19 +102,22 @@ class Service:
         except Interrupted:
             log.info("%s interrupted; it goes on with the next start", job)
         except DatabaseUnavailable as error:
-            self.failure = str(error)
+            self.trouble[job] = str(error)
             log.error("%s: %s; will look again", job, error)
         except ConsolidatorError as error:
             self.failure = f"{job}: {error}"
             log.error("%s failed: %s", job, error)
         except Exception as error:  # noqa: BLE001 - the edge: a night that dies must not end all nights to come
-            self.failure = f"{job}: {type(error).__name__}"
+            self.trouble[job] = f"{job}: {type(error).__name__}"
             log.error("%s failed, will look again: %s", job, redact("".join(traceback.format_exception(error))))
         else:
+            self.trouble.pop(job, None)
             if done is not None:
                 self.failure = None
                 self.last[job] = done
-                log.info("%s: %s", job, summary(done))
+                told = summary(done)
+                loud = done.get("status") == "failed" or told.startswith(NOTHING)
+                log.log(logging.WARNING if loud else logging.INFO, "%s: %s", job, told)
 
     def _port(self) -> socket.socket | None:
         """Return the health port, bound on loopback; None where it is turned off or somebody else has it."""
@@ -143,10 +148,11 @@ class Service:
             database = "ok"
         except ConsolidatorError as error:
             database = str(error)
+        failure = next(iter(self.trouble.values()), self.failure)
         body = {
-            "status": "ok" if database == "ok" and self.failure is None else "failing",
+            "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,
-            "failure": self.failure,
+            "failure": failure,
             "uptime_seconds": round(time.monotonic() - self.began),
             "next": {
                 job: _iso(slots.upcoming(self.nights.cron(job), self.nights.settings.timezone, now)) for job in JOBS
@@ -177,5 +183,5 @@ def summary(done: dict[str, Any]) -> str:
     )
     changes = "; ".join(f"{agent}: {line}" for agent, line in done.get("memory", {}).items())
     if done["seen"] and not done["learnt"] and not done["deferred"]:
-        told = "NOTHING LEARNT from any event: " + told
+        told = f"{NOTHING} from any event: {told}"
     return f"{told}. {changes}" if changes else told

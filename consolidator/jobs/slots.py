@@ -6,6 +6,7 @@ that it leaves out comes as much later as the clocks were moved.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +18,8 @@ from apscheduler.triggers.cron import CronTrigger
 from consolidator.errors import UsageError
 
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY = rf"[0-7]|{'|'.join(_DAYS[:7])}"
+_SPAN = re.compile(rf"(?:\*|(?P<low>{_DAY})(?:-(?P<high>{_DAY}))?)(?:/(?P<step>[1-7]))?")
 _LOOK_BACK = (1, 8, 40, 400)  # days
 _CHANGE = timedelta(hours=3)  # no change of the clocks is larger
 
@@ -31,10 +34,9 @@ class WallClock(BaseTrigger):
     def __init__(self, expression: str, timezone: str) -> None:
         """Raise UsageError where the expression is no cron expression of five fields."""
         fields = expression.split()
-        if len(fields) == 5:
-            # APScheduler counts weekdays from Monday, cron from Sunday: say them by name.
-            fields[4] = "".join(_DAYS[int(c)] if c.isdigit() and int(c) < 8 else c for c in fields[4])
         try:
+            if len(fields) == 5:
+                fields[4] = _weekdays(fields[4])
             self._cron: CronTrigger = CronTrigger.from_crontab(" ".join(fields), timezone=UTC)
         except ValueError as error:
             raise UsageError(f"{expression!r} is not a cron expression of five fields: {error}") from error
@@ -73,6 +75,26 @@ class WallClock(BaseTrigger):
 
     def _wall(self, moment: datetime) -> datetime:
         return moment.astimezone(self._zone).replace(tzinfo=UTC, fold=0)
+
+
+def _weekdays(told: str) -> str:
+    """Name each weekday of a cron field: cron counts them from Sunday and runs past Saturday, APScheduler does not."""
+    names: list[str] = []
+    for item in told.lower().split(","):
+        found = _SPAN.fullmatch(item)
+        if found is None:
+            raise ValueError(f"{item!r} is no day of the week")
+        low, high = _day(found["low"] or "0"), _day(found["high"] or found["low"] or "6")
+        if found["step"] and found["low"] and not found["high"]:
+            high = 6
+        if high == 0 < low:  # "fri-sun"
+            high = 7
+        names += [_DAYS[day] for day in range(low, high + 1, int(found["step"] or 1))]
+    return "*" if told == "*" or not names else ",".join(dict.fromkeys(names))
+
+
+def _day(told: str) -> int:
+    return int(told) if told.isdigit() else _DAYS.index(told)
 
 
 def latest(expression: str, timezone: str, now: datetime) -> datetime | None:
