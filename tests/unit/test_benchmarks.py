@@ -1,0 +1,170 @@
+"""Every benchmark runs, at a tiny scale, and tells its figures; how fast things are is not judged here."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import made
+from benchmarks.__main__ import NAMES
+from benchmarks.quality import error_pairs, next_call
+from benchmarks.report import Report, by_turns, ratio
+from benchmarks.server import Server
+from consolidator.formats import format_named
+from consolidator.models.payload import EventType
+
+RATIOS = {
+    "append": {"append / INSERT"},
+    "bulk": {
+        "load_bulk / COPY of 100 rows",
+        "peak of the large / the small folder",
+        "import codex",
+        "import consolidator",
+    },
+    "consolidation": {"night / stamping as a night does", "night / stamping in one statement"},
+    "increment": {"night with 1% new / full backfill"},
+    "retention": {"dropping the day / DELETE", "the whole job / DELETE"},
+    "mining": {"time", "peak of memory", "other orders that came out the same"},
+    "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
+}
+
+
+@pytest.fixture
+async def server(server_dsn: str) -> AsyncIterator[Server]:
+    """The test server, on which benchmarks make databases of their own."""
+    opened = Server(server_dsn)
+    yield opened
+    await opened.close()
+
+
+def figures_of(report: Report) -> dict[str, float]:
+    return {figure.name: figure.value for figure in report.figures}
+
+
+def test_every_benchmark_has_its_ratios_named_here() -> None:
+    assert set(RATIOS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_it_runs_and_tells_its_ratios(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSOLIDATOR_TEST_DATA", "/nowhere")
+    report = await importlib.import_module(f"benchmarks.{name}").measure(server, "tiny")
+    found = figures_of(report)
+    assert RATIOS[name] <= set(found)
+    assert all(value > 0 for value in found.values())
+    assert name != "mining" or found["other orders that came out the same"] == 2
+    assert json.loads(json.dumps(report.as_json()))["benchmark"] == name
+    assert all(figure.name in report.table() for figure in report.figures)
+
+
+def test_a_target_is_told_as_reached_or_missed() -> None:
+    report = Report("one", "something")
+    report.add("fast", 0.7, at_least=0.65)
+    report.add("slow", 3, at_most=2)
+    report.add("plain", 5)
+    assert [figure.reached for figure in report.figures] == [True, False, None]
+    assert [line.split() for line in report.table().splitlines()[2:]] == [
+        ["fast", "0.70", ">=", "0.65", "reached"],
+        ["slow", "3", "<=", "2", "MISSED"],
+        ["plain", "5"],
+    ]
+    assert report.as_json()["targets"]["slow"] == {"at_most": 2, "reached": False}
+
+
+async def test_things_are_done_by_turns_and_the_order_alternates() -> None:
+    done = []
+
+    async def one() -> float:
+        done.append("A")
+        return 2.0
+
+    async def other() -> float:
+        done.append("B")
+        return 1.0
+
+    seconds = await by_turns(4, one, other)
+    assert done == ["A", "B", "B", "A", "A", "B", "B", "A"]
+    assert ratio(*seconds) == 2.0
+
+
+def test_a_made_up_session_is_the_same_each_time_and_whole() -> None:
+    session = made.session(7, 200)
+    assert session == made.session(7, 200)
+    assert session != made.session(8, 200)
+    kinds = [event.type for event in session]
+    assert len(session) == 200
+    assert 0 <= kinds.count(EventType.TOOL_CALL) - kinds.count(EventType.TOOL_RESULT) <= 1
+
+
+def orders(folder: Path, count: int) -> Path:
+    """Write conversations in which a customer's orders are looked up, and the last is cancelled."""
+    folder.mkdir()
+    for number in range(count):
+        name, found = f"ada_lee_{1000 + number}", [f"W{number}{n}77" for n in range(3)]
+        messages: list[dict[str, object]] = [{"role": "user", "content": f"Hello, I am {name}."}]
+        calls: list[tuple[str, dict[str, str], object]] = [("get_user", {"user_id": name}, {"orders": found})]
+        calls += [("get_order", {"order_id": order}, {"id": order}) for order in found]
+        for position, (tool, arguments, result) in enumerate(calls):
+            call = {"id": f"c{position}", "type": "function"}
+            function = {"name": tool, "arguments": json.dumps(arguments)}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [{**call, "function": function}]})
+            messages.append({"role": "tool", "tool_call_id": f"c{position}", "content": json.dumps(result)})
+        record = {"task_id": number, "messages": messages}
+        (folder / f"{number:03}.json").write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+async def test_next_calls_are_asked_of_what_a_night_has_stored(server: Server, tmp_path: Path) -> None:
+    found = await next_call.asked(server, orders(tmp_path / "orders", 12), split=0.6)
+    assert found["calls"] == 4 * found["held_out"] > 0
+    assert found["held_out"] < found["sessions"] == 12
+    assert found["learnt"] >= 0.9 > 0.1 > found["last_value"]
+    assert found["filled_right"] == 1.0
+
+
+async def test_of_few_tasks_each_of_five_parts_is_held_out_once(server: Server, tmp_path: Path) -> None:
+    folder = orders(tmp_path / "orders", 6)
+    found = await next_call.asked(server, folder, format_named("openai-messages"))
+    assert found["held_out"] == 6
+    assert found["calls"] == 24
+    report = next_call.reported(found, folder)
+    assert "learnt - better baseline" in figures_of(report)
+
+
+def failing(folder: Path) -> Path:
+    """Write a rollout of two failed calls, the first of them mended; and labels for them."""
+    folder.mkdir()
+    lines = [{"type": "session_meta", "payload": {"id": "5973b6c0-94b8-487b-a530-2aeb6098ae0e", "cwd": "/w"}}]
+    runs = [("pytest tests/test_a.py --oops", 4), ("pytest tests/test_a.py", 0), ("cargo build --release", 101)]
+    for position, (command, code) in enumerate(runs):
+        call = {"type": "function_call", "name": "shell", "call_id": f"c{position}"}
+        arguments = json.dumps({"command": ["bash", "-lc", command]})
+        output = {"output": "ERROR: it failed\n" if code else "ok\n", "metadata": {"exit_code": code}}
+        answer = {"type": "function_call_output", "call_id": f"c{position}", "output": json.dumps(output)}
+        lines.append({"type": "response_item", "payload": {**call, "arguments": arguments}})
+        lines.append({"type": "response_item", "payload": answer})
+    text = "".join(json.dumps({"timestamp": "2026-01-05T08:00:00.000Z", **line}) + "\n" for line in lines)
+    name = "rollout-2026-01-05T08-00-00-5973b6c0-94b8-487b-a530-2aeb6098ae0e.jsonl"
+    (folder / name).write_text(text, encoding="utf-8")
+    labels = [(0, "resolved", [1]), (2, "resolved", [9])]
+    told = [
+        {"session": name, "call_index": call, "tool": "shell", "label": label, "resolving_call_index": resolving}
+        for call, label, resolving in labels
+    ]
+    (folder / "labels").write_text("".join(json.dumps(one) + "\n" for one in told), encoding="utf-8")
+    return folder
+
+
+async def test_error_pairs_are_those_a_night_has_stored_and_misses_have_reasons(server: Server, tmp_path: Path) -> None:
+    folder = failing(tmp_path / "logs")
+    found = await error_pairs.paired(server, folder, error_pairs.read_labels(folder / "labels"))
+    assert (found["predicted"], found["right"], found["resolved"]) == (1, 1, 2)
+    assert (found["precision"], found["recall"]) == (1.0, 0.5)
+    [miss] = found["wrong"]
+    assert miss["call"] == 2
+    assert "no resolver found" in miss["reason"]
+    assert "MISSED" in error_pairs.reported(found).table()
