@@ -16,11 +16,12 @@ import psycopg
 from psycopg import sql
 
 from consolidator.database import Database, partitions
-from consolidator.store.queries import Row, load, rows, run
+from consolidator.store.queries import Row, load, rows, run, run_each
 
 WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
 BATCH = 5000
+MARKED = 500  # sessions marked in one transaction
 _SQL = load("retention")
 Progress = Callable[[str], None]
 
@@ -78,16 +79,15 @@ async def prune(
         report.partitions = whole
         report.blobs = await _orphans(database, now, limits)
         return report
-    for name, upto in limits.items():
-        await _mark(database, name, upto)
+    await _mark(database, limits)
     for part in whole:
         async with database.connection() as conn:
             if await partitions.drop(conn, part):
                 report.partitions.append(part)
         if progress:
             progress(part)
-    for name, upto in limits.items():
-        await _delete(database, name, upto, report.cutoff)
+    for name in await _left(database, report.cutoff, limits):
+        await _delete(database, name, limits[name], report.cutoff)
         if progress:
             progress(name)
     report.blobs = await _sweep(database, now, report.cutoff)
@@ -127,10 +127,21 @@ async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, in
     return whole
 
 
-async def _mark(database: Database, session: str, upto: int) -> None:
-    async with database.transaction() as conn:
-        await run(conn, _SQL["mark"], {"id": session, "upto": upto})
-        await run(conn, _SQL["drop_refs"], {"id": session, "upto": upto})
+async def _mark(database: Database, limits: dict[str, int]) -> None:
+    """Mark the prefixes as gone, some sessions at once and in order of id."""
+    marks = [{"id": name, "upto": upto} for name, upto in sorted(limits.items())]
+    for first in range(0, len(marks), MARKED):
+        some = marks[first : first + MARKED]
+        async with database.transaction() as conn:
+            await run_each(conn, _SQL["mark"], some)
+            await run_each(conn, _SQL["drop_refs"], some)
+
+
+async def _left(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
+    """Return which of the sessions still have events before the cutoff, now that whole days are gone."""
+    async with database.connection() as conn:
+        found = await rows(conn, _SQL["left"], {"cutoff": cutoff})
+    return [session["session_id"] for session in found if session["session_id"] in limits]
 
 
 async def _delete(database: Database, session: str, upto: int, cutoff: datetime) -> None:

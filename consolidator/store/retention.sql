@@ -24,6 +24,10 @@ update session set pruned_to = %(upto)s where id = %(id)s and pruned_to < %(upto
 -- name: drop_refs
 delete from blob_ref where session_id = %(id)s and seq <= %(upto)s
 
+-- name: left
+-- Sessions that still have old events.
+select distinct e.session_id from event e where e.created_at < %(cutoff)s order by e.session_id
+
 -- name: delete_prefix
 -- A bounded batch of what is marked as gone.
 delete from event where (session_id, seq, created_at) in (

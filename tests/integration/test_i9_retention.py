@@ -245,7 +245,7 @@ async def test_a_crash_after_marking_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, name, upto)
+        await retention._mark(database, {name: upto})
         await unbroken(database)  # readers begin after the mark, so nothing is torn
     await _finished(database)
 
@@ -254,7 +254,7 @@ async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_nigh
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, name, upto)
+        await retention._mark(database, {name: upto})
     async with database.connection() as conn:
         await conn.execute(f"comment on table event_20260302 is '{partitions.DOOMED}'")
         await conn.execute("alter table event detach partition event_20260302 concurrently")
@@ -266,7 +266,7 @@ async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, name, upto)
+        await retention._mark(database, {name: upto})
     async with nights.replica(database) as other, other.connection() as conn:
         with nights.held(database.dsn, "select count(*) from event_20260302"):
             dropping = asyncio.create_task(partitions.drop(conn, "event_20260302"))
