@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
-from tests.support import answered, later, logged, memory_of, night, said, step
+from tests.support import answered, later, logged, night, said, step
 
 PATIENCE = 40  # seconds after which what should have come will not come
 
@@ -123,6 +124,21 @@ def held(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Connection[
         conn.rollback()
 
 
+@contextmanager
+def started(*words: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Start the command line, and leave nothing of it behind."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "consolidator", *words],
+        env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
 async def stuck(dsn: str, many: int = 1) -> None:
     """Wait until so many others wait for a lock."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn, asyncio.timeout(PATIENCE):
@@ -157,20 +173,3 @@ async def tonight(database: Database, clock: FrozenClock, settings: Settings, **
     """Let time pass (an hour, unless told otherwise), then consolidate."""
     clock.set(later(clock.now(), **(span or {"hours": 1})))
     return await night(database, settings)
-
-
-async def learnt_anew(dsn: str, clock: FrozenClock, log: Mapping[str, list[NewEvent]], settings: Settings) -> Any:
-    """Return what one uninterrupted night over a log publishes, in a database at `dsn`."""
-    other = Database(dsn, clock)
-    try:
-        for name, new in log.items():
-            await logged(other, name, new, project="shop")
-        await tonight(other, clock, settings)
-        return await memory_of(other)
-    finally:
-        await other.close()
-
-
-def moments(found: Mapping[str, Any]) -> dict[str, datetime]:
-    """Return the columns of a row that are times."""
-    return {name: value for name, value in found.items() if isinstance(value, datetime)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consolidator.database import Database, Driver, partitions
-from consolidator.errors import ConsolidatorError, Interrupted, UsageError
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
 from consolidator.formats import format_named, on_this_machine
 from consolidator.jobs import slots
 from consolidator.jobs.consolidation import consolidate
@@ -65,8 +65,9 @@ class Nights:
             done = await self.run_owed(job)
             if done is not None:
                 return done
-        report = await self._run(job, self.database.clock.now(), "manual", **arguments)
-        assert report is not None
+        slot = self.database.clock.now()
+        while (report := await self._run(job, slot, "manual", **arguments)) is None:
+            slot += timedelta(microseconds=1)  # somebody else has this moment
         return report
 
     async def _run(self, job: Job, slot: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
@@ -88,6 +89,8 @@ class Nights:
         except (Interrupted, asyncio.CancelledError):
             await interrupt(self.database, run["id"])
             raise
+        except DatabaseUnavailable:
+            raise  # the run is not over: it is taken up again when the database is back
         except ConsolidatorError as error:
             await ledger.end({}, status="failed", error=str(error))
             raise

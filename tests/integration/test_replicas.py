@@ -6,9 +6,8 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -25,28 +24,13 @@ from consolidator.settings import Settings
 from consolidator.store.runs import Step
 from tests import nights
 from tests.integration.conftest import Fresh
-from tests.nights import all_learnt, ask, balance, count, eventually, held, replica, stuck, workday, worked
+from tests.nights import all_learnt, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
 from tests.support import logged, memory_of, said, unbroken
 
 pytestmark = pytest.mark.timeout(120)
 CANDIDATES = "lock table candidate in exclusive mode"  # a unit comes here when it has all to commit, but for this
 DIGESTS = "lock table digest in access exclusive mode"  # and here when it has been claimed, and reads
 HOUR = timedelta(hours=1)
-
-
-@contextmanager
-def started(*words: str, environment: dict[str, str], **more: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the command line, and leave nothing of it behind."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "consolidator", *words],
-        env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 async def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
