@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -88,17 +88,18 @@ async def _merge_procedures(
     for stored in await memory.arrays(conn, agent):
         by_project[stored["project"]].append(DigestArrays.unpack(**stored))
     everything = [digest for digests in by_project.values() for digest in digests]
+    names = Names()
     shared: Learnt | None = None
     if len(by_project) > 1 or "" in by_project or not by_project:
         several = 2 if len(by_project) > 1 else 1
         found = await asyncio.to_thread(tally, everything, settings.min_support, min_projects=several)
-        shared = await _published(conn, found, agent, "")
+        shared = await _published(conn, found, names, agent, "")
     await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
     dirty = set(by_project) if whole else {scope["project"] for scope in scopes}
     for project in sorted(dirty - {""}):
         found = await asyncio.to_thread(tally, by_project.get(project, []), settings.min_support)
-        learnt = await _published(conn, found, agent, project)
+        learnt = await _published(conn, found, names, agent, project)
         learnt = Learnt([p for p in learnt.procedures if _steps(p) not in taken], learnt.profiles)
         await _save_scope(conn, agent, project, learnt, stamp, changes)
     for scope in scopes:
@@ -109,41 +110,57 @@ def _steps(procedure: Procedure) -> tuple[str, ...]:
     return tuple(step.symbol for step in procedure.steps)
 
 
-async def _published(conn: Driver, found: Tally, agent: str, project: str) -> Learnt:
+class Names:
+    """The texts of what tallies need to name, kept for one merge: what a project needs the agent mostly needed too."""
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+        self._asked: set[int] = set()  # also those that have no text
+
+    async def learn(self, conn: Driver, found: Tally) -> None:
+        """Read the terms of the sessions that name what is new in a tally."""
+        wanted = {key: position for key, position in found.needed.items() if key not in self._asked}
+        sessions = sorted({found.sessions[position] for position in wanted.values()})
+        packed = await memory.terms(conn, sessions) if sessions else {}
+        await asyncio.to_thread(self._take, packed.values(), wanted)
+
+    def _take(self, packed: Iterable[bytes], wanted: Mapping[int, int]) -> None:
+        for terms in packed:
+            for key, text in unpack_terms(terms).items():
+                if key in wanted:
+                    self.texts.setdefault(key, text)
+        self._asked.update(wanted)
+
+
+async def _published(conn: Driver, found: Tally, names: Names, agent: str, project: str) -> Learnt:
     """Name a tally's winners by the terms of the sessions that have them, and publish."""
-    names: dict[int, str] = {}
-    for packed in (await memory.terms(conn, sorted(found.representatives()))).values():
-        for key, text in unpack_terms(packed).items():
-            names.setdefault(key, text)
-    return await asyncio.to_thread(publish, found, names, agent=agent, project=project)
+    await names.learn(conn, found)
+    return await asyncio.to_thread(publish, found, names.texts, agent=agent, project=project)
 
 
 async def _save_scope(
     conn: Driver, agent: str, project: str, learnt: Learnt, stamp: dict[str, Any], changes: Changes
 ) -> None:
     quoted = await _quoted(conn, learnt.procedures)
-    for procedure in learnt.procedures:
-        evidence = [[session, seq, quoted[session, seq]] for session, seq in procedure.evidence]
-        values = {
-            "id": procedure.id,
-            "agent": agent,
-            "project": project or None,
-            "title": escape(procedure.title),
-            "support": procedure.support,
-            "rank": procedure.rank,
-            "body": memory.jsonb({**procedure.to_json(), "evidence": evidence}),
-            **stamp,
-        }
-        line = f"{procedure.title} ({procedure.support} sessions)"
-        changes.note("procedures", await memory.save(conn, "save_procedure", values), line)
+    rows = [_procedure_row(one, quoted) | {"agent": agent, "project": project or None} for one in learnt.procedures]
+    outcomes = await memory.save_each(conn, "save_procedure", [{**values, **stamp} for values in rows])
+    for procedure, outcome in zip(learnt.procedures, outcomes, strict=True):
+        changes.note("procedures", outcome, f"{procedure.title} ({procedure.support} sessions)")
     kept = [procedure.id for procedure in learnt.procedures]
     scope = {"agent": agent, "project": project or None, "kept": kept, **stamp}
     changes.gone("procedures", await memory.tidy(conn, "retire_procedures", scope))
-    for symbol, profile in learnt.profiles.items():
-        values = {"agent": agent, "project": project, "tool": escape(symbol), "body": memory.jsonb(profile.to_json())}
-        await memory.tidy(conn, "save_profile", values)
-    tools = [escape(symbol) for symbol in learnt.profiles]
-    await memory.tidy(conn, "drop_profiles", {"agent": agent, "project": project, "kept": tools})
+    await memory.save_profiles(conn, agent, project, {name: one.to_json() for name, one in learnt.profiles.items()})
+
+
+def _procedure_row(procedure: Procedure, quoted: Mapping[tuple[str, int], str]) -> dict[str, Any]:
+    evidence = [[session, seq, quoted[session, seq]] for session, seq in procedure.evidence]
+    return {
+        "id": procedure.id,
+        "title": escape(procedure.title),
+        "support": procedure.support,
+        "rank": procedure.rank,
+        "body": memory.jsonb({**procedure.to_json(), "evidence": evidence}),
+    }
 
 
 async def _quoted(conn: Driver, procedures: Iterable[Procedure]) -> dict[tuple[str, int], str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from consolidator.memory.patterns import Tally
@@ -82,8 +82,9 @@ class Profile:
         return next((binding for binding in self.bindings.get(path, []) if binding.kept), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the profile as JSON."""
-        return asdict(self)
+        """Return the profile as JSON, which shares its lists."""
+        told = {name: getattr(self, name) for name in _PROFILE}
+        return {**told, "bindings": {path: list(map(_told, found)) for path, found in self.bindings.items()}}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Profile:
@@ -93,6 +94,14 @@ class Profile:
         whole = [(value, count, roots) for value, count, roots in state["whole"]]
         follows = {context: [(name, count) for name, count in found] for context, found in state["follows"].items()}
         return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
+
+
+_BINDING = tuple(one.name for one in fields(Binding))
+_PROFILE = tuple(one.name for one in fields(Profile))
+
+
+def _told(binding: Binding) -> dict[str, Any]:
+    return {name: getattr(binding, name) for name in _BINDING}
 
 
 def context(*parts: str) -> str:

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Driver
-from consolidator.store.queries import Row, load, row, rows, run, run_each
+from consolidator.store.queries import Row, load, row, rows, rows_each, run, run_each
 
 _SQL = load("memory")
 
@@ -149,6 +149,20 @@ async def save(conn: Driver, query: str, values: dict[str, Any]) -> str | None:
     if found is None:
         return None
     return "added" if found["added"] else "changed"
+
+
+async def save_each(conn: Driver, query: str, values: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """Publish several things in one round trip; return of each what `save` does."""
+    found = await rows_each(conn, _SQL[query], values)
+    return [None if not one else "added" if one[0]["added"] else "changed" for one in found]
+
+
+async def save_profiles(conn: Driver, agent: str, project: str, bodies: Mapping[str, Any]) -> None:
+    """Store the profiles of a scope's tools, in place of those it had."""
+    scope = {"agent": agent, "project": project}
+    values = [{**scope, "tool": escape(tool), "body": jsonb(body)} for tool, body in bodies.items()]
+    await run_each(conn, _SQL["save_profile"], values)
+    await run(conn, _SQL["drop_profiles"], {**scope, "kept": [one["tool"] for one in values]})
 
 
 async def tidy(conn: Driver, query: str, values: dict[str, Any]) -> int:
