@@ -1,1 +1,228 @@
-"""Kill the program at every commit of an import, a night and a pruning, and prove that the next run makes it whole."""
+"""Kill the program at every commit of an import, a night and a pruning, and prove that the next run makes it whole.
+
+A job is killed before each of its commits, which is after the one before it, and run again: the log and the memory must
+be those of a job that nobody killed, with nothing lost and nothing learnt twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from consolidator.clock import Clock
+from consolidator.database import Database
+from tests.acceptance.agents import Chat, Claude, Office
+from tests.conftest import NOON
+from tests.killing import KILLED, Killer
+from tests.nights import PATIENCE, balance
+from tests.support import memory_of, unbroken
+
+LEAST, MOST = 5, 60  # commits of a job here
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MORNING = NOON - 6 * HOUR
+# What must be the same afterwards; not what was written when, nor by which run.
+STATE = {
+    "session": "select id, root_id, status, head, consolidated_to, pruned_to from session",
+    "event": "select session_id, seq, event_type, data::text, consolidated_at is not null from event",
+    "partition": "select count(*) from pg_inherits where inhparent = 'event'::regclass",
+    "leftover": """select relname from pg_class c where relkind = 'r' and relname ~ '^event_'
+                   and relnamespace = current_schema()::regnamespace
+                   and not exists (select from pg_inherits i where i.inhrelid = c.oid)""",
+    "blob": "select sha256, size from blob",
+    "reference": "select session_id, seq, sha256 from blob_ref",
+    "key": "select key from imported_key",
+    "file": "select format, path, size, mtime_ns from imported_file",
+    "digest": """select session_id, calls, sequence, seqs, keys, counts, terms, quotes, state, folds, summary
+                 from digest""",
+    "error": "select session_id, seq, fingerprint, status, record::text, merged from error_record",
+    "candidate": "select id, session_id, seq, quote, rejected, reconciled from candidate",
+    "scope": "select agent, project, sessions, version = merged from scope",
+    "letter": "select session_id, seq, error from dead_letter",
+}
+RUNS = "select job, status from run"
+OTHERS = "select count(*) from pg_stat_activity where datname = %s"
+
+
+@dataclass(slots=True)
+class World:
+    """A server, a home with agents' logs in it, and the process that runs jobs and kills them."""
+
+    server: str
+    name: str
+    environment: dict[str, str]
+    killer: Killer
+    made: list[str] = field(default_factory=list)
+
+    def copy(self, of: str) -> str:
+        """Make a database as another is, when nobody uses that one, and return its name."""
+        name = f"{self.name}_{len(self.made)}"
+        with psycopg.connect(self.server, autocommit=True) as conn:
+            forsaken(conn, of)
+            conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(of)))
+        self.made.append(name)
+        return name
+
+    def drop(self, name: str) -> None:
+        """Drop a database."""
+        with psycopg.connect(self.server, autocommit=True) as conn:
+            conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def forgets_empty_days(self, name: str) -> None:
+        """Drop the days in which nothing happened, since each of them would be dropped like any other."""
+        with psycopg.connect(self.dsn(name), options="-c search_path=consolidator") as conn:
+            for day in (1, *range(4, 18)):
+                conn.execute(sql.SQL("drop table {}").format(sql.Identifier(f"event_202603{day:02}")))
+
+    def dsn(self, name: str) -> str:
+        """Return a database's address; nothing waits for the disk, since no server is killed here."""
+        return make_conninfo(self.server, dbname=name, options="-c synchronous_commit=off")
+
+    def run(self, name: str, job: str, at: datetime, number: int = 0) -> tuple[int, str]:
+        """Run a job at a moment, to its end or to its death at a commit."""
+        told = {"CONSOLIDATOR_DATABASE_URL": self.dsn(name), "CONSOLIDATOR_CLOCK": at.isoformat()}
+        words = ("run", job, "--json")
+        return self.killer.run(*words, environment=self.environment | told, number=number)
+
+    def does(self, name: str, job: str, at: datetime) -> None:
+        """Run a job that nobody kills."""
+        with psycopg.connect(self.server, autocommit=True) as conn:
+            forsaken(conn, name)
+        code, output = self.run(name, job, at)
+        assert code == 0, output
+
+
+def forsaken(conn: psycopg.Connection[Any], name: str) -> None:
+    """Wait until the server has noticed that whoever used a database is dead."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = conn.execute(OTHERS, [name]).fetchone()
+        assert found is not None
+        if not found[0]:
+            return
+        assert time.monotonic() < end, f"somebody still uses {name}"
+        time.sleep(0.01)
+
+
+def state_of(dsn: str) -> dict[str, Any]:
+    """Return the log and the memory, of which the invariants and the ledger hold."""
+
+    async def look() -> dict[str, Any]:
+        database = Database(dsn, Clock())
+        try:
+            await unbroken(database)
+            await balance(database)
+            async with database.connection() as conn:
+                found: dict[str, Any] = {}
+                for name, query in STATE.items():
+                    found[name] = sorted(await (await conn.execute(query)).fetchall(), key=str)
+                for job, status in await (await conn.execute(RUNS)).fetchall():
+                    assert status == "done", job
+            return {**found, **await memory_of(database)}
+        finally:
+            await database.close()
+
+    return asyncio.run(look())
+
+
+def written(folder: Path) -> Office:
+    """Files of two agents over two days: a procedure, a fix and a fact, a large result, and a call left open."""
+    files = []
+    for number in range(3):
+        agent = Claude(f"kill-{number}", MORNING + number * 10 * HOUR, "/home/ada/shop")
+        agent.hears("From now on run the tests before you commit. We use Postgres 16.")
+        agent.uses("Read", {"file_path": f"src/part_{number}.py"}, f"# part {number}\n" + "x = 1\n" * 4000)
+        test = f"uv run pytest tests/test_{number}.py"
+        agent.runs(test, "ModuleNotFoundError: No module named 'shop'", fails=True)
+        agent.runs("uv pip install -e .", "Installed 1 package").runs(test, "1 passed")
+        agent.runs("git add .").runs(f"git commit -m 'Part {number}'", "1 file changed").runs("git push", "done")
+        if number == 1:  # goes on the next day, and a call is never answered
+            agent.waits(hours=10).hears("And the docs?").runs("make docs", "built")
+            agent.begins("Bash", {"command": "make site"})
+        files.append(agent.file)
+    chat = Chat("kill-chat", MORNING, task="refund", reward=1.0)
+    chat.hears("My mug is broken.").uses("get_order", {"id": "F-1"}, {"id": "F-1", "payment": "pay_1"})
+    chat.uses("refund", {"payment": "pay_1"}, {"status": "booked"}).says("It is refunded.")
+    return Office(folder, [*files, chat.file])
+
+
+@pytest.fixture(scope="module")
+def world(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world of this module's own."""
+    home = tmp_path_factory.mktemp("kill")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CONSOLIDATOR_HOME": str(home / "home"),
+        "CONSOLIDATOR_SOURCES": json.dumps([f"auto:{home / 'logs'}"]),
+        "CONSOLIDATOR_WORKERS": "1",  # so that the n-th commit is the same in every run
+    }
+    killer = Killer(environment)
+    made = World(server_dsn, f"{template}_kill", environment, killer)
+    yield made
+    killer.close()
+    for name in made.made:
+        made.drop(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The database before a job, when the job is to run, and the database after one that nobody killed."""
+
+    before: str
+    at: datetime
+    after: str
+
+
+@pytest.fixture(scope="module")
+def stages(world: World, template: str) -> dict[str, Stage]:
+    """A day was imported and learnt; then comes the next day's import, its night, and forty days later the pruning."""
+    office = written(Path(world.environment["HOME"]) / "logs")
+    first, second = NOON + 8 * HOUR, NOON + DAY
+    name = world.copy(template)
+    with psycopg.connect(world.dsn(name), options="-c search_path=consolidator") as conn:
+        conn.execute("insert into setting (name, value) values ('salt', %s)", [bytes(16)])
+    office.write(first)
+    world.does(name, "import", first)
+    world.does(name, "consolidation", first + HOUR)
+    office.write(second)
+    found = {}
+    for job, at in (("import", second), ("consolidation", second + HOUR), ("retention", second + 40 * DAY)):
+        before = world.copy(name)
+        if job == "retention":
+            world.forgets_empty_days(before)
+        name = world.copy(before)
+        world.does(name, job, at)
+        found[job] = Stage(before, at, name)
+    return found
+
+
+@pytest.mark.parametrize("job", ["import", "consolidation", "retention"])
+def test_a_job_that_is_killed_at_any_commit_is_made_whole_by_the_next_run(
+    job: str, world: World, stages: dict[str, Stage]
+) -> None:
+    stage = stages[job]
+    expected = state_of(world.dsn(stage.after))
+    for number in range(1, MOST):
+        name = world.copy(stage.before)
+        code, output = world.run(name, job, stage.at, number)
+        world.does(name, job, stage.at + HOUR)
+        found = state_of(world.dsn(name))
+        for what, told in expected.items():
+            assert found[what] == told, f"{what} after a kill at commit {number}"
+        world.drop(name)
+        if code != KILLED:  # the last one was dead after its last commit
+            assert (code, number > LEAST) == (0, True), output
+            return
+    pytest.fail(f"{job} has more than {MOST} commits")
