@@ -16,7 +16,7 @@ BEGIN = datetime.fromisoformat("2026-02-01T08:00:00+00:00")
 SAYINGS = (
     "My name is Ada.",
     "My name is Grace.",
-    "We use pnpm in this project.",
+    "We use pnpm.",
     "From now on, always use tabs for indentation.",
     "Remember that the staging server is called heron.",
     "I prefer short answers.",

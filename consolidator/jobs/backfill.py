@@ -133,6 +133,7 @@ class Backfill:
         now = self.database.clock.now()
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         arguments = self.choice.as_json()
+        found = [one["id"] for one in await self._chosen()]
         async with self.database.transaction() as conn:
             run = await runs.unfinished(conn, job="backfill", arguments=arguments)
             if run is None:
@@ -141,7 +142,6 @@ class Backfill:
                 )
             await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
         ledger.run = run["id"]
-        found = [one["id"] for one in await self._chosen()]
         try:
             if not self.choice.again:
                 report = await consolidate(ledger, only=found, started=self.started)
