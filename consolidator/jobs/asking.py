@@ -23,21 +23,41 @@ from consolidator.settings import Settings
 from consolidator.store import events, memory, recall, sessions
 from consolidator.store.queries import Row
 
+_BESIDE_THE_LEDGER = {"retry": "by a retry", "erase": "after an erasure"}  # what no run of the ledger made
 TAIL = 2000  # events that `next` and `summary` read
 
 
-async def solve(database: Database, error: str, *, tool: str | None = None, limit: int = 5) -> list[Row]:
+async def solve(
+    database: Database,
+    error: str,
+    *,
+    tool: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    limit: int = 5,
+) -> list[Row]:
     """Return what is known of an error: by its fingerprint, else by the words it shares with known ones."""
     told = redact(error)
     exact = fingerprint(tool, told) if tool else None
     async with database.connection() as conn:
         return await recall.solutions_of(
-            conn, fingerprint=exact, signature=signature(told), text=headline(told), limit=limit
+            conn,
+            fingerprint=exact,
+            signature=signature(told),
+            text=headline(told),
+            agent=agent,
+            project=project,
+            limit=limit,
         )
 
 
 async def explain(database: Database, identity: str) -> dict[str, Any]:
     """Return title, lines and evidence of a fact, procedure or solution; raise NotFound where there is none."""
+    told = await _explained(database, identity)
+    return {**told, "by": _BESIDE_THE_LEDGER.get(told["run_id"], f"by run {told['run_id']}")}
+
+
+async def _explained(database: Database, identity: str) -> dict[str, Any]:
     async with database.connection() as conn:
         found = await recall.explained(conn, identity)
         if found is None:
@@ -67,6 +87,9 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
             lines.append(f"before: {other['sentence']} (until {other['valid_to']:%Y-%m-%d}, {other['id']})")
     if fact["superseded_by"]:
         lines.append(f"superseded by {fact['superseded_by']}")
+    if refused := await recall.rejections(conn, fact):
+        why = ", ".join(f"{one['count']} {one['reason']}" for one in refused)
+        lines.append(f"of the same subject, {sum(one['count'] for one in refused)} rejected: {why}")
     seen = await recall.origins(conn, [c["session_id"] for c in cited])
     return {
         "kind": "fact",

@@ -19,15 +19,14 @@ from consolidator.jobs import learning
 from consolidator.jobs.consolidation import (
     MERGES,
     SESSIONS,
-    WINDOW,
-    bounds_of,
     consolidate,
-    context_of,
     folded_of,
     merge_unit,
     nothing_to_bury,
     report_of,
+    safe_point,
     save_memory,
+    windows,
 )
 from consolidator.jobs.learning import Folded, Learnt
 from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
@@ -107,12 +106,14 @@ class Backfill:
             self.started(len(found))
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
+            read = 0
             before = await memory.published(conn)
             salt = await memory.salt(conn)
             for one in found:
                 if self.stop.is_set():
                     raise Interrupted("nothing was written")
-                await self._derive(conn, one["id"], salt, run_id="rehearsal", forget=self.choice.again)
+                step = await self._derive(conn, one["id"], salt, run_id="rehearsal", forget=self.choice.again)
+                read += step.learnt + step.nothing + step.dead
                 if self.progress:
                     self.progress(one["id"])
             for agent in await memory.agents_with_news(conn):
@@ -120,20 +121,14 @@ class Backfill:
                 await rederive.sweep(conn, agent)
             after = await memory.published(conn)
             raise psycopg.Rollback
-        first = "pruned_to" if self.choice.again else "consolidated_to"
-        last = "consolidated_to" if self.choice.again else "head"
-        return {
-            "sessions": len(found),
-            "events": sum(one[last] - one[first] for one in found),
-            "memory": difference(before, after),
-        }
+        return {"sessions": len(found), "events": read, "memory": difference(before, after)}
 
     async def run(self) -> dict[str, Any]:
         """Do it in the ledger, going on where the same backfill was cut short."""
         now = self.database.clock.now()
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         arguments = self.choice.as_json()
-        found = [one["id"] for one in await self._chosen()]
+        found = [one["id"] for one in await self._chosen()]  # before there is a run that could be left open
         async with self.database.transaction() as conn:
             run = await runs.unfinished(conn, job="backfill", arguments=arguments)
             if run is None:
@@ -163,9 +158,10 @@ class Backfill:
         async def work(units: list[Unit]) -> None:
             for unit in units:
                 async with self.database.transaction() as conn:
+                    step = runs.Step(unit.name, done=True)
                     if await _held(conn, unit.name):
-                        await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
-                    await record(conn, [unit], [runs.Step(unit.name, done=True)])
+                        step = await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
+                    await record(conn, [unit], [step])
 
         await ledger.work(SESSIONS, work, nothing_to_bury)
         async with self.database.connection() as conn:
@@ -176,7 +172,7 @@ class Backfill:
         )
         return await ledger.end(await report_of(self.database, ledger.run))
 
-    async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> None:
+    async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> runs.Step:
         """Fold a session's events, from the beginning if what was derived is to be forgotten; stamp nothing."""
         session = await sessions.get(conn, name)
         pruned = session["pruned_to"]
@@ -189,11 +185,15 @@ class Backfill:
         upto = session["consolidated_to"] if forget else session["head"]
         if forget:
             await rederive.forget(conn, name, after=pruned, digest=digest, errors=errors, candidates=facts)
-        async for learnt in windows(conn, session, folded, salt, after=after, upto=upto):
+        safe = None if forget else safe_point(self.settings, self.database.clock.now())
+        seen = took = dead = 0
+        async for learnt in windows(conn, session, folded, salt, after=after, upto=upto, safe=safe):
+            seen, took, dead = seen + learnt.events, took + len(learnt.sources), dead + len(learnt.dead)
             await save_memory(
                 conn, [(session, learnt)], run_id=run_id,
                 digest=digest or not forget, errors=errors or not forget, candidates=facts,
             )  # fmt: skip
+        return runs.Step(name, done=True, learnt=took, nothing=seen - took - dead, dead=dead)
 
 
 def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row]]) -> dict[str, dict[str, list[str]]]:
@@ -217,20 +217,6 @@ async def _held(conn: Driver, name: str) -> bool:
     for session in await sessions.get_each(conn, [name]):
         await memory.lock_agent(conn, session["agent"])
     return name in await sessions.lock(conn, [name])
-
-
-async def windows(
-    conn: Driver, session: Row, folded: Folded, salt: bytes, *, after: int, upto: int
-) -> AsyncIterator[Learnt]:
-    """Yield what each window of a session teaches, one fold after another."""
-    bounds = bounds_of(session)
-    while after < upto:
-        window = await events.read(conn, session["id"], after=after, upto=upto, limit=WINDOW, bounds=bounds)
-        if not window:
-            return
-        learnt = await asyncio.to_thread(learning.learn, context_of(session), folded, window, salt)
-        folded, after = learnt.folded, window[-1].seq
-        yield learnt
 
 
 async def retry(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -30,6 +30,7 @@ from consolidator.store.queries import Row
 log = logging.getLogger("consolidator.jobs")
 WINDOW = 2000  # events read, learnt from and committed at once
 SESSIONS, MERGES = 0, 1  # phases
+SafePoint = Callable[[Row, list[Event]], int]
 ARRAYS = ("sequence", "seqs", "keys", "counts", "terms", "quotes", "state")
 
 
@@ -123,27 +124,33 @@ class SessionWork:
             spans = [events.Span(s["id"], s["consolidated_to"], s["head"], bounds_of(s)) for s in found]
             read = await events.read_each(conn, spans, limit=share)
             stored = await memory.digests(conn, [session["id"] for session in found])
-        windows = []
-        for session, window in zip(found, read, strict=True):
+            folds = [await self._folded(conn, session, stored.get(session["id"])) for session in found]
+        found_windows = []
+        safe = safe_point(self.settings, now)
+        for session, window, folded in zip(found, read, folds, strict=True):
             last = not window or window[-1].seq >= session["head"]
-            upto = self._safe_point(session, window, now) if last else learning.window_end(window)
+            upto = safe(session, window) if last else learning.window_end(window)
             readable = [event for event in window if event.seq <= upto]
-            windows.append(Window(session, readable, upto, last, folded_of(stored.get(session["id"]))))
-        return windows
+            found_windows.append(Window(session, readable, upto, last, folded))
+        return found_windows
+
+    async def _folded(self, conn: Driver, session: Row, stored: Row | None) -> Folded | None:
+        """Return a session's folds; made anew where another version stored them, None where that cannot be."""
+        if stored is None or stored["version"] == VERSION:
+            return folded_of(stored)
+        if session["pruned_to"]:
+            return None
+        folded = Folded()
+        async for learnt in windows(conn, session, folded, self.salt, after=0, upto=session["consolidated_to"]):
+            folded = learnt.folded
+        return folded
 
     def _learn(self, windows: Sequence[Window]) -> None:
         for window in windows:
-            window.learnt = learning.learn(context_of(window.session), window.folded, window.readable, self.salt)
-
-    def _safe_point(self, session: Row, window: list[Event], now: datetime) -> int:
-        return learning.safe_point(
-            window,
-            ended=session["status"] == "ended",
-            last=min(session["last_occurred_at"], session["last_event_at"]),
-            now=now,
-            quiet=timedelta(minutes=self.settings.quiet_minutes),
-            abandoned=timedelta(hours=self.settings.abandoned_hours),
-        )
+            folded = window.folded or Folded()
+            window.learnt = learning.learn(context_of(window.session), folded, window.readable, self.salt)
+            if window.folded is None:  # its beginning is gone: the digest of the older version stays as it is
+                window.learnt.folded = Folded()
 
 
 @dataclass(slots=True)
@@ -154,7 +161,7 @@ class Window:
     readable: list[Event]
     upto: int  # the safe point, or where the window ends
     last: bool  # whether nothing is left of the session after it
-    folded: Folded
+    folded: Folded | None
     learnt: Learnt | None = None
 
     def step(self) -> runs.Step:
@@ -199,7 +206,8 @@ async def save_memory(
 ) -> None:
     """Store sessions' digests, errors and candidates, or some of these, and tell their scopes."""
     if digest:
-        await memory.save_digests(conn, [_digest_row(session, one) for session, one in learnt])
+        kept = [(session, one) for session, one in learnt if one.folded.packed is not None]
+        await memory.save_digests(conn, [_digest_row(session, one) for session, one in kept])
         scopes = sorted({(session["agent"], session["project"] or "") for session, _ in learnt})
         await memory.touch_scopes(conn, scopes)
     if errors:
@@ -252,11 +260,46 @@ def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:
 
 def folded_of(stored: Row | None) -> Folded:
     """Return a session's folds as they were stored; none where this version cannot go on with them."""
-    if stored is None or stored["version"] != VERSION:
+    if stored is None or stored["version"] != VERSION:  # the caller makes an older version's folds anew
         return Folded()
     arrays = {name: bytes(stored[name]) for name in ARRAYS}
     packed = Packed(calls=stored["calls"], version=stored["version"], **arrays)
     return Folded(packed, learning.unpacked_json(bytes(stored["folds"])), stored["summary"])
+
+
+async def windows(
+    conn: Driver, session: Row, folded: Folded, salt: bytes, *, after: int, upto: int, safe: SafePoint | None = None
+) -> AsyncIterator[Learnt]:
+    """Yield what each window of a session teaches, one fold after another; to its `safe` point where that is asked."""
+    bounds = bounds_of(session)
+    while after < upto:
+        window = await events.read(conn, session["id"], after=after, upto=upto, limit=WINDOW, bounds=bounds)
+        if not window:
+            return
+        last = window[-1].seq
+        if safe is not None and last >= upto:
+            window = [event for event in window if event.seq <= safe(session, window)]
+        if window:
+            learnt = await asyncio.to_thread(learning.learn, context_of(session), folded, window, salt)
+            folded = learnt.folded
+            yield learnt
+        after = last
+
+
+def safe_point(settings: Settings, now: datetime) -> SafePoint:
+    """Return the function that says how far a session may be read now, given its last window."""
+
+    def of(session: Row, window: list[Event]) -> int:
+        return learning.safe_point(
+            window,
+            ended=session["status"] == "ended",
+            last=min(session["last_occurred_at"], session["last_event_at"]),
+            now=now,
+            quiet=timedelta(minutes=settings.quiet_minutes),
+            abandoned=timedelta(hours=settings.abandoned_hours),
+        )
+
+    return of
 
 
 def context_of(session: Row) -> SessionContext:
@@ -279,9 +322,5 @@ def bounds_of(session: Row) -> tuple[datetime, datetime]:
 async def report_of(database: Database, run_id: str) -> dict[str, Any]:
     """Return what the run added and changed, for the ledger."""
     async with database.connection() as conn:
-        cursor = await conn.execute(
-            "select unit, error from claim where run_id = %s and phase = %s and error is not null order by unit",
-            [run_id, MERGES],
-        )
-        changes = {unit.removeprefix("merge:"): told for unit, told in await cursor.fetchall()}
-    return {"memory": changes}
+        told = await runs.remarks(conn, run_id)
+    return {"memory": {unit.removeprefix("merge:"): note for unit, note in told.items()}}

@@ -21,6 +21,8 @@ class Erasure:
     """What would go, to be confirmed."""
 
     sessions: list[Row]
+    named: list[str]  # the sessions a person named, by id or by their peer
+    peer: str | None = None
 
     @property
     def events(self) -> int:
@@ -34,23 +36,26 @@ async def plan(database: Database, *, session: str | None = None, peer: str | No
         ids = [await sessions.find(conn, session)] if session else await rederive.of_peer(conn, peer or "")
         if not ids:
             raise NotFound(f"there is no session with peer {peer!r}")
-        return Erasure(await rederive.family(conn, ids))
+        return Erasure(await rederive.family(conn, ids), ids, peer)
 
 
 async def erase(database: Database, settings: Settings, planned: Erasure, *, reason: str) -> dict[str, Any]:
     """Erase the planned sessions, with what was derived from them, all or nothing; publish what is left."""
     now = database.clock.now()
     events = 0
-    agents = sorted({session["agent"] for session in planned.sessions})
     async with database.transaction() as conn:
+        # A person may have thought for minutes: what hangs from these sessions now goes, not only what was shown.
+        named = await rederive.of_peer(conn, planned.peer) if planned.peer else planned.named
+        agents = sorted({session["agent"] for session in await rederive.family(conn, named)})
         for agent in agents:
             await memory.lock_agent(conn, agent)
-        await sessions.lock(conn, [session["id"] for session in planned.sessions])
-        for session in planned.sessions:
+        await sessions.lock(conn, [session["id"] for session in await rederive.family(conn, named)])
+        doomed = await rederive.family(conn, named)
+        for session in doomed:
             events += await rederive.erase(conn, session["id"], reason=reason, now=now)
             await memory.touch_scope(conn, session["agent"], session["project"])
         for agent in agents:
             await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
             await rederive.forget_retired(conn, agent)
             await rederive.sweep(conn, agent)
-    return {"sessions": len(planned.sessions), "events": events}
+    return {"sessions": len(doomed), "events": events}

@@ -101,16 +101,24 @@ async def import_sources(
     strict: bool = False,
     progress: Progress | None = None,
     stop: asyncio.Event | None = None,
+    lenient: bool = False,
 ) -> ImportReport:
     """Import every file of the sources; with `strict`, read all of them first and refuse before anything is written.
+
+    `lenient` counts a path that does not exist as a problem and goes on, as a night must.
 
     Raises ImportRefused where `strict` meets a line it cannot explain, NotFound where a path does not exist, and
     Interrupted, with what was read so far kept, when `stop` is set.
     """
+    report = ImportReport()
+    if lenient:
+        missing = [source for source in wanted if not await asyncio.to_thread(source.path.exists)]
+        for source in missing:
+            report.note(source.path, Problem("there is no such file or directory"))
+        wanted = [source for source in wanted if source not in missing]
     await asyncio.to_thread(_refuse_missing, wanted)
     if strict:
         await asyncio.to_thread(_refuse_problems, wanted)
-    report = ImportReport()
     for source in wanted:
         for path, found in await asyncio.to_thread(list, source.files()):
             if found is None:

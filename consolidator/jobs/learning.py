@@ -44,6 +44,7 @@ class Learnt:
     candidates: list[Candidate]
     rejected: list[Rejected]
     sources: set[int]  # seqs that something was learnt from
+    events: int = 0  # how many it was fed, the dead among them
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
     last_at: datetime | None = None
 
@@ -72,7 +73,7 @@ def learn(context: SessionContext, folded: Folded, events: Sequence[Event], salt
             if len(dead) > MOST_DEAD:
                 raise Poisoned(f"{len(dead)} events cannot be learnt from, the last: {death.told}") from death
             continue
-        learnt.dead = dead
+        learnt.dead, learnt.events = dead, len(events)
         return learnt
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+import psutil
 from ulid import ULID
 
 from consolidator.database import Database, Driver
@@ -49,6 +49,23 @@ async def record(conn: Driver, units: Sequence[Unit], steps: Sequence[runs.Step]
         raise LostClaim(f"a unit of run {units[0].run} was taken over by another replica: {units[0].name} or beside it")
 
 
+def _owner() -> str:
+    """Name this process so that others on this machine can tell when it is gone."""
+    me = psutil.Process()
+    return f"{socket.gethostname()}:{me.pid}:{me.create_time():.2f}:{ULID()}"
+
+
+def _is_dead(owner: str) -> bool:
+    """Say whether an owner was a process of this machine that is gone; of other machines nothing is known."""
+    host, pid, born, *_ = [*owner.rsplit(":", 3), "", "", ""]
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        return f"{psutil.Process(int(pid)).create_time():.2f}" != born
+    except psutil.NoSuchProcess:
+        return True
+
+
 @dataclass(slots=True)
 class Ledger:
     """One replica's part in one run."""
@@ -57,13 +74,16 @@ class Ledger:
     settings: Settings
     run: str
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    owner: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}:{ULID()}")
+    owner: str = field(default_factory=_owner)
     progress: Callable[[str], None] | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # a worker here has ended a unit
 
     async def begin(self, units: list[str], *, phase: int = 0, again: bool = False) -> None:
-        """Add a phase's units; with `again` those that have ended begin anew."""
+        """Add a phase's units; with `again` those that have ended begin anew. What the dead hold is free at once."""
         async with self.database.transaction() as conn:
+            for owner in await runs.leased_by(conn, self.run):
+                if _is_dead(owner):
+                    await runs.release(conn, self.run, owner=owner)
             await runs.add_units(conn, self.run, units, phase=phase, again=again)
 
     async def work(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
@@ -165,4 +185,4 @@ class Ledger:
 async def interrupt(database: Database, run: str) -> None:
     """Mark a run as cut short; whoever comes next takes it up."""
     async with database.connection() as conn:
-        await conn.execute("update run set status = 'interrupted' where id = %s and status = 'running'", [run])
+        await runs.interrupt(conn, run)

@@ -105,7 +105,7 @@ class Nights:
             if (await runs.get(conn, ledger.run))["status"] in ENDED:
                 return None
             if job == "import":
-                found = await import_sources(self.database, sources_of(self.settings), stop=self.stop)
+                found = await import_sources(self.database, sources_of(self.settings), stop=self.stop, lenient=True)
                 return await ledger.end(found.as_json())
             days = timedelta(days=self.settings.retention_days)
             pruned = await prune(self.database, older_than=arguments.get("older_than", days), progress=self.progress)

@@ -50,7 +50,7 @@ class Service:
     began: float = field(default_factory=time.monotonic)
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failure: str | None = None  # of the last run that ended
+    failures: dict[Job, str] = field(default_factory=dict)  # of each job's last run that ended
     trouble: dict[Job, str] = field(default_factory=dict)  # what kept a job from running; it is looked at again
 
     async def serve(self) -> None:
@@ -105,7 +105,7 @@ class Service:
             self.trouble[job] = str(error)
             log.error("%s: %s; will look again", job, error)
         except ConsolidatorError as error:
-            self.failure = f"{job}: {error}"
+            self.failures[job] = f"{job}: {error}"
             log.error("%s failed: %s", job, error)
         except Exception as error:  # noqa: BLE001 - the edge: a night that dies must not end all nights to come
             self.trouble[job] = f"{job}: {type(error).__name__}"
@@ -113,10 +113,12 @@ class Service:
         else:
             self.trouble.pop(job, None)
             if done is not None:
-                self.failure = None
                 self.last[job] = done
                 told = summary(done)
                 loud = done.get("status") == "failed" or told.startswith(NOTHING)
+                self.failures.pop(job, None)
+                if done.get("status") == "failed":
+                    self.failures[job] = f"{job}: {told}"
                 log.log(logging.WARNING if loud else logging.INFO, "%s: %s", job, told)
 
     def _port(self) -> socket.socket | None:
@@ -148,7 +150,7 @@ class Service:
             database = "ok"
         except ConsolidatorError as error:
             database = str(error)
-        failure = next(iter(self.trouble.values()), self.failure)
+        failure = next(iter([*self.trouble.values(), *self.failures.values()]), None)
         body = {
             "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,

@@ -50,7 +50,8 @@ class Claim(SQLModel, table=True):
     nothing: int = count()
     deferred: int = count()
     dead: int = count()
-    error: str | None = maybe_words()
+    error: str | None = maybe_words()  # of the last try that failed
+    note: str | None = maybe_words()  # what a merge changed
 
 
 class DeadLetter(SQLModel, table=True):

@@ -32,8 +32,10 @@ select agent, project, version from scope where version > merged order by agent,
 -- name: agents_with_news
 select distinct agent from (
     select agent from scope where version > merged
-    union all select agent from error_record where not merged
-    union all select agent from candidate where not reconciled
+    union all
+    select r.agent from error_record r join session s on s.id = r.session_id and not s.simulated where not r.merged
+    union all
+    select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated where not c.reconciled
 ) as news order by agent
 
 -- name: merged

@@ -9,7 +9,7 @@ from sqlalchemy import func, literal_column
 from sqlmodel import col, or_, select
 
 from consolidator.database.partitions import Driver
-from consolidator.models.fact import FactRow
+from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow, SolutionRow
 from consolidator.store.queries import Row, load, row, rows
 from consolidator.store.select import fetch
@@ -87,10 +87,18 @@ def _scoped(query: Any, table: Any, agent: str | None, project: str | None) -> A
 
 
 async def solutions_of(
-    conn: Driver, *, fingerprint: str | None, signature: str, text: str, limit: int = 5
+    conn: Driver,
+    *,
+    fingerprint: str | None,
+    signature: str,
+    text: str,
+    agent: str | None = None,
+    project: str | None = None,
+    limit: int = 5,
 ) -> list[Row]:
     """Return what is known of an error: by its fingerprint or signature first, else by the words it shares."""
     values = {"fingerprint": fingerprint, "signature": signature, "text": text, "limit": limit}
+    values |= {"agent": agent or None, "project": project or None}
     return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_error_text"], values)
 
 
@@ -108,9 +116,32 @@ async def evidence(conn: Driver, ids: Sequence[str]) -> list[Row]:
     return await rows(conn, _SQL["evidence"], {"ids": list(ids)})
 
 
-async def rejected(conn: Driver, *, agent: str | None = None, limit: int = 50) -> list[Row]:
+async def rejected(
+    conn: Driver,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    limit: int = 50,
+) -> list[Row]:
     """Return what looked like a fact and may not become one, with the reason, the latest first."""
-    return await rows(conn, _SQL["rejected"], {"agent": agent, "limit": limit})
+    found = select(CandidateRow).where(col(CandidateRow.rejected).is_not(None))
+    found = found.order_by(col(CandidateRow.occurred_at).desc(), col(CandidateRow.id))
+    if query:
+        found = found.where(or_(*(_matches(col(c), query) for c in (CandidateRow.sentence, CandidateRow.quote))))
+    if agent:
+        found = found.where(CandidateRow.agent == agent)
+    if project:
+        found = found.where(col(CandidateRow.project).contains(project, autoescape=True))
+    if peer:
+        found = found.where(CandidateRow.peer == peer)
+    return await fetch(conn, found.limit(limit))
+
+
+async def rejections(conn: Driver, fact: Row) -> list[Row]:
+    """Return how many candidates of a fact's agent, subject and predicate were rejected for which `reason`."""
+    return await rows(conn, _SQL["rejections"], fact)
 
 
 async def history(conn: Driver, fact: Row) -> list[Row]:

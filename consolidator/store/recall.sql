@@ -19,9 +19,11 @@ select * from solution where id = %(id)s
 -- name: explain_candidate
 select c.*, s.origin from candidate c left join session s on s.id = c.session_id where c.id = %(id)s
 
--- name: rejected
-select * from candidate where rejected is not null and (%(agent)s::text is null or agent = %(agent)s)
-order by occurred_at desc, id limit %(limit)s
+-- name: rejections
+-- What was said of the same subject and predicate and may not become a fact, by reason.
+select rejected as reason, count(*) from candidate
+where agent = %(agent)s and subject = %(subject)s and predicate = %(predicate)s and rejected is not null
+group by rejected order by count(*) desc, rejected
 
 -- name: origins
 select id, origin, head, pruned_to from session where id = any(%(ids)s)
@@ -30,6 +32,8 @@ select id, origin, head, pruned_to from session where id = any(%(ids)s)
 select * from solution
 where retired_at is null
   and (fingerprint = %(fingerprint)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature)s)
+  and (%(agent)s::text is null or agent = %(agent)s)
+  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: by_error_text
@@ -43,6 +47,8 @@ select solution.* from solution, asked,
 where retired_at is null and cardinality(asked.words) > 0
   and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(asked.words) as word), '|')::tsquery
   and found.shared * 2 >= cardinality(asked.words)
+  and (%(agent)s::text is null or agent = %(agent)s)
+  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
 order by found.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
 -- name: profiles

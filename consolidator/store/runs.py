@@ -201,3 +201,23 @@ async def settle(conn: Driver, *, session: str, seqs: Sequence[int], settlement:
     """Mark dead letters as settled."""
     values = {"session": session, "seqs": list(seqs), "settlement": settlement, "now": now}
     await run(conn, _SQL["settle"], values)
+
+
+async def leased_by(conn: Driver, run_id: str) -> list[str]:
+    """Return who holds units of a run."""
+    return [r["owner"] for r in await rows(conn, _SQL["leased_by"], {"run": run_id})]
+
+
+async def release(conn: Driver, run_id: str, *, owner: str) -> int:
+    """Free what an owner that is known to be dead holds; return how many units that are."""
+    return await run(conn, _SQL["release"], {"run": run_id, "owner": owner})
+
+
+async def remarks(conn: Driver, run_id: str) -> dict[str, str]:
+    """Return the remarks on a run's units, by unit."""
+    return {r["unit"]: r["note"] for r in await rows(conn, _SQL["remarks"], {"run": run_id})}
+
+
+async def interrupt(conn: Driver, run_id: str) -> None:
+    """Mark a run as cut short; whoever comes next takes it up."""
+    await run(conn, _SQL["interrupt"], {"run": run_id})

@@ -21,7 +21,7 @@ insert into claim (run_id, unit, phase)
 select %(run)s, unit, %(phase)s from unnest(%(units)s::text[]) as unit
 on conflict (run_id, unit) do update
 set status = 'open', owner = null, lease_until = null, attempts = 0
-where %(again)s and claim.status = 'done'
+where %(again)s and claim.status = 'done' and exists (select from run where id = %(run)s and status = 'running')
 
 -- name: claim
 -- The next units that are free, or whose holder has not been heard of; a bounded claim that waits for nobody.
@@ -61,8 +61,22 @@ returning status
 -- Counts what a dead unit leaves unlearnt, so that the ledger balances.
 update claim set seen = seen + %(events)s, dead = dead + %(events)s where run_id = %(run)s and unit = %(unit)s
 
+-- name: leased_by
+select distinct owner from claim where run_id = %(run)s and status = 'leased' and owner is not null
+
+-- name: release
+-- What a process that is known to be dead held is free at once, not when its lease runs out.
+update claim set status = 'open', owner = null, lease_until = null
+where run_id = %(run)s and owner = %(owner)s and status = 'leased'
+
+-- name: remarks
+select unit, note from claim where run_id = %(run)s and note is not null order by unit
+
+-- name: interrupt
+update run set status = 'interrupted' where id = %(run)s and status = 'running'
+
 -- name: remark
-update claim set error = %(told)s where run_id = %(run)s and unit = %(unit)s
+update claim set note = %(told)s where run_id = %(run)s and unit = %(unit)s
 
 -- name: waiting
 select count(*) filter (where status in ('open', 'leased')) as waiting,

@@ -41,6 +41,7 @@ create table claim (
     deferred bigint default 0 not null,
     dead bigint default 0 not null,
     error text,
+    note text,
     primary key (run_id, unit),
     constraint the_ledger_balances check (seen = learnt + nothing + deferred + dead),
     foreign key(run_id) references run (id) on delete cascade
