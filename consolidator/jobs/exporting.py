@@ -19,6 +19,15 @@ from consolidator.store.queries import Row
 BATCH = 500
 
 
+def writable(format_name: str) -> Writer:
+    """Return the writer of a format; raise UsageError, naming those there are, for one that can only be read."""
+    module = format_named(format_name)
+    if not hasattr(module, "write"):
+        known = ", ".join(name for name, one in FORMATS.items() if hasattr(one, "write"))
+        raise UsageError(f"{format_name} can be read, not written; there are: {known}")
+    return cast(Writer, module)
+
+
 async def export_sessions(
     database: Database,
     format_name: str,
@@ -31,11 +40,7 @@ async def export_sessions(
 
     Raises UsageError for a format that can only be read.
     """
-    module = format_named(format_name)
-    if not hasattr(module, "write"):
-        writable = ", ".join(name for name, one in FORMATS.items() if hasattr(one, "write"))
-        raise UsageError(f"{format_name} can be read, not written; there are: {writable}")
-    writer = cast(Writer, module)
+    writer = writable(format_name)
     async with database.connection() as conn:
         names = [await sessions.find(conn, word) for word in words] or await sessions.all_ids(conn)
     for name in names:
