@@ -82,18 +82,30 @@ def _attempt(context: SessionContext, folded: Folded, events: Sequence[Event], s
     digest = Digest(redact, salt, errors=errors, packed=folded.packed)
     summary = SummaryFold.from_json(folded.summary) if folded.summary else SummaryFold()
     learnt = Learnt(folded, [], [], [], set())
-    for event in events:
-        before = digest.done
+    for told in events:
+        event, before = _hidden(told), digest.done
         _fed(event, "digest", digest.feed)
         if event.type in (EventType.TOOL_CALL, EventType.TASK_END) or digest.done > before:
             learnt.sources.add(event.seq)
         _fed(event, "summary", summary.feed)
         _proposed(event, context, learnt)
-    digest.calls.open = [redact_json(call) for call in digest.calls.open]
+    digest.calls.open = [
+        {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.calls.open
+    ]
     learnt.errors = errors.take_changed()
     learnt.folded = Folded(digest.pack(), errors.to_json(), summary.to_json())
     learnt.last_at = max((event.occurred_at for event in events), default=None)
     return learnt
+
+
+def _hidden(event: Event) -> Event:
+    """Return a call without its credentials: it is folded as it will be kept while it waits for its result."""
+    given = event.data.get("arguments") if event.type is EventType.TOOL_CALL else None
+    try:
+        hidden = redact_json(given)
+    except Exception as error:
+        raise _Dead(event.seq, f"redaction: {type(error).__name__}") from error
+    return event if hidden == given else replace(event, data={**event.data, "arguments": hidden})
 
 
 def _proposed(event: Event, context: SessionContext, learnt: Learnt) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings, strategies
+from hypothesis import HealthCheck, Phase, example, given, note, settings, strategies
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -21,7 +21,7 @@ from tests.nights import all_learnt, balance, replica
 from tests.support import logged, memory_of, unbroken
 
 PROPERTY = settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),  # a seed does not shrink
@@ -66,6 +66,7 @@ async def _at_once(fresh: Fresh, whole: Story, home: Any) -> Any:
 
 @PROPERTY
 @given(seed=strategies.integers(0, 2**32))
+@example(seed=48)  # a call with a credential is given up by one night, and answered in another
 def test_any_cut_into_nights_learns_what_one_batch_does(
     fresh: Fresh, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
