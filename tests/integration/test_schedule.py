@@ -270,7 +270,7 @@ async def test_a_night_that_dies_of_a_bug_ends_no_other_and_is_told_until_it_is_
         assert set(service.last) >= {"import", "retention"}
     assert secret not in caplog.text
     await service.look()
-    assert (service.trouble, service.failure) == ({}, None)
+    assert (service.trouble, service.failures) == ({}, {})
     assert "consolidation" in service.last
 
 
