@@ -10,15 +10,58 @@ import re
 from collections.abc import Iterator
 
 from consolidator.llm.credentials import Span
-from consolidator.llm.values import entropy, is_placeholder, looks_random
+from consolidator.llm.values import entropy, is_placeholder, is_tangled, looks_random
 
 # Searched one by one in lower-cased text, which is many times faster than one pattern that ignores case.
-_NAMES = ("password", "passphrase", "passwd", "pwd", "secret", "token", "credential", "key")
+_NAMES = ("password", "passphrase", "passwd", "pass", "pwd", "secret", "token", "credential", "key")
 # A key is telling only as the key of one of these.
 _KEY_OF = (
     *("api", "access", "account", "auth", "private", "signing", "encryption", "client", "master", "service", "shared"),
     *("storage", "subscription", "secret", "license", "admin", "webhook", "bot", "app"),
 )
+# "pass" means a password as a word of its own, or as the last word of a name that says whose it is (DB_PASS, smtpPass);
+# names in capitals may say anything before it that is not a pass of another kind.
+_PASS_OF = (
+    *("db", "database", "user", "usr", "admin", "root", "sudo", "my", "sql", "pg", "postgres", "postgresql", "mongo"),
+    *(
+        "redis",
+        "amqp",
+        "rabbit",
+        "rabbitmq",
+        "mq",
+        "smtp",
+        "imap",
+        "mail",
+        "email",
+        "ftp",
+        "sftp",
+        "ssh",
+        "ldap",
+        "bind",
+    ),
+    *(
+        "proxy",
+        "http",
+        "https",
+        "basic",
+        "auth",
+        "login",
+        "key",
+        "keystore",
+        "truststore",
+        "store",
+        "cert",
+        "gpg",
+        "pgp",
+    ),
+    *("vault", "service", "svc", "app", "api", "wifi", "wpa", "bot", "client", "server", "host", "git", "docker"),
+    *("registry", "jenkins", "grafana", "elastic", "kafka", "broker", "mqtt", "old", "new", "default", "current"),
+)
+_OTHER_PASS = re.compile(
+    r"(?:^|_)(?:FIRST|SECOND|THIRD|LAST|NEXT|LOW|HIGH|BAND|ALL|MULTI|SINGLE|ONE|TWO|RENDER|SHADER|DEPTH|FORWARD|BACKWARD|"
+    r"OPT|COMPILER|LLVM|CLANG|GCC|TESTS?|BY|TO|DO|NO|IS|DID|MUST|CAN|HAS)_?\Z"
+)
+_VERDICT = re.compile(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # what stands beside the PASS of a test report
 _OVERLAPS = 4  # how often a stretch of text may be read again, for names inside the value of another name
 # The rest of the name, its closing quote, what stands between it and the value, and the opening quote of that.
 _BETWEEN = re.compile(
@@ -26,7 +69,7 @@ _BETWEEN = re.compile(
         (?P<close>\\{0,4}["'`]?\]?)
         (?:(?P<sep>\s{0,4}(?::=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))\s{0,4}
              (?:[brfu]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
-             |\s{1,12}value:\s{1,4})
+             |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
            |(?P<space>[ ]{1,4}(?:(?:is|to)[ ]+)?))
         (?P<open>\\{0,4}["'`]?)""",
     re.VERBOSE,
@@ -46,27 +89,21 @@ _PAGING = re.compile(
     r"(?i)(?:^|[_.-])(?:next|page|continuation|cursor|paging|sync|delta|max|min|num|input|output|prompt|total|n)[_-]?(?:page)?[_-]?$"
 )
 _ENV = re.compile(r"[A-Z][A-Z0-9_]*$")
-_REFERENCE = re.compile(r"[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z")
+_REFERENCE = re.compile(
+    r"(?:file|env|fd):\S*\Z|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z"
+)
 _STRONG = re.compile(r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|credential")
+_WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
 _WORD = re.compile(r"[a-z]+(?:[_ -][a-z]+)*\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\Z|[A-Z]+(?:_[A-Z]+)*\Z")
 
 _HEADER = re.compile(r"(?i)\b(bearer|basic|token|digest|apikey|bot)\s{1,2}([A-Za-z0-9._~+/=-]{8,8192}+)")
+_SESSION = re.compile(r"(?i)sid\b|sess|auth|token|jwt|csrf|xsrf|remember|login")
 _COOKIE = re.compile(r"(?i)\b(set-cookie2?|cookie)\\{0,4}[\"']?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?([^\r\n\"'\\]{8,8192}+)")
-_Q = r"'[^'\n]{1,128}'|\"[^\"\n]{1,128}\""
-_COMMAND = re.compile(
-    rf"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump)\b[^\n|;&]{{0,300}}?\s"
-    rf"-p(?P<mysql>{_Q}|[^\s'\"-][^\s'\"]{{2,128}})"
-    rf"|\bsshpass\s{{1,3}}-p\s{{0,3}}(?P<sshpass>{_Q}|[^\s'\"]{{1,128}})"
-    rf"|\bcurl\b[^\n|;]{{0,400}}?\s(?:-u|--user)\s{{0,3}}[\"']?[^\s:\"'$]{{1,128}}:(?P<curl>[^\s\"']{{1,256}})"
-    rf"|\b(?:docker|podman|helm registry|az|oc|npm|nuget)\s{{1,3}}login\b[^\n|;&]{{0,300}}?\s"
-    rf"-p\s{{1,3}}(?P<login>{_Q}|[^\s'\"-][^\s'\"]{{0,256}})"
-    rf"|\bredis-cli\b[^\n|;&]{{0,300}}?\s-a\s{{1,3}}(?P<redis>[^\s'\"]{{3,256}})"
-)
 
 
 def is_telling(name: str) -> bool:
     """Tell whether a name, such as a JSON key or an option, says that its value is a credential."""
-    spots = list(_named(name.lower()))
+    spots = list(_named(name, _lowered(name)))
     return bool(spots) and any(
         not _ABOUT.match(name, end) and not _is_about(name[:start], name[end:]) for start, end in spots
     )
@@ -85,7 +122,7 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
         return not _REFERENCE.match(value) and len(set(value)) >= 5
     if looks_random(value):
         return True
-    if strong and _is_hexadecimal(value):
+    if (strong and _is_hexadecimal(value)) or ((strong or name.startswith("-")) and is_tangled(value)):
         return True
     digits = sum(char.isdigit() for char in value)
     return strong and (env or quoted) and len(value) >= 8 and 0 < digits < len(value) and entropy(value) >= 2.75
@@ -94,7 +131,7 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
 def find_assignments(text: str, lowered: str) -> Iterator[Span]:
     """Yield the values that stand beside telling names; `lowered` is the same text in lower case, of equal length."""
     reach = overlaps = 0
-    for start, end in _named(lowered):
+    for start, end in _named(text, lowered):
         overlaps = overlaps + 1 if start < reach else 0
         if overlaps < _OVERLAPS:
             seen, span = _assigned(text, start, end)
@@ -103,14 +140,33 @@ def find_assignments(text: str, lowered: str) -> Iterator[Span]:
                 yield span
 
 
-def _named(lowered: str) -> Iterator[tuple[int, int]]:
+def _named(text: str, lowered: str) -> Iterator[tuple[int, int]]:
     for literal in _NAMES:
         start = lowered.find(literal)
         while start >= 0:
             end = start + len(literal)
-            if literal != "key" or lowered[max(0, start - 13) : start].rstrip("_.- ").endswith(_KEY_OF):
+            if literal == "pass":
+                telling = _is_password(text, start, end)
+            else:
+                telling = literal != "key" or lowered[max(0, start - 13) : start].rstrip("_.- ").endswith(_KEY_OF)
+            if telling:
                 yield start, end
             start = lowered.find(literal, end)
+
+
+def _is_password(text: str, start: int, end: int) -> bool:
+    """Tell whether the "pass" at `start` ends a name and means a password."""
+    follows = text[end : end + 1]
+    if follows.isalnum() or follows in ("_", "-", "(") or text.startswith(" to ", end):
+        return False
+    before = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    word = before.group().rstrip("_-.") if before else ""
+    if text[start:end] == "PASS" and word:
+        return before is not None and text[start - 1] == "_" and not _OTHER_PASS.search(word)
+    if start and text[start - 1].isalnum():  # smtpPass, but not bypass or compass
+        hump = re.search(r"[A-Z]?[a-z]+\Z", word)
+        return text[start].isupper() and hump is not None and hump.group().lower() in _PASS_OF
+    return not word or re.split(r"[_.-]", word)[-1].lower() in _PASS_OF
 
 
 def find_headers(text: str, lowered: str) -> Iterator[Span]:
@@ -125,18 +181,6 @@ def find_headers(text: str, lowered: str) -> Iterator[Span]:
         for hit in _COOKIE.finditer(text):
             if _holds_session(hit.group(2)):
                 yield hit.start(2), hit.end(2), "cookie"
-
-
-def find_command_passwords(text: str, lowered: str) -> Iterator[Span]:
-    """Yield passwords given to programs by their short options: mysql -pX, curl -u user:X, sshpass -p X."""
-    if not any(option in text for option in (" -p", " -u", " --user", " -a ")):
-        return
-    if not any(word in lowered for word in ("mysql", "mariadb", "sshpass", "curl", "login", "redis-cli")):
-        return
-    for hit in _COMMAND.finditer(text):
-        group = hit.lastgroup
-        if group is not None and not is_placeholder(hit.group(group).strip("'\"")):
-            yield hit.start(group), hit.end(group), "password"
 
 
 def _assigned(text: str, start: int, end: int) -> tuple[int, Span | None]:
@@ -167,6 +211,8 @@ def _assigned(text: str, start: int, end: int) -> tuple[int, Span | None]:
     tight = between.group("sep") == "=" and not quote
     env = tight or head.startswith("-") or said or bool(_ENV.search(name))
     bare = text[value.start() : stop].rstrip("\\")
+    if name.endswith("PASS") and sep == ":" and not quote and _VERDICT.match(bare):
+        return value.end(), None
     if not is_credential(name, bare, quoted=bool(quote), env=env):
         return value.end(), None
     return value.end(), (value.start(), value.start() + len(bare), _kind(name))
@@ -176,6 +222,8 @@ def _name_head(text: str, start: int) -> str:
     first = start
     while first > 0 and start - first < 48 and (text[first - 1].isalnum() or text[first - 1] in "_-."):
         first -= 1
+    if first < start and text[first] in "nrt" and text[max(0, first - 1) : first] == "\\":
+        first += 1  # the letter of an escape, such as the "\\n" in "\\npassword="
     return text[first:start]
 
 
@@ -183,6 +231,11 @@ def _is_about(head: str, rest: str) -> bool:
     return bool(_PAGING.search(head)) or bool(
         re.search(r"(?i)(?:^|[_-])(?:id|ids|name|url|count|type|path|file)$", rest)
     )
+
+
+def _lowered(text: str) -> str:
+    """Lower a text without moving any position: one letter would grow."""
+    return text.replace("İ", "I").lower()
 
 
 def _trailing(value: str) -> int:
@@ -195,10 +248,17 @@ def _is_hexadecimal(value: str) -> bool:
 
 def _holds_session(cookies: str) -> bool:
     for pair in cookies.split(";"):
-        _, equals, value = pair.partition("=")
-        if equals and (looks_random(value.strip()) or _is_hexadecimal(value.strip())):
+        name, equals, value = pair.partition("=")
+        if equals and _is_session(name.strip(), value.strip()):
             return True
     return False
+
+
+def _is_session(name: str, value: str) -> bool:
+    """Tell whether a cookie lets its bearer in: by its value alone, or by its name and a value that is no word."""
+    if looks_random(value) or _is_hexadecimal(value):
+        return True
+    return _SESSION.search(name) is not None and is_tangled(value) and not is_placeholder(value)
 
 
 def _kind(name: str) -> str:

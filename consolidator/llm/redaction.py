@@ -10,17 +10,18 @@ from typing import Any
 
 from consolidator.llm.assignments import (
     find_assignments,
-    find_command_passwords,
     find_headers,
     is_credential,
     is_telling,
 )
+from consolidator.llm.commands import argument_passwords, find_command_passwords, program_of
 from consolidator.llm.credentials import Span, find_private_keys, find_tokens
 
 _MARK = re.compile(r"(\[redacted:[a-z-]+\])")
 _ROUNDS = 8  # hiding one value can bare another's edge; more rounds than this no honest text needs
 _SHORTEST = 10  # characters in which a name and its credential can be said
 _DEPTH = 64  # of nested JSON
+_HEADERS = ("cookie", "cookies", "set-cookie", "authorization", "proxy-authorization")
 
 
 def redact(text: str) -> str:
@@ -88,37 +89,64 @@ def _replaced(text: str, spans: list[Span]) -> str:
     return "".join(parts)
 
 
-def _redact_value(value: Any, name: str, depth: int) -> Any:
+def _redact_value(value: Any, name: str, depth: int, program: str = "") -> Any:
+    """Redact a value; `name` is the telling name it goes by, `program` what a list of arguments is for."""
     if depth > _DEPTH:
         return "[too deep to read]"
     if isinstance(value, str):
+        if name.lower() in _HEADERS:
+            return _redact_header(name, value)
         if name and is_credential(name, value):
             return "[redacted:secret]"
         return redact(value)
     if isinstance(value, dict):
-        return _redact_dict(value, depth)
+        return _redact_dict(value, name, depth)
     if isinstance(value, list):
-        return _redact_list(value, name, depth)
+        return _redact_list(value, name, depth, program)
     return value
 
 
-def _redact_dict(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
+def _redact_header(name: str, value: str) -> str:
+    """Redact a header's value as it is in a text, where its name stands before it."""
+    before = f"{'cookie' if name.lower() == 'cookies' else name}: "
+    return redact(before + value).removeprefix(before)
+
+
+def _redact_dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]:
     # Kubernetes, compose files and APIs say {"name": "API_TOKEN", "value": "..."}.
     named = value.get("name", value.get("key"))
-    told = named if isinstance(named, str) and "value" in value and is_telling(named) else ""
+    told = named if isinstance(named, str) and "value" in value and _tells(named) else ""
+    cookies = name.lower() in ("cookie", "cookies")
+    program = program_of(value)
     out = {}
     for key, item in value.items():
         text = str(key)
-        name = text if is_telling(text) else told if text == "value" else ""
-        out[redact(key) if isinstance(key, str) else key] = _redact_value(item, name, depth + 1)
+        hidden_key = redact(key) if isinstance(key, str) else key
+        if cookies and isinstance(item, str):
+            pair = f"{text}={item}"
+            out[hidden_key] = item if _redact_header("cookie", pair) == pair else "[redacted:cookie]"
+            continue
+        own = text if _tells(text) else told if text == "value" else ""
+        out[hidden_key] = _redact_value(item, own, depth + 1, program)
     return out
 
 
-def _redact_list(value: list[Any], name: str, depth: int) -> list[Any]:
-    out = []
+def _tells(name: str) -> bool:
+    return name.lower() in _HEADERS or is_telling(name)
+
+
+def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[Any]:
+    passwords = argument_passwords(program, value)
+    pair = len(value) == 2  # as in ["Cookie", "sid=..."]
+    out: list[Any] = []
     before = ""
-    for item in value:
-        option = before if before.startswith("-") and is_telling(before) else name
-        out.append(_redact_value(item, option, depth + 1))
+    for index, item in enumerate(value):
+        telling = (before.startswith("-") and is_telling(before)) or (pair and before.lower() in _HEADERS)
+        option = before if telling else name
+        if index in passwords:
+            start, end = passwords[index]
+            out.append(f"{item[:start]}[redacted:password]{item[end:]}")
+        else:
+            out.append(_redact_value(item, option, depth + 1))
         before = item if isinstance(item, str) else ""
     return out

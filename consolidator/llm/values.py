@@ -17,6 +17,9 @@ _STAND_IN = re.compile(
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 _WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 
+_TANGLE = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
 
 def is_placeholder(value: str) -> bool:
     """Tell whether a value stands in for a credential: masked, templated, a keyword, or an obvious example."""
@@ -46,6 +49,14 @@ def looks_random(value: str) -> bool:
         return False
     in_words = sum(len(word) for word in _WORDS.findall(core))
     return entropy(core) >= min(3.0, math.log2(len(core)) * 0.8) and in_words <= len(core) * 0.6
+
+
+def is_tangled(value: str) -> bool:
+    """Tell whether letters and digits change as often as in no word or name: enough only beside a telling name."""
+    if not _TANGLE.match(value):
+        return False
+    humps = _HUMPS.findall(value)
+    return len(humps) >= 4 and sum(map(len, humps)) <= 3 * len(humps) and entropy(value) >= 2.5
 
 
 def _mixed_case(value: str) -> bool:
