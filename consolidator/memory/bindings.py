@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.counts import Counts, Key, encode
-from consolidator.memory.symbols import SHELL_PREFIX
+from consolidator.memory.symbols import SHELL_PREFIX, line_of
 from consolidator.memory.templates import template_columns
 from consolidator.memory.values import MAX_TEXT, Columns, Scalar, columns, result_columns, shape, tokens
+from consolidator.memory.veil import Veil
 
 MAX_SOURCES = 32  # tools whose last values are kept
 MAX_USED = 64  # values that an argument is remembered to have had
@@ -55,8 +56,9 @@ def choose(column: list[int], used: Mapping[int, None]) -> int | None:
 class BindingFold:
     """Feed it calls in order; it counts into `counts`."""
 
-    def __init__(self, counts: Counts, salt: bytes, *, keep_values: bool = False) -> None:
+    def __init__(self, counts: Counts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False) -> None:
         self.counts = counts
+        self.veil = Veil(redact)
         self.sources: dict[str, Source] = {}  # oldest first
         self.used: dict[str, dict[int, None]] = {}  # tool and argument -> values, oldest first
         self.words: list[tuple[str, int]] = []  # shape and value of the user's telling words
@@ -98,19 +100,22 @@ class BindingFold:
 
     def feed(self, tool: str, arguments: Any, result: Any, *, ok: bool) -> None:
         """Take a call: count what would have predicted its arguments, then remember its values."""
-        given = columns(arguments)
+        clear = columns(arguments)
+        given = self.veil.columns(clear)
         hashed = {path: self.hashes(column) for path, column in given.items()}
-        self._count_shape(tool, arguments, given, hashed)
         shell = tool.startswith(SHELL_PREFIX)
-        if shell:
-            extra = template_columns(arguments)
+        line = line_of(arguments) if shell else None
+        hidden = None if line is None else self.veil.line(line)
+        self._count_shape(tool, arguments, given, hashed, secret=given is not clear or hidden != line)
+        if hidden is not None:
+            extra = template_columns(hidden)
             given |= extra
             hashed |= {path: self.hashes(column) for path, column in extra.items()}
         for path, column in hashed.items():
             self._count_argument(tool, path, column, given[path])
         paths = {"<" + path: column for path, column in hashed.items()}
         if ok and not shell:
-            for path, values in result_columns(result).items():
+            for path, values in self.veil.columns(result_columns(result)).items():
                 paths[">" + path] = self.hashes(values)
         elif not ok and tool in self.sources:
             paths |= {path: column for path, column in self.sources[tool].paths.items() if path[0] == ">"}
@@ -148,7 +153,9 @@ class BindingFold:
         while len(self.used) > MAX_USED:
             del self.used[next(iter(self.used))]
 
-    def _count_shape(self, tool: str, arguments: Any, given: Columns, hashed: dict[str, list[int]]) -> None:
+    def _count_shape(
+        self, tool: str, arguments: Any, given: Columns, hashed: dict[str, list[int]], *, secret: bool
+    ) -> None:
         paths = tuple(hashed)
         shaped = self._shapes.get((tool, paths))
         if shaped is None:
@@ -160,7 +167,7 @@ class BindingFold:
             whole += hashed[path]
         key: Key = tuple(whole)
         if key not in self.counts:
-            literal = _literal(["call", tool, arguments], given)
+            literal = None if secret else _literal(["call", tool, arguments], given)
             if literal is not None and len(literal) <= MAX_CALL + len(tool):
                 self.counts.name(key, literal)
             else:

@@ -64,7 +64,9 @@ def redacted(arguments: Any, redact: Callable[[str], str]) -> Any:
         if isinstance(value, Mapping):
             if depth >= _DEPTH or left[0] <= 0:
                 return "…"
-            return {str(k)[:80]: clean(v, str(k), depth + 1) for k, v in list(value.items())[:64]}
+            named = value.get("name", value.get("key"))
+            told = {"value": named} if isinstance(named, str) else {}
+            return {redact(str(k))[:80]: clean(v, told.get(k, str(k)), depth + 1) for k, v in list(value.items())[:64]}
         if isinstance(value, list):
             return [clean(v, key, depth + 1) for v in value[:64]] if depth < _DEPTH and left[0] > 0 else "…"
         if isinstance(value, str):
@@ -196,8 +198,13 @@ def shortened(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def summary(tool: str, arguments: Any, limit: int = MAX_SUMMARY) -> str:
-    """Return what a call was given in a few words: its command, its file, or its most telling values."""
+def summary(
+    tool: str, arguments: Any, limit: int = MAX_SUMMARY, beside: Callable[[str, Any], Any] = lambda _, value: value
+) -> str:
+    """Return what a call was given in a few words: its command, its file, or its most telling values.
+
+    `beside` hides a value that a name beside it tells to be a secret: the names are not part of the words.
+    """
     line = command_line(tool, arguments)
     if line is not None:
         return shortened(core(line), limit)
@@ -206,9 +213,21 @@ def summary(tool: str, arguments: Any, limit: int = MAX_SUMMARY) -> str:
             if isinstance(arguments.get(key), str) and "pattern" not in arguments:
                 path: str = arguments[key]
                 return path if len(path) <= limit else "…" + path[1 - limit :]
+    found = leaves(arguments, limit=12)
     texts = [
-        str(value)
-        for key, value in leaves(arguments, limit=12)
+        str(beside(_name_of(found, place), value))
+        for place, (key, value) in enumerate(found)
         if value not in (None, "") and not isinstance(value, bool) and not kinds.SETTINGS.fullmatch(key)
     ]
     return shortened(" ".join(texts), limit)
+
+
+def _name_of(found: list[tuple[str, Any]], place: int) -> str:
+    """Return a leaf's key; of a "value" the name that stands beside it, as in `{"name": "API_TOKEN", "value": ...}`."""
+    key = found[place][0]
+    if key.endswith("value"):
+        before = key.removesuffix("value")
+        for other, name in found[max(0, place - 1) : place + 2]:
+            if other in (before + "name", before + "key") and isinstance(name, str):
+                return name
+    return key

@@ -79,7 +79,7 @@ class Digest:
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
             self.quotes = unpack_quotes(packed.quotes)
-        self.bindings = BindingFold(self.counts, salt, keep_values=keep_values)
+        self.bindings = BindingFold(self.counts, salt, redact, keep_values=keep_values)
         self.fixes = FixFold(self.counts)
         if packed is not None:
             self._load(json.loads(zlib.decompress(packed.state)))
@@ -142,7 +142,7 @@ class Digest:
 
     def _quoted(self, call: Call) -> str:
         """Return what a call was given, so that evidence can be shown when the event is gone."""
-        given = self.redact(summary(call.tool, call.arguments, QUOTED_FROM))
+        given = self.redact(summary(call.tool, call.arguments, QUOTED_FROM, beside=self.bindings.veil.beside))
         return given if len(given) <= QUOTE else given[: QUOTE - 1] + "…"
 
     def pack(self) -> Packed:

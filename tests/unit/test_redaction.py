@@ -97,6 +97,8 @@ CREDENTIALS = {
     "a spoken password": "my password is hunter2x",
     "a spoken key": f"the api key is {TOKEN}",
     "a netrc line": f"machine github.com login me password {made_up(20)}",
+    "a password behind an escape": "A=1\\npassword=hunter2x9",
+    "a Kubernetes variable behind an escape": f"- name: API_TOKEN\\n  value: {TOKEN}",
     "a key behind an escape": "env:\\nAKIA" + made_up(16, string.ascii_uppercase + string.digits),
 }
 
