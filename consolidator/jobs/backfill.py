@@ -6,7 +6,7 @@ Deriving again never moves a stamp, shows what would be different, and replaces 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,6 @@ import psycopg
 
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs import learning
 from consolidator.jobs.consolidation import (
     MERGES,
     SESSIONS,
@@ -28,13 +27,14 @@ from consolidator.jobs.consolidation import (
     save_memory,
     windows,
 )
-from consolidator.jobs.learning import Folded, Learnt
+from consolidator.jobs.learning import Folded
 from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
-from consolidator.store import events, memory, rederive, runs, sessions
+from consolidator.store import memory, rederive, runs, sessions
 from consolidator.store.queries import Row
 
+LOT = 200  # dead letters read at once
 EXTRACTORS = ("facts", "procedures", "solutions")
 
 
@@ -222,14 +222,49 @@ async def _held(conn: Driver, name: str) -> bool:
 async def retry(
     database: Database, settings: Settings, *, word: str | None = None, discard: bool = False
 ) -> dict[str, Any]:
-    """Learn again from sessions with dead letters, or discard these; return how many were settled and how many stay."""
+    """Learn again from sessions with dead letters, or discard these; return how many were settled and how many stay.
+
+    `word` is the id of one letter or of a run, whose letters are meant; raises NotFound where it is neither.
+    """
     now = database.clock.now()
+    tried: set[str] = set()
+    settled = 0
     async with database.connection() as conn:
-        letters = await runs.dead_letters(conn, word=word)
-        salt = await memory.salt(conn)
+        await _refuse_unknown(conn, word)
+    while letters := await _untried(database, word, tried):
+        settled += await _settle(database, letters, discard=discard, now=now)
+        tried |= {letter["id"] for letter in letters}
+    async with database.transaction() as conn:
+        for agent in await memory.agents_with_news(conn):
+            await merge_agent(conn, agent, run_id="retry", now=now, settings=settings)
+            await rederive.sweep(conn, agent)
+    return {"settled": settled, "remaining": len(tried) - settled}
+
+
+async def _refuse_unknown(conn: Driver, word: str | None) -> None:
+    """Raise NotFound for a word that is neither a dead letter's id, settled or not, nor a run's."""
+    if word is None or await runs.dead_letters(conn, word=word, settled_too=True, limit=1):
+        return
+    try:
+        await runs.get(conn, word)
+    except NotFound:
+        raise NotFound(f"no dead letter and no run is called {word!r}; `consolidator runs` lists the runs") from None
+
+
+async def _untried(database: Database, word: str | None, tried: set[str]) -> list[Row]:
+    """Return open dead letters that were not tried yet; those tried in vain stay open and may come first."""
+    async with database.connection() as conn:
+        found = await runs.dead_letters(conn, word=word, limit=LOT + 2 * len(tried))
+    return [letter for letter in found if letter["id"] not in tried]
+
+
+async def _settle(database: Database, letters: list[Row], *, discard: bool, now: datetime) -> int:
+    """Settle what can be settled of some dead letters, session by session; return how many that were."""
     by_session: dict[str, list[int]] = {}
     for letter in letters:
         by_session.setdefault(letter["session_id"], []).append(letter["seq"])
+    async with database.connection() as conn:
+        salt = await memory.salt(conn)
     settled = 0
     for name, seqs in by_session.items():
         async with database.transaction() as conn:
@@ -238,11 +273,7 @@ async def retry(
             settlement = "discarded" if discard else "retried"
             await runs.settle(conn, session=name, seqs=fine, settlement=settlement, now=now)
         settled += len(fine)
-    async with database.transaction() as conn:
-        for agent in await memory.agents_with_news(conn):
-            await merge_agent(conn, agent, run_id="retry", now=now, settings=settings)
-            await rederive.sweep(conn, agent)
-    return {"settled": settled, "remaining": len(letters) - settled}
+    return settled
 
 
 async def _learn_again(conn: Driver, name: str, seqs: list[int], salt: bytes) -> list[int]:
