@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import set_json_loads
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import exc
@@ -55,6 +56,10 @@ class Database:
         """Open a driver connection, bringing the embedded server back if it is gone."""
         try:
             return await connect(self.dsn)
+        except psycopg.ProgrammingError as error:  # of the address: what libpq says of it may quote a password
+            raise DatabaseError(
+                "CONSOLIDATOR_DATABASE_URL has a value that PostgreSQL's client does not know"
+            ) from error
         except psycopg.OperationalError as error:
             if self.server is None:
                 raise DatabaseUnavailable(f"cannot connect to the database: {_first_line(error)}") from error
@@ -108,7 +113,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
         server = await EmbeddedServer.start(settings.home)
         dsn = server.dsn
     else:
-        dsn = settings.database_url.get_secret_value()
+        dsn = address(settings.database_url.get_secret_value())
     database = Database(dsn, clock or Clock(settings.clock), server, pool_size=settings.workers + 4)
     try:
         await check_version(database)
@@ -116,6 +121,16 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
         yield database
     finally:
         await database.close()
+
+
+def address(dsn: str) -> str:
+    """Return a libpq address; raise DatabaseError for what is none, without repeating it: it may hold a password."""
+    try:
+        conninfo_to_dict(dsn)
+    except (psycopg.ProgrammingError, UnicodeEncodeError) as error:
+        told = "CONSOLIDATOR_DATABASE_URL is no PostgreSQL address, such as postgresql://user:password@host/database"
+        raise DatabaseError(told) from error
+    return dsn
 
 
 async def connect(dsn: str) -> Driver:

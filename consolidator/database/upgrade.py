@@ -12,13 +12,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from psycopg import errors
 from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import partitions
-from consolidator.errors import DatabaseUnavailable, SchemaTooNew
+from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
 from consolidator.models.tables import METADATA
 
 SCHEMA = "consolidator"
@@ -73,6 +74,11 @@ def _locked(dsn: str) -> Iterator[Connection]:
     except OperationalError as error:
         reason = str(error.orig).strip().split("\n")[0]
         raise DatabaseUnavailable(f"cannot upgrade the database: {reason}") from error
+    except DBAPIError as error:
+        if not isinstance(error.orig, (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)):
+            raise
+        reason = str(error.orig).strip().split("\n")[0]
+        raise DatabaseError(f"the role may not upgrade the database: {reason}") from error
     finally:
         engine.dispose()
 
