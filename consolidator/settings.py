@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from consolidator.errors import UsageError
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
 
 class Settings(BaseSettings):
     """What a deployment may set; every field is the variable CONSOLIDATOR_<NAME>."""
@@ -33,15 +35,33 @@ class Settings(BaseSettings):
     sources: list[str] = Field(
         default_factory=list, description='JSON list of "format:path" to import; empty: the logs found on this machine'
     )
-    retention_days: int = Field(default=30, ge=1, description="how long consolidated events are kept")
-    quiet_minutes: int = Field(default=15, ge=0, description="a session is safe to read when nothing new came for this")
-    abandoned_hours: int = Field(default=24, ge=1, description="an open tool call is given up after this")
+    retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
+    quiet_minutes: int = Field(
+        default=15, ge=0, le=525_600, description="a session is safe to read when nothing new came for this"
+    )
+    abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="an open tool call is given up after this")
     min_support: int = Field(default=3, ge=2, description="distinct sessions before a procedure is published")
     workers: int = Field(default=2, ge=1, le=64, description="sessions consolidated at once by one process")
-    lease_seconds: int = Field(default=300, ge=5, description="a claim not renewed for this long may be taken over")
+    lease_seconds: int = Field(
+        default=300, ge=5, le=86_400, description="a claim not renewed for this long may be taken over"
+    )
     max_attempts: int = Field(default=3, ge=1, description="tries before a unit is dead-lettered")
     health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    @field_validator("clock")
+    @classmethod
+    def _within_the_calendar(cls, start: datetime | None) -> datetime | None:
+        if start is not None and not 1970 <= start.year <= 9000:
+            raise ValueError("the clock can start between the years 1970 and 9000")
+        return start
+
+    @field_validator("log_level")
+    @classmethod
+    def _known_level(cls, name: str) -> str:
+        if name.upper() not in LOG_LEVELS:
+            raise ValueError(f"{name!r} is not a level: {', '.join(LOG_LEVELS)}")
+        return name.upper()
 
     @field_validator("timezone")
     @classmethod
