@@ -11,7 +11,7 @@ from rich.logging import RichHandler
 
 from consolidator.cli import database, demo, log, memory, nights
 from consolidator.cli.output import ERR, ReaderGone, flush
-from consolidator.errors import ConsolidatorError, Interrupted
+from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 
 _PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -38,6 +38,7 @@ def main() -> None:
     for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[known]))
     try:
+        _refuse_what_is_no_text(sys.argv[1:])
         app()  # a wrong word ends here: one message, exit code 2
     except Interrupted as error:
         ERR.print(f"interrupted: {error}", style="yellow", markup=False)
@@ -49,3 +50,13 @@ def main() -> None:
         sys.exit(0)
     finally:
         flush()
+
+
+def _refuse_what_is_no_text(words: list[str]) -> None:
+    """Refuse bytes that are not UTF-8, which no database can hold; a file may be called so where it is there."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            if not os.path.exists(word):
+                raise UsageError(f"{ascii(os.fsencode(word))[2:-1]} is not UTF-8 text") from None

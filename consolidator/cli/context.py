@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from consolidator.clock import Clock
@@ -16,7 +17,8 @@ from consolidator.errors import Interrupted, UsageError
 from consolidator.settings import Settings, load_settings
 
 T = TypeVar("T")
-_SPAN = re.compile(r"(\d+)\s*([smhdw])")
+_SPAN = re.compile(r"([0-9]{1,12})\s*([smhdw])")
+_LONGEST = timedelta(days=36_500)  # a century: what goes beyond leaves the calendar
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -36,6 +38,13 @@ async def opened() -> AsyncIterator[tuple[Database, Settings]]:
         yield database, settings
 
 
+def path_named(text: str) -> Path:
+    """Return the path a person typed; raise UsageError for an empty word, which would mean the current directory."""
+    if not text:
+        raise UsageError("an empty path names nothing; . is the current directory")
+    return Path(text)
+
+
 def stop_on_signals() -> asyncio.Event:
     """Return an event that SIGTERM and SIGINT set, so that the unit in hand is finished or handed back."""
     stop = asyncio.Event()
@@ -46,11 +55,14 @@ def stop_on_signals() -> asyncio.Event:
 
 
 def span(text: str) -> timedelta:
-    """Return what "30d" or "12h" says; raise UsageError where it says nothing."""
+    """Return what "30d" or "12h" says; raise UsageError where it says nothing, or more than a hundred years."""
     found = _SPAN.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r} is not a span of time, such as 30d, 12h or 45m")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    unit = timedelta(**{_UNITS[found[2]]: 1})
+    if int(found[1]) > _LONGEST / unit:
+        raise UsageError(f"{text!r} is longer than a hundred years")
+    return int(found[1]) * unit
 
 
 def moment(text: str | None, now: datetime) -> datetime | None:
@@ -60,8 +72,7 @@ def moment(text: str | None, now: datetime) -> datetime | None:
     try:
         told = datetime.fromisoformat(text)
     except ValueError:
-        try:
-            return now - span(text)
-        except UsageError:
+        if _SPAN.fullmatch(text.strip()) is None:
             raise UsageError(f"{text!r} is no date (2026-03-01), time (2026-03-01T03:00) or span ago (7d)") from None
+        return now - span(text)
     return told if told.tzinfo else told.replace(tzinfo=UTC)

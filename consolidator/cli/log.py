@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.context import moment, opened, run
+from consolidator.cli.context import moment, opened, path_named, run
 from consolidator.cli.output import (
     Agent,
     AsJson,
@@ -19,6 +19,7 @@ from consolidator.cli.output import (
     emit_line,
     plain,
     progress,
+    replaced,
     say,
     short,
     table,
@@ -26,12 +27,13 @@ from consolidator.cli.output import (
 )
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats import FORMATS, format_named, on_this_machine
-from consolidator.jobs.exporting import export_sessions
+from consolidator.jobs.exporting import export_sessions, writable
 from consolidator.jobs.importing import ImportReport, Source, import_sources
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store import events, sessions
 
+MOST = 2**31 - 1  # events of a session
 _FOLLOW_PAUSE = 0.5  # seconds between looks
 
 
@@ -45,7 +47,9 @@ def register(app: typer.Typer) -> None:
 
 def import_command(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", help=f"auto, {', '.join(FORMATS)}")] = "auto",
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...", help="Files or directories.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH]...", parser=path_named, help="Files or directories.")
+    ] = None,
     strict: Annotated[bool, typer.Option(help="Write nothing if any line cannot be explained.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -124,10 +128,14 @@ def export_command(
         str, typer.Argument(metavar="FORMAT", help="consolidator, claw0 or harness")
     ] = "consolidator",
     session: Annotated[list[str] | None, typer.Option(help="Only these sessions (id or its beginning).")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", parser=path_named, help="A file, written whole or not at all.")
+    ] = None,
     redacted: Annotated[bool, typer.Option(help="Hide credentials (on by default).")] = True,
 ) -> None:
     """Export sessions. Importing the export and exporting again gives the same bytes."""
+
+    writable(format_name)
 
     async def work(write: Any) -> None:
         async with opened() as (database, _):
@@ -136,7 +144,7 @@ def export_command(
     if output is None:
         run(work(write))
     else:
-        with output.open("w", encoding="utf-8", newline="\n") as file:
+        with replaced(output) as file:
             run(work(file.write))
 
 
@@ -174,8 +182,8 @@ def sessions_command(
 
 def events_command(
     session: Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")],
-    after: Annotated[int, typer.Option(help="Begin after this seq.")] = 0,
-    last: Annotated[int | None, typer.Option("--last", help="Only the last so many.")] = None,
+    after: Annotated[int, typer.Option(min=0, max=MOST, help="Begin after this seq.")] = 0,
+    last: Annotated[int | None, typer.Option("--last", min=1, max=MOST, help="Only the last so many.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new events arrive.")] = False,
     full: Annotated[bool, typer.Option(help="Whole texts.")] = False,
     as_json: AsJson = False,

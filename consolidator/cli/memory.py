@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.context import opened, run
+from consolidator.cli.asked import Asked
+from consolidator.cli.context import opened, path_named, run
 from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, plain, say, short, table
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.asking import explain, next_calls, solve, summary_of
 from consolidator.jobs.skills import export_skills
 from consolidator.store import recall
 
-procedures_app = typer.Typer(
-    help="Procedures: what agents do again and again, step by step.", invoke_without_command=True
-)
+procedures_app = typer.Typer(cls=Asked, invoke_without_command=True)
 Query = Annotated[str | None, typer.Argument(help="Words to look for.")]
 
 
@@ -51,7 +50,7 @@ def facts_command(
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
             if rejected:
-                return await recall.rejected(conn, agent=agent, limit=limit)
+                return await recall.rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
             return await recall.facts(
                 conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, limit=limit
             )
@@ -80,7 +79,7 @@ def facts_command(
 @procedures_app.callback()
 def procedures_command(
     context: typer.Context,
-    query: Annotated[str | None, typer.Option("--query", "-q", help="Words to look for.")] = None,
+    query: Query = None,
     agent: Agent = None,
     project: Project = None,
     limit: Limit = 20,
@@ -111,7 +110,7 @@ def procedures_command(
 
 @procedures_app.command("export")
 def procedures_export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the folders go.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", parser=path_named, help="Where the folders go.")],
     format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
     agent: Agent = None,
     project: Project = None,
@@ -125,7 +124,11 @@ def procedures_export(
         async with opened() as (database, _):
             return await export_skills(database, directory, agent=agent, project=project, limit=limit)
 
-    written = run(work())
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        written = run(work())
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
     say(f"{len(written)} skills in {directory}")
 
 
@@ -143,7 +146,7 @@ def solutions_command(
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _):
             if error is not None:
-                return await solve(database, error, tool=tool, limit=limit)
+                return await solve(database, error, tool=tool, agent=agent, project=project, limit=limit)
             async with database.connection() as conn:
                 return await recall.solutions(conn, query=query, agent=agent, project=project, limit=limit)
 
@@ -189,7 +192,9 @@ def explain_command(
             ),
             right=("seq",),
         )
-    say(f"learnt {plain(told['learnt_at'])} by run {told['run_id']}", style="dim")
+    if "extractors" in told:
+        say(f"extracted by {', '.join(told['extractors'])}", style="dim")
+    say(f"learnt {plain(told['learnt_at'])} {told['by']}", style="dim")
 
 
 def next_command(

@@ -8,17 +8,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from consolidator.errors import UsageError
 
 
 class ReaderGone(Exception):
@@ -60,6 +64,11 @@ def say(text: str = "", style: str | None = None) -> None:
     OUT.print(Text(plain(text), style=style or ""), soft_wrap=True)
 
 
+def warn(text: str) -> None:
+    """Print a line on stderr for whoever looks after the nights."""
+    ERR.print(Text(plain(f"warning: {text}"), style="yellow"))
+
+
 def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
     """Print rows as a table on a terminal, tab-separated elsewhere."""
     if not OUT.is_terminal:
@@ -80,6 +89,31 @@ def write(text: str) -> None:
         sys.stdout.write(text)
     except BrokenPipeError:
         raise ReaderGone from None
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[TextIO]:
+    """Yield a file that takes the place of `path` when all is written, and leaves it as it was where not.
+
+    Raises UsageError where nothing can be written there; what is no regular file, such as a pipe, is written directly.
+    """
+    special = path.exists() and not path.is_file()
+    path = path if special else path.resolve()  # of a link, what it leads to is replaced
+    beside = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        file = beside.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+        if beside != path:
+            if path.exists():
+                shutil.copymode(path, beside)
+            beside.replace(path)
+    finally:
+        if beside != path:
+            beside.unlink(missing_ok=True)
 
 
 def flush() -> None:
