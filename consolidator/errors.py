@@ -11,7 +11,7 @@ ConsolidatorError                exit code of the command line
 │   ├── StaleEpoch               5   another harness holds the session now
 │   └── InvalidEvent             5   an event's payload does not fit its type
 ├── ImportRefused                6   strict import met a line it cannot explain
-├── RunFailed                    7   a night ended with dead letters, or learnt nothing where it should have
+├── RunFailed                    7   a run ended with dead letters
 └── Interrupted                  130 the person or the service manager asked us to stop; work done is kept
 """
 
@@ -75,7 +75,7 @@ class ImportRefused(ConsolidatorError):
 
 
 class RunFailed(ConsolidatorError):
-    """A run ended with dead letters, or learnt nothing where it should have."""
+    """A run ended with dead letters."""
 
     exit_code = 7
 

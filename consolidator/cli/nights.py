@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
 
 from consolidator.cli.context import moment, opened, run, span, stop_on_signals
-from consolidator.cli.output import AsJson, Limit, emit, plain, progress, say, short, table
+from consolidator.cli.output import AsJson, Limit, emit, plain, progress, say, short, table, warn
+from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
 from consolidator.jobs import erasing
 from consolidator.jobs.backfill import EXTRACTORS, Backfill, Choice, retry
 from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import Service, summary
-from consolidator.store import runs, sessions
+from consolidator.store import rederive, runs, sessions
 
 runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
 
@@ -61,40 +63,57 @@ def run_command(
 ) -> None:
     """Run one job now, as cron does: for the slot it owes, or beside the schedule.
 
-    Exit code 7 when something was dead-lettered, or when a night saw events and learnt nothing from any.
+    Exit code 7 when something was dead-lettered. A night that learnt nothing from any event it read warns of it.
     """
-    if job not in JOBS:
-        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
-    if (older_than or dry_run) and job != "retention":
-        raise UsageError("--older-than and --dry-run go with retention")
-    name: Job = job
+    name, age = _job_asked(job, older_than, dry_run=dry_run)
 
     async def work() -> dict[str, Any]:
         stop = stop_on_signals()
         async with opened() as (database, settings):
             if dry_run:
-                age = span(older_than or f"{settings.retention_days}d")
-                report = await prune(database, older_than=age, dry_run=True)
+                days = timedelta(days=settings.retention_days)
+                report = await prune(database, older_than=age or days, dry_run=True)
                 return {"job": "retention", **report.as_json()}
             with progress(job) as bar:
                 nights = Nights(database, settings, stop, **_told(bar))
-                return await nights.run_now(name, **({"older_than": span(older_than)} if older_than else {}))
+                return await nights.run_now(name, **({"older_than": age} if age else {}))
 
     done = run(work())
     if as_json:
         emit(done)
     else:
-        say(f"{job}{' (dry run)' if dry_run else ''}: {summary(done)}", style="bold")
-        if job == "retention" and done["partitions"]:
-            say(f"whole days: {', '.join(done['partitions'])}")
-        for problem in done.get("problems", []):
-            say(f"not understood: {problem}", style="yellow")
+        _show_done(done, dry_run=dry_run)
+    _judge(done)
+
+
+def _job_asked(job: str, older_than: str | None, *, dry_run: bool) -> tuple[Job, timedelta | None]:
+    """Return the job and the age a person named; raise UsageError where they do not fit."""
+    if job not in JOBS:
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
+    if (older_than is not None or dry_run) and job != "retention":
+        raise UsageError("--older-than and --dry-run go with retention")
+    age = None if older_than is None else span(older_than)
+    if age is not None and age < timedelta(days=1):
+        raise UsageError(f"--older-than takes a day or more, not {older_than!r}: what is younger stays")
+    return job, age
+
+
+def _show_done(done: dict[str, Any], *, dry_run: bool) -> None:
+    say(f"{done['job']}{' (dry run)' if dry_run else ''}: {summary(done)}", style="bold")
+    if done["job"] == "retention" and done["partitions"]:
+        say(f"whole days: {', '.join(done['partitions'])}")
+    for problem in done.get("problems", []):
+        say(f"not understood: {problem}", style="yellow")
+
+
+def _judge(done: dict[str, Any]) -> None:
+    """Raise RunFailed where a run left dead letters; warn where a night learnt nothing, as from plain talk."""
     if done.get("status") == "failed":
         raise RunFailed(
             f"run {done['run']} left {done['dead']} events dead-lettered; `consolidator runs show {done['run']}`"
         )
-    if job == "consolidation" and done["seen"] > done["deferred"] and not done["learnt"]:
-        raise RunFailed(f"run {done['run']} saw {done['seen']} events and learnt nothing from any of them")
+    if done["job"] == "consolidation" and done["seen"] > done["deferred"] and not done["learnt"]:
+        warn(f"run {done['run']} read {done['seen'] - done['deferred']} events and learnt nothing from any of them")
 
 
 def _told(bar: Progress) -> dict[str, Any]:
@@ -116,6 +135,8 @@ def runs_command(
     """List runs, the latest first: seen = learnt + nothing + deferred + dead."""
     if context.invoked_subcommand:
         return
+    if job is not None and job not in (*JOBS, "backfill"):
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}, backfill")
 
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
@@ -170,7 +191,11 @@ def runs_show(
     found = run(work())
     if as_json:
         emit(found)
-        return
+    else:
+        _show_run(found)
+
+
+def _show_run(found: dict[str, Any]) -> None:
     say(f"{found['job']} for {plain(found['slot'])}: {found['status']}", style="bold")
     say(
         f"{found['seen']} seen = {found['learnt']} learnt + {found['nothing']} nothing to learn + "
@@ -184,7 +209,7 @@ def runs_show(
         columns,
         (
             (c["unit"], c["status"], c["attempts"], c["seen"], c["learnt"], c["nothing"], c["deferred"], c["dead"],
-             short(c["error"], 100))
+             short(c.get("note") or c["error"], 100))
             for c in found["claims"]
         ),
         right=columns[2:8],
@@ -240,20 +265,14 @@ def backfill_command(
     as_json: AsJson = False,
 ) -> None:
     """Consolidate by hand, or derive again. Interrupted, the same command goes on where it was."""
-    if only is not None and only not in EXTRACTORS:
-        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
-    if replace and not (only or reprocess):
-        raise UsageError("--replace goes with --only or --reprocess")
+    _refuse_backfill(session, agent, only, again=reprocess or only is not None, replace=replace)
     rehearsing = dry_run or ((reprocess or only is not None) and not replace)
 
     async def work() -> dict[str, Any]:
         stop = stop_on_signals()
         async with opened() as (database, settings):
             now = database.clock.now()
-            name = None
-            if session:
-                async with database.connection() as conn:
-                    name = await sessions.find(conn, session)
+            name = await _session_named(database, session)
             choice = Choice(name, agent, moment(since, now), moment(until, now), only, reprocess, (since, until))
             with progress("backfill") as bar:
                 job = Backfill(database, settings, choice, stop, **_told(bar))
@@ -268,6 +287,23 @@ def backfill_command(
         say(f"backfill: {summary(done)}", style="bold")
     if done.get("status") == "failed":
         raise RunFailed(f"run {done['run']} left {done['dead']} events dead-lettered")
+
+
+def _refuse_backfill(session: str | None, agent: str | None, only: str | None, *, again: bool, replace: bool) -> None:
+    """Raise UsageError where the options of a backfill do not fit; an empty name must not mean everything."""
+    if session == "" or agent == "":
+        raise UsageError("--session and --agent take a name")
+    if only is not None and only not in EXTRACTORS:
+        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
+    if replace and not again:
+        raise UsageError("--replace goes with --only or --reprocess")
+
+
+async def _session_named(database: Database, word: str | None) -> str | None:
+    if word is None:
+        return None
+    async with database.connection() as conn:
+        return await sessions.find(conn, word)
 
 
 def _show_rehearsal(done: dict[str, Any], *, again: bool) -> None:
@@ -295,10 +331,17 @@ def erase_command(
     peer: Annotated[str | None, typer.Option(help="Erase every session with this peer.")] = None,
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked to",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Erase nothing: list what was erased, when and why.")] = False,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
-    if (session is None) == (peer is None):
+    if log and (session is not None or peer is not None):
+        raise UsageError("--log lists what was erased; it goes without --session and --peer")
+    if log:
+        _list_erasures(limit, as_json=as_json)
+        return
+    if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")
 
     async def work() -> dict[str, Any]:
@@ -313,6 +356,20 @@ def erase_command(
         emit(done)
     else:
         say(f"erased {done['events']} events of {done['sessions']} sessions, and what was derived from them")
+
+
+def _list_erasures(limit: int, *, as_json: bool) -> None:
+    async def work() -> list[dict[str, Any]]:
+        async with opened() as (database, _), database.connection() as conn:
+            return await rederive.erasures(conn, limit=limit)
+
+    found = run(work())
+    if as_json:
+        emit(found)
+        return
+    columns = ("erased", "session", "events", "derived", "reason")
+    told = ((e["erased_at"], e["session_id"], e["events"], e["derived"], e["reason"]) for e in found)
+    table("erasures", columns, told, right=("events", "derived"))
 
 
 async def _confirm(planned: erasing.Erasure) -> None:
