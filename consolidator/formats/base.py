@@ -86,7 +86,10 @@ class Format(Protocol):
 
 
 class Writer(Protocol):
-    """A format that can also be written: the module of a `Format` with a `write`."""
+    """A format that can also be written: the module of a `Format` with a `write`.
+
+    One that can hold only one session a file says `ONE_SESSION = True`.
+    """
 
     def write(self, session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
         """Yield the lines, each with its newline, of a session's row and its events in order of seq."""

@@ -26,6 +26,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
 
 NAME = "harness"
+ONE_SESSION = True  # no line says which session it is of, so a file can be written of one only
 MAX_OPEN = 64  # generations at once, and calls times 16, that may wait for their end; the oldest is given up beyond it
 MAX_PENDING = 20_000  # chunks that may wait for an event to go with
 

@@ -125,7 +125,7 @@ def lines_of(event: Event) -> Iterator[dict[str, Any]]:
     kind = _type(event.type, event.data)
     if kind is None:
         return
-    name = f"evt_{event.seq:06d}"
+    name = f"{event.session_id}_{event.seq:06d}"  # of the session too, so that several files can go together
     ts = _ts(event.data) or event.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     payload = _payload(event.type, event.data)
     if kind == "MESSAGE_RECEIVED":
@@ -133,7 +133,7 @@ def lines_of(event: Event) -> Iterator[dict[str, Any]]:
     elif kind == "GEN_RESUMED":
         payload.setdefault("strategy", "replace" if event.data["decision"] == "generation_replaced" else "resume")
     elif kind == "GEN_COMPLETE":
-        message = payload.setdefault("msg_id", f"msg_{event.seq}")
+        message = payload.setdefault("msg_id", f"{name}_msg")
         started = {"ts": ts, "type": "GEN_START", "id": f"{name}_start", "payload": {"msg_id": message}}
         yield started
         for number, delta in enumerate(_deltas(event.data)):

@@ -38,11 +38,16 @@ async def export_sessions(
 ) -> int:
     """Write the sessions named by `words` (all where there are none) and return how many.
 
-    Raises UsageError for a format that can only be read.
+    Raises UsageError for a format that can only be read, and for several sessions in one that can hold only one.
     """
     writer = writable(format_name)
     async with database.connection() as conn:
         names = [await sessions.find(conn, word) for word in words] or await sessions.all_ids(conn)
+    if len(names) > 1 and getattr(writer, "ONE_SESSION", False):
+        raise UsageError(
+            f"{format_name} can hold one session a file, and these are {len(names)}: name one (--session), or use "
+            "the format consolidator"
+        )
     for name in names:
         async with database.connection() as conn:
             session = _as_told(await sessions.get(conn, name))

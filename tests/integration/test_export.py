@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.jsonb import escape
+from consolidator.errors import UsageError
 from consolidator.formats import format_named
 from consolidator.jobs import erasing
 from consolidator.jobs.exporting import export_sessions
@@ -247,3 +248,24 @@ async def test_other_systems_get_their_logs_back(
     await imported(other, text, tmp_path, form)
     assert await exported(other, form) == text
     assert [row["status"] for row in await rows_of(other)] == ["ended" if form == "harness" else "open"]
+
+
+async def test_a_format_that_cannot_tell_sessions_apart_holds_one_of_them(database: Database) -> None:
+    await logged(database, "one", [said("1")])
+    await logged(database, "two", [said("2")])
+    with pytest.raises(UsageError, match="harness can hold one session a file, and these are 2"):
+        await exported(database, "harness")
+    assert "1" in await exported(database, "harness", words=["one"])
+    assert len((await exported(database, "claw0")).splitlines()) == 4
+
+
+async def test_harness_logs_of_several_sessions_stay_apart_where_they_come_together(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        await logged(database, name, [said("the same"), answered("the same")])
+    texts = [await exported(database, "harness", words=[name]) for name in ("one", "two")]
+    ids = [{json.loads(line)["id"] for line in text.splitlines()} for text in texts]
+    assert ids[0].isdisjoint(ids[1])
+    assert all("one" in told for told in ids[0])
+    assert (await imported(other, "".join(texts), tmp_path, "harness")).events == 4
