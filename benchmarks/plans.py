@@ -19,7 +19,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Driver
 from consolidator.jobs.nightly import Nights
 from consolidator.store import events, recall, runs, sessions
-from consolidator.store.queries import load, rows
+from consolidator.store.queries import Row, load, rows
 
 TITLE = "the plans of hot queries"
 SESSIONS = {"tiny": 6, "small": 600, "full": 10_000}
@@ -88,7 +88,7 @@ async def explain(conn: Driver, query: LiteralString, values: Mapping[str, Any])
 
 async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, LiteralString, dict[str, Any]]]:
     """Return the hot queries by name, with values that find something."""
-    log, rest = load("events"), {name: load(name) for name in ("sessions", "runs", "retention", "memory", "recall")}
+    log, rest = load("events"), {name: load(name) for name in ("sessions", "runs", "retention", "memory")}
     new = await sessions.get(conn, f"made-{count:07}")
     bounds = {"low": new["created_at"], "high": new["last_event_at"]}
     span = {"session": new["id"], "after": 0, "upto": LENGTH, **bounds}
@@ -97,8 +97,7 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
     await runs.add_units(conn, run["id"], [f"unit-{n:05}" for n in range(count)])
     lease = {"run": run["id"], "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5), "most": 16}
     known = (await rows(conn, "select * from solution order by id limit 1"))[0]
-    about = {"fingerprint": known["fingerprint"], "signature": known["fingerprint"].partition("|")[2]}
-    words = {**about, "text": known["headline"], "limit": 5}
+    by_fingerprint, by_text = await _solved(conn, known)
     return [
         ("append", log["append"], _appended(new["id"], now)),
         ("read a window", log["read"], {**span, "after": 10, "limit": 50}),
@@ -116,11 +115,20 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
         ("digests of a scope", rest["memory"]["arrays"], {"agent": "coder-0"}),
         ("errors with news", rest["memory"]["news_of_errors"], {"agent": "coder-0"}),
         ("facts with news", rest["memory"]["news_of_candidates"], {"agent": "coder-0"}),
-        ("solutions by fingerprint", rest["recall"]["by_fingerprint"], words),
-        ("solutions by text", rest["recall"]["by_error_text"], words),
+        ("solutions by fingerprint", *by_fingerprint),
+        ("solutions by text", *by_text),
         ("facts by text", *await _asked(conn, "tool77 nightly", "coder-7")),
         ("facts by text, of any agent", *await _asked(conn, "tool77 nightly", None)),
     ]
+
+
+async def _solved(conn: Driver, known: Row) -> list[tuple[LiteralString, dict[str, Any]]]:
+    """Return what looking for an error runs: by its fingerprint, then by its words."""
+    with patch.object(recall, "rows", AsyncMock(return_value=[])) as ran:
+        named = known["fingerprint"]
+        signature = named.partition("|")[2]
+        await recall.solutions_of(conn, fingerprint=named, signature=signature, text=known["headline"])
+    return [(call.args[1], call.args[2]) for call in ran.await_args_list]
 
 
 async def _asked(conn: Driver, words: str, agent: str | None) -> tuple[LiteralString, dict[str, Any]]:
