@@ -94,9 +94,11 @@ async def _merge_procedures(
         several = 2 if len(by_project) > 1 else 1
         found = await asyncio.to_thread(tally, everything, settings.min_support, min_projects=several)
         shared = await _published(conn, found, names, agent, "")
+    before = {tuple(steps) for steps in await memory.shared_steps(conn, agent)}
     await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
-    dirty = set(by_project) if whole else {scope["project"] for scope in scopes}
+    # What the agent's projects have come to share, or no longer do, changes what each of them has for itself.
+    dirty = {scope["project"] for scope in scopes} | (set(by_project) if whole or taken != before else set())
     for project in sorted(dirty - {""}):
         found = await asyncio.to_thread(tally, by_project.get(project, []), settings.min_support)
         learnt = await _published(conn, found, names, agent, project)

@@ -117,6 +117,11 @@ async def quotes(conn: Driver, sessions: Sequence[str]) -> dict[str, tuple[bytes
     return {r["session_id"]: (bytes(r["seqs"]), bytes(r["quotes"])) for r in found}
 
 
+async def shared_steps(conn: Driver, agent: str) -> list[list[str]]:
+    """Return the symbols of each procedure that an agent's projects are published to share."""
+    return [[step["symbol"] for step in r["body"]["steps"]] for r in await rows(conn, _SQL["shared"], {"agent": agent})]
+
+
 async def mark_merged(conn: Driver, scope: Row, *, sessions: int) -> None:
     """Say that a scope was summed as of its version."""
     await run(conn, _SQL["merged"], {**scope, "sessions": sessions})

@@ -38,6 +38,9 @@ select distinct agent from (
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated where not c.reconciled
 ) as news order by agent
 
+-- name: shared
+select body from procedure where agent = %(agent)s and project is null and retired_at is null
+
 -- name: merged
 update scope set merged = greatest(merged, %(version)s), sessions = %(sessions)s
 where agent = %(agent)s and project = %(project)s
