@@ -46,9 +46,9 @@ class Veil:
 
     def _judged(self, path: str) -> tuple[str, str | None]:
         """Return a path without what is secret in it, and its last key where that tells of a secret."""
-        key = path.rsplit(".", 1)[-1].replace("[]", "")
-        tells = 0 < len(key) <= _LONGEST_KEY and self._beside(key, _PROBE) == HIDDEN
-        return self._redact(path), key if tells else None
+        name, key = self._redact(path), path.rsplit(".", 1)[-1].replace("[]", "")
+        tells = name == path and 0 < len(key) <= _LONGEST_KEY and self._beside(key, _PROBE) == HIDDEN
+        return name, key if tells else None
 
     def _beside(self, key: str, value: Scalar) -> Scalar:
         if not isinstance(value, str):
