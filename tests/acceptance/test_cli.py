@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 import typer.main
 from typer.testing import CliRunner
@@ -87,6 +88,26 @@ WRONG = [
     "run dinner",
     "run consolidation --older-than 3d",
     "run retention --older-than soon",
+    "run retention --older-than 0d",
+    "run retention --older-than 23h --dry-run",
+    "run retention --older-than 9999999d",
+    "run retention --older-than ",
+    "sessions --since 99999999999d",
+    "sessions --since 9999999999999999999d",
+    "events s --after 99999999999999999999",
+    "events s --last 0",
+    "import auto ",
+    "export --output ",
+    "procedures export ",
+    "procedures words more",
+    "runs --job dinner",
+    "backfill --session ",
+    "backfill --agent ",
+    "erase --session ",
+    "erase --peer ",
+    "erase --log --peer p",
+    "facts \udcff",
+    "solutions --error \udcff",
     "backfill --only dreams",
     "erase",
     "erase --session s --peer p",
@@ -96,7 +117,7 @@ WRONG = [
 
 def test_words_that_do_not_fit_are_refused_with_what_would(here: Here) -> None:
     for words in WRONG:
-        code, out, err = here(*words.split())
+        code, out, err = here(*words.split(" "))  # a blank at the end is an empty word
         assert (code, out) == (2, ""), words
         assert err.strip(), words
         assert "Traceback" not in err, words
@@ -112,6 +133,7 @@ UNKNOWN = [
     "erase --peer nobody --yes",
     "explain nothing",
     "runs show nothing",
+    "retry nothing",
     "import claude-code no/such/file",
 ]
 
@@ -141,6 +163,16 @@ def test_a_database_that_cannot_be_reached_is_one_clear_line(environment: Mappin
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: cannot connect to the database")
     assert "sesame" not in done.stderr
+
+
+def test_an_address_that_is_none_is_one_clear_line_that_repeats_no_password(here: Here) -> None:
+    for address in ("nonsense", "postgresql+psycopg://ann:sesame@db/shop", "postgresql://ann:sesame@db/shop?so=what"):
+        here.patch.setenv("CONSOLIDATOR_DATABASE_URL", address)
+        code, out, err = here("sessions")
+        assert (code, out) == (4, ""), address
+        assert err.startswith("error: CONSOLIDATOR_DATABASE_URL")
+        assert err.count("\n") == 1
+        assert "sesame" not in err
 
 
 def test_a_setting_that_does_not_fit_is_one_clear_line(environment: Mapping[str, str]) -> None:
@@ -186,6 +218,7 @@ IN_JSON = [
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0", "runs", "runs show {run}",
     "db info", "db verify", "run import", "run consolidation", "run retention", "run retention --dry-run", "retry",
     "backfill", "backfill --dry-run", "backfill --reprocess", "import consolidator {empty}", "erase --session s3 --yes",
+    "erase --log", "procedures make", "facts --rejected",
 ]  # fmt: skip
 ELSEWHERE = {("demo",)}  # with tests of its own
 
@@ -204,6 +237,110 @@ def test_everything_that_speaks_json_speaks_it_alone_and_whole(here: Here, dsn: 
     }
     tried = {tuple(words.split()) for words in IN_JSON}
     assert all(any(one[: len(words)] == words for one in tried) for words in capable - ELSEWHERE)
+
+
+def test_procedures_are_asked_for_words_and_exported_by_the_same_command(here: Here, dsn: str, tmp_path: Any) -> None:
+    known = asyncio.run(remember(dsn))
+    for words in (["git commit"], ["git commit", "--agent", "coder"], ["--agent", "coder", "git commit"]):
+        assert known["procedure"] in here("procedures", *words)[1], words
+    for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
+        assert here("procedures", *words)[:2] == (0, ""), words
+    code, out, _ = here("procedures", "export", str(tmp_path / "skills"), "--limit", "1")
+    assert (code, out) == (0, f"1 skills in {tmp_path / 'skills'}\n")
+    (tmp_path / "file").touch()
+    assert here("procedures", "export", str(tmp_path / "file"))[0] == 2
+
+
+def test_filters_count_wherever_they_are_taken(here: Here, dsn: str) -> None:
+    asyncio.run(remember(dsn))
+    asyncio.run(refuse(dsn))
+    error = ["solutions", "--error", "ModuleNotFoundError: No module named 'foo'"]
+    for words in (error, [*error, "--tool", "Bash"], ["facts", "--rejected"]):
+        project = "/elsewhere" if "--rejected" in words else "/src"
+        agent = "other" if "--rejected" in words else "coder"
+        assert here(*words)[1].strip(), words
+        assert here(*words, "--agent", agent, "--project", project)[1].strip(), words
+        assert here(*words, "--agent", "nobody")[:2] == (0, ""), words
+        assert here(*words, "--project", "/nowhere")[:2] == (0, ""), words
+    assert here("facts", "--rejected", "secret word")[1].strip()
+    assert here("facts", "--rejected", "--peer", "ann")[1].strip()
+    assert here("facts", "--rejected", "elephant")[:2] == (0, "")
+    assert here("facts", "--rejected", "--peer", "bob")[:2] == (0, "")
+
+
+async def refuse(dsn: str) -> None:
+    """Put a candidate beside the facts that may not become one."""
+    database = Database(dsn, FrozenClock(NOON))
+    async with database.transaction() as conn:
+        await conn.execute(
+            "insert into candidate select (jsonb_populate_record(c, jsonb_build_object("
+            "'id', 'c_refused', 'agent', 'other', 'project', '/elsewhere', 'peer', 'ann', "
+            "'quote', 'the secret word', 'rejected', 'contains a secret'))).* from candidate c limit 1"
+        )
+        await conn.execute(
+            "insert into candidate select (jsonb_populate_record(c, jsonb_build_object("
+            "'id', 'c_vague', 'rejected', 'a question'))).* from candidate c, fact f "
+            "where c.agent = f.agent and c.subject = f.subject and c.predicate = f.predicate "
+            "and c.rejected is null limit 1"
+        )
+    await database.close()
+
+
+def test_an_explanation_names_extractor_rejections_and_what_published_it(here: Here, dsn: str) -> None:
+    known = asyncio.run(remember(dsn))
+    asyncio.run(refuse(dsn))
+    told = json.loads(here("explain", known["fact"], "--json")[1])
+    shown = here("explain", known["fact"])[1]
+    assert f"extracted by {told['extractors'][0]}\n" in shown
+    assert "1 rejected: 1 a question\n" in shown
+    assert f"by run {known['run']}\n" in shown
+    with psycopg.connect(dsn) as conn:
+        conn.execute("update consolidator.procedure set run_id = 'retry'")
+        conn.execute("update consolidator.solution set run_id = 'erase'")
+    assert here("explain", known["procedure"])[1].endswith(" by a retry\n")
+    assert here("explain", known["solution"])[1].endswith(" after an erasure\n")
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(here: Here, dsn: str, tmp_path: Any) -> None:
+    asyncio.run(remember(dsn))
+    file = tmp_path / "log.jsonl"
+    file.write_text("precious")
+    file.chmod(0o600)
+    for words in (["claude-code"], ["no-such-format"], ["--session", "nobody"]):
+        assert here("export", *words, "-o", str(file))[0] in (2, 3)
+        assert file.read_text() == "precious", words
+    (tmp_path / "link").symlink_to(file)
+    assert here("export", "-o", str(tmp_path / "link"))[0] == 0
+    assert file.read_text() == here("export")[1]
+    assert (file.stat().st_mode & 0o777, (tmp_path / "link").is_symlink()) == (0o600, True)
+    assert not list(tmp_path.glob(".*.part"))
+    assert here("export", "-o", str(tmp_path / "no" / "log.jsonl"))[0] == 2
+    assert here("export", "-o", "/dev/null")[0] == 0
+
+
+def test_what_was_erased_can_be_listed_with_the_reason(here: Here, dsn: str) -> None:
+    asyncio.run(remember(dsn))
+    assert here("erase", "--log")[:2] == (0, "")
+    assert here("erase", "--session", "s0", "--reason", "asked by ada", "--yes")[0] == 0
+    (line,) = here("erase", "--log")[1].splitlines()
+    assert line.split("\t")[1:3] == ["s0", "11"]
+    assert line.endswith("\tasked by ada")
+
+
+def test_every_open_dead_letter_is_tried_however_many_there_are(here: Here, dsn: str) -> None:
+    run = asyncio.run(remember(dsn))["run"]
+    with psycopg.connect(dsn) as conn:
+        conn.execute(
+            "insert into consolidator.dead_letter (id, run_id, session_id, seq, extractor, error, created_at) "
+            "select 'letter-' || n, %s, 'gone', n, 'facts', 'lost', now() from generate_series(1, 450) as n",
+            [run],
+        )
+    assert here("retry", "letter-1")[0] == 7
+    code, out, _ = here("retry", run)
+    assert (code, out) == (7, "0 settled, 450 still cannot be learnt from\n")  # in vain: nothing hides behind these
+    assert here("retry", "letter-2", "--discard")[:2] == (0, "1 settled, 0 still cannot be learnt from\n")
+    assert here("retry", "letter-2")[:2] == (0, "0 settled, 0 still cannot be learnt from\n")
+    assert here("retry", "--discard")[:2] == (0, "449 settled, 0 still cannot be learnt from\n")
 
 
 def test_lists_are_lines_of_cells_where_nobody_watches(here: Here, dsn: str) -> None:
