@@ -13,6 +13,7 @@ INVARIANTS = {
     "I7 nothing is stamped ahead": "early",
     "I10 the ledger is whole": "ledger",
     "I11 facts have their evidence": "evidence",
+    "every event has the blobs it refers to": "dangling",
     "no blob reference outlives its event": "blobs",
 }
 

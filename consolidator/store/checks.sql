@@ -24,6 +24,22 @@ from blob_ref r join session s on s.id = r.session_id
 where r.seq <= s.pruned_to or r.seq > s.head
 limit 20
 
+-- name: dangling
+-- Reading such an event fails, or will once collection, which goes by blob_ref alone, has taken the blob.
+select e.session_id || ': event ' || e.seq || ' refers to a blob that is not kept for it: ' || (ref.value ->> 'ref')
+       as problem
+from event e
+join session s on s.id = e.session_id and e.seq > s.pruned_to
+cross join lateral jsonb_each(
+    case when jsonb_typeof(e.data -> 'data_ref') = 'object' then e.data -> 'data_ref' end
+) as ref (key, value)
+where not exists (
+    select from blob_ref r join blob b on b.sha256 = r.sha256
+    where r.session_id = e.session_id and r.seq = e.seq
+      and 'blob://sha256/' || encode(r.sha256, 'hex') = ref.value ->> 'ref'
+)
+limit 20
+
 -- name: guarded
 select c.relname || ' lacks a guarding trigger' as problem
 from pg_inherits i join pg_class c on c.oid = i.inhrelid

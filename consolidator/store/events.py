@@ -13,7 +13,7 @@ import psycopg
 from consolidator.database import partitions
 from consolidator.database.jsonb import dumps, escape, loads, unescape
 from consolidator.database.partitions import Driver
-from consolidator.errors import HeadConflict, NotFound, StaleEpoch
+from consolidator.errors import DatabaseError, HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, NewEvent, moment_of
 from consolidator.models.payload import EventType, check_payload
 from consolidator.store.queries import Row, load, row, rows, rows_each, run, run_each
@@ -109,14 +109,7 @@ async def append(
     """
     prepared = [prepare(event) for event in events]
     values = {
-        "session": session,
-        "count": len(prepared),
-        "now": now,
-        "occurred": max((p.occurred for p in prepared if p.occurred), default=None),
-        "ends": any(p.type == EventType.SESSION_END for p in prepared),
-        "expected": expected_head,
-        "epoch": epoch,
-        "key": key,
+        **_entering(session, prepared, now, expected_head, epoch, key),
         "types": [p.type for p in prepared],
         "datas": [p.data for p in prepared],
         "tasks": [p.task_id for p in prepared],
@@ -130,6 +123,27 @@ async def append(
                 await _refer(conn, session, done.first_seq, prepared)
             return done
     return await _through_the_door(conn, values)
+
+
+def _entering(
+    session: str,
+    prepared: Sequence[Prepared],
+    now: datetime,
+    expected_head: int | None = None,
+    epoch: int | None = None,
+    key: str | None = None,
+) -> dict[str, Any]:
+    """Return what the door asks of events before it lets them in."""
+    return {
+        "session": session,
+        "count": len(prepared),
+        "now": now,
+        "occurred": max((p.occurred for p in prepared if p.occurred), default=None),
+        "ends": any(p.type == EventType.SESSION_END for p in prepared),
+        "expected": expected_head,
+        "epoch": epoch,
+        "key": key,
+    }
 
 
 async def _through_the_door(conn: Driver, values: dict[str, Any]) -> Appended:
@@ -192,20 +206,7 @@ async def load_bulk(
     """
     if not blobs_kept:
         await keep_blobs(conn, prepared, now)
-    found = await row(
-        conn,
-        "update session set head = head + %(count)s, due = true, last_event_at = greatest(last_event_at, %(now)s), "
-        "last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)), "
-        "status = case when %(ends)s then 'ended' else status end "
-        "where id = %(session)s returning head - %(count)s as base, last_event_at as now",
-        {
-            "session": session,
-            "count": len(prepared),
-            "now": now,
-            "occurred": max((p.occurred for p in prepared if p.occurred), default=None),
-            "ends": any(p.type == EventType.SESSION_END for p in prepared),
-        },
-    )
+    found = await row(conn, _SQL["door"], _entering(session, prepared, now))
     if found is None:
         raise NotFound(f"no session {session!r}")
     base, created = found["base"], found["now"]
@@ -311,7 +312,12 @@ def _event(found: Row, bodies: Mapping[bytes, bytes]) -> Event:
     if refs:
         data = {key: value for key, value in data.items() if key != _REFS}
         for key, ref in refs.items():
-            body = bodies[bytes.fromhex(ref["ref"].removeprefix(_REF))]
+            body = bodies.get(bytes.fromhex(ref["ref"].removeprefix(_REF)))
+            if body is None:
+                raise DatabaseError(
+                    f"session {found['session_id']}, event {found['seq']}: the blob of its {key!r} is gone "
+                    f"({ref['ref']}); restore it from a backup, `consolidator db verify` lists all such events"
+                )
             plain = ref["media_type"].startswith("text/plain")
             data[key] = body.decode("utf-8", "surrogatepass") if plain else loads(body)
     return Event(

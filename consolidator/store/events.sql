@@ -1,18 +1,22 @@
+-- name: door
+-- The session's head is its lock, its version and its fence; a stale writer changes no row.
+update session
+set head = head + %(count)s,
+    due = true,
+    last_event_at = greatest(last_event_at, %(now)s),
+    last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
+    status = case when %(ends)s then 'ended' else status end
+where id = %(session)s
+  and (%(expected)s::bigint is null or head = %(expected)s)
+  and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+  and (%(key)s::text is null
+       or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
+returning head - %(count)s as base, last_event_at as now
+
 -- name: append
--- The one write door: the session's head is its lock, its version and its fence; a stale writer changes no row.
+-- The one write door, in one statement.
 with door as (
-    update session
-    set head = head + %(count)s,
-        due = true,
-        last_event_at = greatest(last_event_at, %(now)s),
-        last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
-        status = case when %(ends)s then 'ended' else status end
-    where id = %(session)s
-      and (%(expected)s::bigint is null or head = %(expected)s)
-      and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
-      and (%(key)s::text is null
-           or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
-    returning head - %(count)s as base, last_event_at as now
+    -- include: door
 ), remembered as (
     insert into idempotency (session_id, key, first_seq, last_seq, created_at)
     select %(session)s, %(key)s, base + 1, base + %(count)s, now from door where %(key)s::text is not null

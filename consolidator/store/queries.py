@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
 
 from consolidator.database.partitions import Driver
 
 Row = dict[str, Any]
+_INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
 def load(name: str) -> dict[str, LiteralString]:
-    """Return the queries of store/<name>.sql by their names."""
+    """Return the queries of store/<name>.sql by their names; one may include another that stands before it."""
     text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)
-    return {key: cast(LiteralString, body.strip()) for key, body in zip(parts[1::2], parts[2::2], strict=True)}
+    queries: dict[str, LiteralString] = {}
+    for key, body in zip(parts[1::2], parts[2::2], strict=True):
+        queries[key] = _INCLUDE.sub(lambda found: queries[found[1]], body.strip())
+    return queries
 
 
 async def rows(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Driver
-from consolidator.errors import HeadConflict
+from consolidator.errors import DatabaseError, HeadConflict
 from consolidator.jobs.retention import BATCH, BLOB_GRACE, prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.store import events
+from consolidator.store import checks, events
 from consolidator.store.events import INLINE_BYTES
 from consolidator.store.queries import load
 from tests.integration.locks import waiting
@@ -200,3 +200,21 @@ async def test_writers_that_share_blobs_do_not_wait_in_a_circle(database: Databa
     )
     async with database.connection() as conn:
         assert await blobs(conn) == 4
+
+
+KEPT = "every event has the blobs it refers to"
+
+
+async def test_an_event_whose_blob_is_gone_is_named_when_it_is_read_and_when_it_is_checked(database: Database) -> None:
+    await logged(database, "s", [said("small"), said(LARGE)])
+    async with database.connection() as conn:
+        assert (await checks.verify(conn))[KEPT] == []
+        await conn.execute("delete from blob_ref")
+        (problem,) = (await checks.verify(conn))[KEPT]  # collection would take it
+        assert (await events.read(conn, "s"))[1].data["text"] == LARGE
+        await conn.execute("delete from blob")
+        assert (await checks.verify(conn))[KEPT] == [problem]
+        assert problem.startswith("s: event 2 refers to a blob that is not kept for it: blob://sha256/")
+        with pytest.raises(DatabaseError, match=r"session s, event 2: the blob of its 'text' is gone"):
+            await events.read(conn, "s")
+        assert [event.seq for event in await events.read(conn, "s", upto=1)] == [1]
