@@ -184,6 +184,6 @@ def summary(done: dict[str, Any]) -> str:
         f"+ {done['deferred']} deferred + {done['dead']} dead-lettered, in {done['units']} sessions"
     )
     changes = "; ".join(f"{agent}: {line}" for agent, line in done.get("memory", {}).items())
-    if done["seen"] and not done["learnt"] and not done["deferred"]:
+    if done["seen"] > done["deferred"] and not done["learnt"]:
         told = f"{NOTHING} from any event: {told}"
     return f"{told}. {changes}" if changes else told
