@@ -205,8 +205,8 @@ def next_command(
     """Say what usually follows in a session: the next call, arguments filled in, with confidence."""
 
     async def work() -> list[dict[str, Any]]:
-        async with opened() as (database, settings):
-            return await next_calls(database, settings, session, most=limit)
+        async with opened() as (database, _):
+            return await next_calls(database, session, most=limit)
 
     found = run(work())
     if as_json:
@@ -233,8 +233,8 @@ def summary_command(
     """Print a session's summary as a prompt would hold it: tools, errors, approvals, sub-agents."""
 
     async def work() -> dict[str, Any]:
-        async with opened() as (database, settings):
-            return await summary_of(database, settings, session)
+        async with opened() as (database, _):
+            return await summary_of(database, session)
 
     told = run(work())
     if as_json:

@@ -194,7 +194,7 @@ class Story:
 
     async def following(self) -> dict[str, Any] | None:
         """Return what usually comes next in the last session."""
-        found = await next_calls(self.database, self.settings, self.last_session, most=1)
+        found = await next_calls(self.database, self.last_session, most=1)
         return found[0] if found else None
 
     async def secret(self) -> tuple[int, str | None]:

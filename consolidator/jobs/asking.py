@@ -19,12 +19,11 @@ from consolidator.memory.prediction import suggest
 from consolidator.memory.profiles import Profile
 from consolidator.memory.summary import SummaryFold, render
 from consolidator.models.event import Event
-from consolidator.settings import Settings
 from consolidator.store import events, memory, recall, sessions
 from consolidator.store.queries import Row
 
 _BESIDE_THE_LEDGER = {"retry": "by a retry", "erase": "after an erasure"}  # what no run of the ledger made
-TAIL = 2000  # events that `next` and `summary` read
+TAIL = 2000  # events that `next` reads, and `summary` at a time
 
 
 async def solve(
@@ -189,7 +188,7 @@ def _proof(seen: dict[str, Row], session: str, seq: int, quote: str, when: Any) 
     return {"session_id": session, "origin": origin, "seq": seq, "quote": quote, "when": when, "log": log}
 
 
-async def next_calls(database: Database, settings: Settings, word: str, *, most: int = 5) -> list[dict[str, Any]]:
+async def next_calls(database: Database, word: str, *, most: int = 5) -> list[dict[str, Any]]:
     """Return the calls that usually follow in a session, from its last two thousand events."""
     async with database.connection() as conn:
         session = await sessions.get(conn, await sessions.find(conn, word))
@@ -212,16 +211,17 @@ def following(profiles: dict[str, Profile], digest: Digest, most: int = 5) -> li
     return [{**asdict(one), "arguments": redact_json(one.arguments)} for one in suggest(profiles, digest, most)]
 
 
-async def summary_of(database: Database, settings: Settings, word: str) -> dict[str, Any]:
+async def summary_of(database: Database, word: str) -> dict[str, Any]:
     """Return a session's summary, as state and as text: as the nights folded it, and what came since."""
     async with database.connection() as conn:
         session = await sessions.get(conn, await sessions.find(conn, word))
         stored = await memory.digest(conn, session["id"])
         after = session["consolidated_to"] if stored else session["pruned_to"]
-        since = await events.read(conn, session["id"], after=after, limit=TAIL, bounds=bounds_of(session))
-    fold = SummaryFold.from_json(stored["summary"]) if stored else SummaryFold()
-    for event in since:
-        fold.feed(event)
+        fold = SummaryFold.from_json(stored["summary"]) if stored else SummaryFold()
+        while since := await events.read(conn, session["id"], after=after, limit=TAIL, bounds=bounds_of(session)):
+            for event in since:
+                fold.feed(event)
+            after = since[-1].seq
     state = fold.to_json()
     return {"session": session["id"], "state": state, "text": redact(render(state))}
 

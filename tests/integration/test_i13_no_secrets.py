@@ -132,7 +132,7 @@ async def _no_answer_tells(database: Database, settings: Settings) -> None:
         for one in await ask(database, f"select id from {table} order by id limit 60"):
             told.append(await explain(database, one["id"]))
     for session in SESSIONS:
-        told += [await summary_of(database, settings, session), await next_calls(database, settings, session)]
+        told += [await summary_of(database, session), await next_calls(database, session)]
     async with database.connection() as conn:
         told += [await recall.facts(conn), await recall.rejected(conn)]
     for text in CREDENTIALS.values():
