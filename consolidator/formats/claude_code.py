@@ -24,7 +24,6 @@ from consolidator.models.payload import EventType
 
 NAME = "claude-code"
 _SPAWNING = ("Task", "Agent")
-_OF_THE_LOG = ("uuid", "sessionId", "leafUuid", "isSidechain", "messageId", "snapshot", "parentUuid")
 _LOOK_AHEAD = 40  # lines in which the model is looked for before the first session is named
 
 

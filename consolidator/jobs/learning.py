@@ -177,8 +177,3 @@ def packed_json(value: Any) -> bytes:
 def unpacked_json(data: bytes) -> Any:
     """Return what `packed_json` was given."""
     return json.loads(zlib.decompress(data))
-
-
-def current(packed: Packed) -> Packed | None:
-    """Return a stored digest if this version can go on with it."""
-    return replace(packed) if packed.version == VERSION else None

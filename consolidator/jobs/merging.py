@@ -58,16 +58,14 @@ class Changes:
         return "; ".join(told)
 
 
-async def merge_agent(
-    conn: Driver, agent: str, *, run_id: str, now: datetime, settings: Settings, whole: bool = False
-) -> Changes:
-    """Publish what has news for an agent, in the caller's transaction; `whole` sums every scope anew."""
+async def merge_agent(conn: Driver, agent: str, *, run_id: str, now: datetime, settings: Settings) -> Changes:
+    """Publish what has news for an agent, in the caller's transaction."""
     await memory.lock_agent(conn, agent)
     changes = Changes()
     scopes = [scope for scope in await memory.dirty_scopes(conn) if scope["agent"] == agent]
     stamp = {"run_id": run_id, "now": now}
-    if scopes or whole:
-        await _merge_procedures(conn, agent, scopes, stamp, settings, changes, whole=whole)
+    if scopes:
+        await _merge_procedures(conn, agent, scopes, stamp, settings, changes)
     await _merge_solutions(conn, agent, stamp, changes)
     await _reconcile(conn, agent, stamp, changes)
     return changes
@@ -80,8 +78,6 @@ async def _merge_procedures(
     stamp: dict[str, Any],
     settings: Settings,
     changes: Changes,
-    *,
-    whole: bool,
 ) -> None:
     """Sum an agent's digests: over all projects for what they share, then for each project with news."""
     by_project: dict[str, list[DigestArrays]] = defaultdict(list)
@@ -98,7 +94,7 @@ async def _merge_procedures(
     await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
     # What the agent's projects have come to share, or no longer do, changes what each of them has for itself.
-    dirty = {scope["project"] for scope in scopes} | (set(by_project) if whole or taken != before else set())
+    dirty = {scope["project"] for scope in scopes} | (set(by_project) if taken != before else set())
     for project in sorted(dirty - {""}):
         found = await asyncio.to_thread(tally, by_project.get(project, []), settings.min_support)
         learnt = await _published(conn, found, names, agent, project)

@@ -16,7 +16,6 @@ from datetime import datetime
 from consolidator.memory.facts import Candidate
 
 STANDING = 3  # answers to approvals, and sessions with the same steer, before they are a standing preference
-_OBSERVED = ("approval", "steer")  # predicates whose candidates only show something
 
 
 @dataclass(frozen=True, slots=True)

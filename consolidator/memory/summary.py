@@ -181,10 +181,6 @@ def render(state: Mapping[str, Any], resolved: Mapping[str, bool] | None = None)
     return "\n".join(lines)
 
 
-def _same_agent(agent: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
-    return any(told.get(key) is not None and told.get(key) == agent[key] for key in ("child", "call_id"))
-
-
 def _count(counts: dict[str, int], name: str, most: int) -> None:
     key = name if name in counts or len(counts) < most else _OTHER
     counts[key] = counts.get(key, 0) + 1

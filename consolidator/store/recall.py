@@ -158,8 +158,3 @@ async def profiles(conn: Driver, agent: str, project: str | None) -> list[Row]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there."""
     found = await rows(conn, _SQL["profiles"], {"agent": agent, "project": project or ""})
     return found or await rows(conn, _SQL["profiles"], {"agent": agent, "project": ""})
-
-
-async def summary(conn: Driver, session: str) -> Row | None:
-    """Return a session's summary as the nights folded it."""
-    return await row(conn, _SQL["summary"], {"session": session})

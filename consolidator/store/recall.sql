@@ -53,6 +53,3 @@ order by found.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
 -- name: profiles
 select tool, body from tool_profile where agent = %(agent)s and project = %(project)s
-
--- name: summary
-select summary from digest where session_id = %(session)s

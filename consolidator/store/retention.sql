@@ -58,9 +58,3 @@ delete from claim where run_id in (select id from run where status = 'done' and 
 
 -- name: forget_idempotency
 delete from idempotency where created_at < %(cutoff)s
-
--- name: erase_events
-delete from event where session_id = %(id)s
-
--- name: sessions_of_peer
-select id from session where peer = %(peer)s order by id

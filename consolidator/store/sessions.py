@@ -119,8 +119,3 @@ async def advance(conn: Driver, spans: Sequence[Span]) -> bool:
     """Move sessions' watermarks from `after` to `upto` of their spans; say whether all were still there."""
     values = [{"id": span.session, "after": span.after, "upto": span.upto} for span in spans]
     return await run_each(conn, _SQL["advance"], values) == len(spans)
-
-
-async def with_open_children(conn: Driver, ids: Sequence[str], *, since: datetime) -> set[str]:
-    """Return which of these sessions a live fork still reads."""
-    return {r["parent_id"] for r in await rows(conn, _SQL["open_children"], {"ids": list(ids), "since": since})}

@@ -40,10 +40,5 @@ select id, agent, head - consolidated_to as events from session where due order 
 -- Moves the watermark, unless somebody else has moved it since it was read.
 update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = %(id)s and consolidated_to = %(after)s
 
--- name: open_children
--- Forks, resumes and branches that still read their parents' log.
-select distinct parent_id from session
-where parent_id = any(%(ids)s) and kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(since)s
-
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update
