@@ -51,6 +51,7 @@ class SolutionRow(SQLModel, table=True):
     __table_args__ = (
         Index("solution_scope", "agent", "project"),
         Index("solution_fingerprint", "fingerprint"),
+        Index("solution_signature", text("substr(fingerprint, strpos(fingerprint, '|') + 1)")),
         Index("solution_search", text("to_tsvector('simple', search)"), postgresql_using="gin"),
     )
 

@@ -18,10 +18,18 @@ _SQL = load("recall")
 _SIMPLE: Any = literal_column("'simple'::regconfig")
 
 
-def _matches(column: Any, query: str) -> Any:
-    """Say whether a text holds the words of a query, as words or as a part of it."""
-    words = func.to_tsvector(_SIMPLE, column).op("@@")(func.plainto_tsquery(_SIMPLE, query))
-    return or_(words, column.icontains(query, autoescape=True))
+def _words(column: Any, query: str) -> Any:
+    """Say whether a text holds the words of a query."""
+    return func.to_tsvector(_SIMPLE, column).op("@@")(func.plainto_tsquery(_SIMPLE, query))
+
+
+async def _searched(conn: Driver, found: Any, column: Any, query: str | None, limit: int) -> list[Row]:
+    """Return what holds the words of a query, by the index; where nothing does, what holds it as a part of a word."""
+    found = found.limit(limit)
+    if not query:
+        return await fetch(conn, found)
+    exact = await fetch(conn, found.where(_words(column, query)))
+    return exact or await fetch(conn, found.where(column.icontains(query, autoescape=True)))
 
 
 async def facts(
@@ -38,15 +46,13 @@ async def facts(
     found = select(FactRow).order_by(col(FactRow.sessions).desc(), col(FactRow.valid_from).desc(), col(FactRow.id))
     if not superseded_too:
         found = found.where(col(FactRow.superseded_at).is_(None))
-    if query:
-        found = found.where(_matches(col(FactRow.sentence), query))
     if agent:
         found = found.where(FactRow.agent == agent)
     if project:
         found = found.where(col(FactRow.project).contains(project, autoescape=True))
     if peer:
         found = found.where(FactRow.peer == peer)
-    return await fetch(conn, found.limit(limit))
+    return await _searched(conn, found, col(FactRow.sentence), query, limit)
 
 
 async def procedures(
@@ -62,9 +68,8 @@ async def procedures(
     found = select(ProcedureRow).order_by(col(ProcedureRow.rank).desc(), col(ProcedureRow.id))
     if not retired_too:
         found = found.where(col(ProcedureRow.retired_at).is_(None))
-    if query:
-        found = found.where(_matches(col(ProcedureRow.title), query))
-    return await fetch(conn, _scoped(found, ProcedureRow, agent, project).limit(limit))
+    scoped = _scoped(found, ProcedureRow, agent, project)
+    return await _searched(conn, scoped, col(ProcedureRow.title), query, limit)
 
 
 async def solutions(
@@ -73,9 +78,8 @@ async def solutions(
     """Return solutions: confirmed ones first, then those met in most sessions."""
     order = (col(SolutionRow.confirmed).desc(), col(SolutionRow.sessions).desc(), col(SolutionRow.occurrences).desc())
     found = select(SolutionRow).where(col(SolutionRow.retired_at).is_(None)).order_by(*order, col(SolutionRow.id))
-    if query:
-        found = found.where(_matches(col(SolutionRow.search), query))
-    return await fetch(conn, _scoped(found, SolutionRow, agent, project).limit(limit))
+    scoped = _scoped(found, SolutionRow, agent, project)
+    return await _searched(conn, scoped, col(SolutionRow.search), query, limit)
 
 
 def _scoped(query: Any, table: Any, agent: str | None, project: str | None) -> Any:
@@ -129,7 +133,8 @@ async def rejected(
     found = select(CandidateRow).where(col(CandidateRow.rejected).is_not(None))
     found = found.order_by(col(CandidateRow.occurred_at).desc(), col(CandidateRow.id))
     if query:
-        found = found.where(or_(*(_matches(col(c), query) for c in (CandidateRow.sentence, CandidateRow.quote))))
+        said = (col(CandidateRow.sentence), col(CandidateRow.quote))
+        found = found.where(or_(*(column.icontains(query, autoescape=True) for column in said)))
     if agent:
         found = found.where(CandidateRow.agent == agent)
     if project:

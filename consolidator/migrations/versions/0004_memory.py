@@ -105,6 +105,7 @@ create table solution (
 create index solution_fingerprint on solution (fingerprint);
 create index solution_scope on solution (agent, project);
 create index solution_search on solution using gin (to_tsvector('simple', search));
+create index solution_signature on solution (substr(fingerprint, strpos(fingerprint, '|') + 1));
 
 create table candidate (
     agent text not null,
