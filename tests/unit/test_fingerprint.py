@@ -59,7 +59,7 @@ Running ExUnit with seed: 12, max_cases: 8
 
 Finished in 0.3 seconds
 3 tests, 1 failure"""
-RUST = """   Compiling shop v0.1.0 (/work/shop)
+RUST = """   Compiling shop v0.1.0 (/srv/shop)
 warning: unused variable: `x`
 error[E0425]: cannot find value `total` in this scope
  --> src/main.rs:7:20
