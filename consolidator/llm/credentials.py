@@ -74,9 +74,9 @@ _RULES: tuple[_Rule, ...] = (
     _kept("sendgrid-key", "SG.", SendGridDetector),
     _kept("pypi-token", "pypi-", PypiTokenDetector),
     _kept("square-token", "sq0csp-", SquareOAuthDetector),
-    # detect-secrets 1.5 has none of what follows, or only an older form of it: PyPI's (its pattern wants
-    # one host's tokens at their full length), OpenAI's keys (its pattern takes quadratic time), Slack's app and rotating tokens, GitHub's fine-grained ones, Stripe's test keys, and tokens that
-    # a tool's output cut short.
+    # detect-secrets 1.5 has none of what follows, or only an older form of it: PyPI's (its pattern wants one host's
+    # tokens at their full length), OpenAI's keys (its pattern takes quadratic time), Slack's app and rotating tokens,
+    # GitHub's fine-grained ones, Stripe's test keys, and tokens that a tool's output cut short.
     _rule("pypi-token", "pypi-", rf"pypi-AgEIcHlwaS5vcmc{_T}{{4,512}}+"),
     _rule("pypi-token", "pypi-", rf"(?<!-)pypi-{_T}{{16,512}}+", gate=_tail_is_random),
     _rule("anthropic-key", "sk-ant-", rf"sk-ant-{_T}{{16,512}}+"),

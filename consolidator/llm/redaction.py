@@ -1,11 +1,12 @@
 """Hides credentials, as [redacted:kind], before a model, memory or an export sees a text.
 
-Nothing here keeps or logs what it hides. Redacting twice gives the same as redacting once.
+Nothing here logs what it hides, and short texts are remembered in memory alone. Redacting twice gives the same as redacting once.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from consolidator.llm.assignments import (
@@ -21,11 +22,22 @@ _MARK = re.compile(r"(\[redacted:[a-z-]+\])")
 _ROUNDS = 8  # hiding one value can bare another's edge; more rounds than this no honest text needs
 _SHORTEST = 10  # characters in which a name and its credential can be said
 _DEPTH = 64  # of nested JSON
+_SHORT = 200  # characters of a text that is worth remembering
 _HEADERS = ("cookie", "cookies", "set-cookie", "authorization", "proxy-authorization")
 
 
 def redact(text: str) -> str:
     """Return `text` with every credential in it replaced by `[redacted:kind]`."""
+    return _remembered(text) if len(text) <= _SHORT else _redacted(text)
+
+
+@lru_cache(maxsize=32_768)
+def _remembered(text: str) -> str:
+    """Redact a short text: the same names, paths and words come again in call after call."""
+    return _redacted(text)
+
+
+def _redacted(text: str) -> str:
     pieces = _MARK.split(text) if "[redacted:" in text else [text]
     pieces[::2] = [_settled(piece) for piece in pieces[::2]]
     return "".join(pieces)
