@@ -1,6 +1,7 @@
 """Hides credentials, as [redacted:kind], before a model, memory or an export sees a text.
 
-Nothing here logs what it hides, and short texts are remembered in memory alone. Redacting twice gives the same as redacting once.
+Nothing here logs what it hides, and short texts are remembered in memory alone. Redacting twice gives the same as
+redacting once.
 """
 
 from __future__ import annotations
