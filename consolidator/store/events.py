@@ -115,6 +115,9 @@ async def append(
         "tasks": [p.task_id for p in prepared],
         "tools": [p.tool_name for p in prepared],
     }
+    if len(prepared) == 1 and key is None:
+        only = prepared[0]
+        values |= {"type": only.type, "data": only.data, "task": only.task_id, "tool": only.tool_name}
     if any(p.blobs for p in prepared):
         async with conn.transaction():
             await keep_blobs(conn, prepared, now)
@@ -148,13 +151,14 @@ def _entering(
 
 async def _through_the_door(conn: Driver, values: dict[str, Any]) -> Appended:
     """Run the append; mend a missing partition once, and answer a race for the same key as its winner was."""
+    query = _SQL["append_one" if "type" in values else "append"]
     for _ in range(2):
         try:
             if conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-                cursor = await conn.execute(_SQL["append"], values)
+                cursor = await conn.execute(query, values)
             else:
                 async with conn.transaction():
-                    cursor = await conn.execute(_SQL["append"], values)
+                    cursor = await conn.execute(query, values)
         except psycopg.errors.CheckViolation as error:
             if "no partition" not in str(error):
                 raise
