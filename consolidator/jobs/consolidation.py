@@ -24,7 +24,7 @@ from consolidator.memory.digest import VERSION, Packed
 from consolidator.memory.facts import Rejected, SessionContext
 from consolidator.models.event import Event
 from consolidator.settings import Settings
-from consolidator.store import events, memory, rederive, runs, sessions
+from consolidator.store import events, facts, memory, rederive, runs, sessions
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
@@ -215,7 +215,7 @@ async def save_memory(
     if candidates:
         proposed = [asdict(candidate) for _, one in learnt for candidate in one.candidates]
         refused = [_refused(session, rejected) for session, one in learnt for rejected in one.rejected]
-        await memory.save_candidates(conn, proposed + refused, run_id=run_id)
+        await facts.save_candidates(conn, proposed + refused, run_id=run_id)
 
 
 def _refused(session: Row, rejected: Rejected) -> dict[str, Any]:

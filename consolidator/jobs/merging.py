@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -16,46 +15,16 @@ import numpy as np
 
 from consolidator.database import Driver
 from consolidator.database.jsonb import escape
+from consolidator.jobs.changes import Changes
+from consolidator.jobs.reconciling import reconcile_agent
 from consolidator.memory.digest import unpack_quotes, unpack_terms
-from consolidator.memory.facts import Candidate
 from consolidator.memory.failures import ErrorRecord
 from consolidator.memory.patterns import DigestArrays, Tally, tally
 from consolidator.memory.procedures import Learnt, Procedure, publish
-from consolidator.memory.reconcile import Fact, reconcile
 from consolidator.memory.solutions import SessionRef, Sighting, Solution, solutions
 from consolidator.settings import Settings
 from consolidator.store import memory
 from consolidator.store.queries import Row
-
-
-@dataclass(slots=True)
-class Changes:
-    """What a merge added, changed and retired, by kind, with the lines of what is new."""
-
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    new: dict[str, list[str]] = field(default_factory=dict)  # at most twenty lines a kind
-
-    def note(self, kind: str, outcome: str | None, line: str) -> None:
-        """Count one thing."""
-        if outcome is None:
-            return
-        counts = self.counts.setdefault(kind, {})
-        counts[outcome] = counts.get(outcome, 0) + 1
-        if outcome == "added" and len(self.new.setdefault(kind, [])) < 20:
-            self.new[kind].append(line)
-
-    def gone(self, kind: str, count: int) -> None:
-        """Count what is no longer published."""
-        if count:
-            counts = self.counts.setdefault(kind, {})
-            counts["retired"] = counts.get("retired", 0) + count
-
-    def line(self) -> str:
-        """Say it in one line."""
-        told = []
-        for kind, counts in sorted(self.counts.items()):
-            told.append(f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
-        return "; ".join(told)
 
 
 async def merge_agent(conn: Driver, agent: str, *, run_id: str, now: datetime, settings: Settings) -> Changes:
@@ -67,7 +36,7 @@ async def merge_agent(conn: Driver, agent: str, *, run_id: str, now: datetime, s
     if scopes:
         await _merge_procedures(conn, agent, scopes, stamp, settings, changes)
     await _merge_solutions(conn, agent, stamp, changes)
-    await _reconcile(conn, agent, stamp, changes)
+    await reconcile_agent(conn, agent, stamp, changes)
     return changes
 
 
@@ -217,29 +186,3 @@ def _solution_row(solution: Solution) -> dict[str, Any]:
         "search": escape(" ".join(said)),
         "body": memory.jsonb(solution.to_json()),
     }
-
-
-async def _reconcile(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
-    """Turn the candidates of every subject and predicate that has news into facts."""
-    found = await memory.news_of_candidates(conn, agent)
-    candidates = [Candidate(**{name: r[name] for name in Candidate.__dataclass_fields__}) for r in found]
-    facts = reconcile(candidates)
-    for fact in facts:
-        outcome = await memory.save(conn, "save_fact", _fact_row(fact) | stamp)
-        changes.note("facts", "reinforced" if outcome == "changed" else outcome, fact.sentence)
-    groups = sorted({(c.subject, c.predicate) for c in candidates})
-    if groups:
-        values = {
-            "agent": agent,
-            "kept": [fact.id for fact in facts],
-            "subjects": [subject for subject, _ in groups],
-            "predicates": [predicate for _, predicate in groups],
-        }
-        changes.gone("facts", await memory.tidy(conn, "stale_facts", values))
-    await memory.mark_reconciled(conn, agent, [c.id for c in candidates])
-
-
-def _fact_row(fact: Fact) -> dict[str, Any]:
-    values = asdict(fact)
-    values = {key: escape(value) if isinstance(value, str) else value for key, value in values.items()}
-    return values | {"superseded": fact.superseded_by is not None, "evidence": list(fact.evidence)}

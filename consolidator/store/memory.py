@@ -70,19 +70,6 @@ async def save_errors(conn: Driver, records: Sequence[tuple[Row, Mapping[str, An
     await run_each(conn, _SQL["save_error"], values)
 
 
-async def save_candidates(conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str) -> None:
-    """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are."""
-    values = [
-        {
-            "rejected": None,
-            **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
-            "run_id": run_id,
-        }
-        for candidate in candidates
-    ]
-    await run_each(conn, _SQL["save_candidate"], values)
-
-
 async def dirty_scopes(conn: Driver) -> list[Row]:
     """Return the scopes whose digests have changed since they were summed."""
     return await rows(conn, _SQL["dirty"])
@@ -135,17 +122,6 @@ async def news_of_errors(conn: Driver, agent: str) -> list[Row]:
 async def mark_errors_merged(conn: Driver, agent: str, fingerprints: Sequence[str]) -> None:
     """Say that the solutions of these fingerprints know all their records."""
     await run(conn, _SQL["errors_merged"], {"agent": agent, "fingerprints": list(fingerprints)})
-
-
-async def news_of_candidates(conn: Driver, agent: str) -> list[Row]:
-    """Return every candidate of the subjects and predicates that have news, in order of time."""
-    return await rows(conn, _SQL["news_of_candidates"], {"agent": agent})
-
-
-async def mark_reconciled(conn: Driver, agent: str, ids: Sequence[str]) -> None:
-    """Say that facts know these candidates, and that rejected ones are settled."""
-    await run(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
-    await run(conn, _SQL["reject_rest"], {"agent": agent})
 
 
 async def save(conn: Driver, query: str, values: dict[str, Any]) -> str | None:

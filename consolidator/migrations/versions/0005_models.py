@@ -1,0 +1,23 @@
+"""What models were asked, what they answered, and what that cost."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+UP: tuple[str, ...] = ()
+DOWN: tuple[str, ...] = ()
+
+
+def upgrade() -> None:
+    for statement in UP:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    for statement in DOWN:
+        op.execute(statement)

@@ -1,0 +1,23 @@
+"""What recall searches: documents, terms, vectors."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+UP: tuple[str, ...] = ()
+DOWN: tuple[str, ...] = ()
+
+
+def upgrade() -> None:
+    for statement in UP:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    for statement in DOWN:
+        op.execute(statement)

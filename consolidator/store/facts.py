@@ -1,0 +1,49 @@
+"""Candidates and the facts made of them: saying, reconciling, publishing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from consolidator.database.jsonb import escape
+from consolidator.database.partitions import Driver
+from consolidator.store.queries import Row, load, row, rows, run, run_each
+
+_SQL = load("facts")
+
+
+async def save_candidates(conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str) -> None:
+    """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are."""
+    values = [
+        {
+            "rejected": None,
+            **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
+            "run_id": run_id,
+        }
+        for candidate in candidates
+    ]
+    await run_each(conn, _SQL["save_candidate"], values)
+
+
+async def news_of_candidates(conn: Driver, agent: str) -> list[Row]:
+    """Return every candidate of the subjects and predicates that have news, in order of time."""
+    return await rows(conn, _SQL["news_of_candidates"], {"agent": agent})
+
+
+async def mark_reconciled(conn: Driver, agent: str, ids: Sequence[str]) -> None:
+    """Say that facts know these candidates, and that rejected ones are settled."""
+    await run(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
+    await run(conn, _SQL["reject_rest"], {"agent": agent})
+
+
+async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
+    """Publish one fact; return "added", "changed", or None where nothing is different."""
+    found = await row(conn, _SQL["save_fact"], values)
+    if found is None:
+        return None
+    return "added" if found["added"] else "changed"
+
+
+async def drop_stale(conn: Driver, values: dict[str, Any]) -> int:
+    """Drop the facts of the reconciled subjects and predicates that nothing supports any more; return how many."""
+    return await run(conn, _SQL["stale_facts"], values)
