@@ -136,8 +136,12 @@ def address(dsn: str) -> str:
 async def connect(dsn: str) -> Driver:
     """Open one autocommitting driver connection with our search path and our JSON."""
     driver = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=15)
-    set_json_loads(loads, driver)
-    await driver.execute(SESSION_SQL)
+    try:
+        set_json_loads(loads, driver)
+        await driver.execute(SESSION_SQL)
+    except BaseException:  # a cancellation, too, must not leave it open
+        await driver.close()
+        raise
     return driver
 
 
