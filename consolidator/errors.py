@@ -12,6 +12,13 @@ ConsolidatorError                exit code of the command line
 │   └── InvalidEvent             5   an event's payload does not fit its type
 ├── ImportRefused                6   strict import met a line it cannot explain
 ├── RunFailed                    7   a run ended with dead letters
+├── ModelError                   8   a language model did not do what was asked
+│   ├── ModelRefused             8   it would not answer, or its server would not pass the question on
+│   ├── ModelTruncated           8   question or answer was too long
+│   ├── ModelMalformed           8   the answer is not what was asked for
+│   ├── ModelUnavailable         8   its server cannot be reached, is overloaded, or does not know us
+│   ├── OverBudget               8   the night's cap would be passed
+│   └── Awaited                  8   the question is in a batch that has not come back
 └── Interrupted                  130 the person or the service manager asked us to stop; work done is kept
 """
 
@@ -78,6 +85,45 @@ class RunFailed(ConsolidatorError):
     """A run ended with dead letters."""
 
     exit_code = 7
+
+
+class ModelError(ConsolidatorError):
+    """A language model did not do what was asked."""
+
+    exit_code = 8
+
+
+class ModelRefused(ModelError):
+    """The model would not answer, or its server would not pass the question on: another question may fare better."""
+
+
+class ModelTruncated(ModelError):
+    """The question or the answer was too long: a smaller question may fare better."""
+
+
+class ModelMalformed(ModelError):
+    """The answer is not what was asked for; `text` is what came instead."""
+
+    def __init__(self, told: str, text: str = "") -> None:
+        super().__init__(told)
+        self.text = text
+
+
+class ModelUnavailable(ModelError):
+    """The model's server cannot be reached, is overloaded, or does not know us: no fault of the question."""
+
+    def __init__(self, told: str, *, wait: float | None = None, lasting: bool = False) -> None:
+        super().__init__(told)
+        self.wait = wait  # seconds that the server asks us to wait
+        self.lasting = lasting  # whether asking again soon is in vain: a wrong key, an unknown model
+
+
+class OverBudget(ModelError):
+    """The call would pass the cap of its night, or a cap in money cannot be held since the price is not known."""
+
+
+class Awaited(ModelError):
+    """The question was put into a batch, and the batch has not come back yet."""
 
 
 class Interrupted(ConsolidatorError):

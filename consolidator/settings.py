@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from consolidator.errors import UsageError
@@ -18,7 +19,9 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 class Settings(BaseSettings):
     """What a deployment may set; every field is the variable CONSOLIDATOR_<NAME>."""
 
-    model_config = SettingsConfigDict(env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
+    )
 
     home: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("consolidator", appauthor=False)),
@@ -47,6 +50,25 @@ class Settings(BaseSettings):
     )
     max_attempts: int = Field(default=3, ge=1, description="tries before a unit is dead-lettered")
     health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
+    model: str | None = Field(default=None, description="the language model to ask; none: rules only")
+    extract_model: str | None = Field(default=None, description="a cheaper model that reads sessions for facts")
+    embed_model: str | None = Field(default=None, description="the model of vectors for recall; none: text only")
+    openai_base_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("CONSOLIDATOR_OPENAI_BASE_URL", "OPENAI_BASE_URL"),
+        description="any server that speaks the OpenAI protocol; OPENAI_BASE_URL is read, too",
+    )
+    openai_api_key: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("CONSOLIDATOR_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        description="its key; OPENAI_API_KEY is read, too",
+    )
+    night_max_cost_usd: Decimal | None = Field(default=None, ge=0, description="what the calls of one run may cost")
+    night_max_tokens: int | None = Field(default=None, ge=0, description="tokens that the calls of one run may take")
+    model_concurrency: int = Field(default=4, ge=1, le=64, description="calls of one process at a time")
+    model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
+    chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
+    batch: bool = Field(default=False, description="ask through the provider's batches: half the price, up to 24 h")
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
     @field_validator("clock")

@@ -1,0 +1,272 @@
+"""Asks a model over the OpenAI protocol: one question, one JSON object that fits its schema, or a ModelError.
+
+Every kind of failure is told apart here; nothing is retried, stored or counted here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import openai
+from jsonschema import Draft202012Validator
+
+from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
+from consolidator.llm.redaction import redact
+from consolidator.llm.tokens import count_tokens
+
+_OVERHEAD = 16  # tokens that a message's frame takes
+_LONGEST = 2_000_000  # characters of an answer that are looked at
+_LASTING = {401: "the key is not accepted", 403: "the key may not do this", 404: "no such model or address"}
+_FENCED = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
+_PLEA = re.compile(r"quota|rate.?limit|billing|credit|overloaded|too many requests|insufficient|try again later", re.I)
+_CONTEXT = re.compile(r"context.?(length|window)|maximum context|too long|too many tokens", re.I)
+_NO_KEY = "none"  # local servers ask for no key, and the client for some
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question, and the JSON schema of its answer."""
+
+    purpose: str  # extract | reconcile
+    model: str
+    system: str
+    prompt: str
+    schema_name: str
+    schema: dict[str, Any]
+    max_tokens: int
+    turns: tuple[tuple[str, str], ...] = ()  # (role, text) after the prompt: a bad answer, and what is wrong with it
+
+    @property
+    def key(self) -> str:
+        """A hash of all that decides the answer."""
+        parts = [self.model, self.system, self.prompt, self.schema_name, self.schema, self.max_tokens, self.turns]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages to send, redacted once more, since nobody can take back what has left the process."""
+        told = [("system", self.system), ("user", self.prompt), *self.turns]
+        return [{"role": role, "content": redact(text)} for role, text in told]
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the question has, or a little more."""
+        told = [self.system, self.prompt, json.dumps(self.schema), *(text for _, text in self.turns)]
+        return sum(count_tokens(text) + _OVERHEAD for text in told)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back, before anybody looked into it."""
+
+    text: str | None
+    refusal: str | None
+    finish: str | None
+    model: str
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer and what it took."""
+
+    text: str
+    model: str
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal | None = None
+    cached: bool = False  # it was known already, and nothing was paid
+
+
+@dataclass(slots=True)
+class ModelClient:
+    """A server, and what was learnt of what it takes."""
+
+    base_url: str | None
+    api_key: str | None
+    timeout: float
+    shape: str = "schema"  # schema | object | prose: how it can be asked for JSON
+    limit: str = "max_completion_tokens"
+    steady: bool = True  # whether it takes a temperature
+    _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
+
+    async def send(self, request: Request) -> Reply:
+        """Send one question; raise ModelUnavailable, ModelRefused or ModelTruncated where none comes back."""
+        for _ in range(4):  # each time without something that the server does not know
+            body = self._body(request)
+            try:
+                raw = await self._open().chat.completions.with_raw_response.create(**body)
+                return _reply(raw.http_response.content, request)
+            except openai.BadRequestError as error:
+                if not self._learnt(_told(error)):
+                    raise _refused(error) from error
+            except openai.APIError as error:
+                raise _unavailable(error) from error
+        raise ModelRefused("the server takes the question in no form")
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text; raise ModelUnavailable where the server does not give them."""
+        told = [redact(text) for text in texts]
+        try:
+            found = await self._open().embeddings.create(model=model, input=told, encoding_format="float")
+        except openai.APIError as error:
+            raise _unavailable(error) from error
+        vectors = [list(map(float, one.embedding)) for one in sorted(found.data, key=lambda one: one.index)]
+        if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
+            raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts")
+        return vectors
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def opened(self) -> openai.AsyncOpenAI:
+        """Return the client below, for what has no method here."""
+        return self._open()
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """Return a question as the protocol has it."""
+        return self._body(request)
+
+    def _open(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            self._client = openai.AsyncOpenAI(
+                base_url=self.base_url, api_key=self.api_key or _NO_KEY, timeout=self.timeout, max_retries=0
+            )
+        return self._client
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": request.model, "messages": request.messages, self.limit: request.max_tokens}
+        if self.steady:
+            body["temperature"] = 0
+        if self.shape == "schema":
+            schema = {"name": request.schema_name, "strict": True, "schema": request.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        else:
+            asked = f"Answer with one JSON object of this schema and nothing else:\n{json.dumps(request.schema)}"
+            body["messages"] = [{"role": "system", "content": f"{request.messages[0]['content']}\n\n{asked}"}]
+            body["messages"] += request.messages[1:]
+        if self.shape == "object":
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+    def _learnt(self, told: str) -> bool:
+        """Take note of what a server does not know; tell whether there was anything."""
+        low = told.lower()
+        if "max_completion_tokens" in low and self.limit == "max_completion_tokens":
+            self.limit = "max_tokens"
+        elif "temperature" in low and self.steady:
+            self.steady = False
+        elif self.shape != "prose" and any(word in low for word in ("response_format", "json_schema", "json_object")):
+            self.shape = "object" if self.shape == "schema" else "prose"
+        else:
+            return False
+        return True
+
+
+def read(reply: Reply, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object of a reply; raise ModelRefused, ModelTruncated, ModelMalformed or ModelUnavailable."""
+    if reply.refusal or reply.finish == "content_filter":
+        raise ModelRefused(f"{reply.model} refused: {redact(reply.refusal or 'filtered by its server')[:300]}")
+    if reply.finish == "length":
+        raise ModelTruncated(f"{reply.model} was cut off after {reply.output_tokens} tokens")
+    return parsed(reply.text or "", schema)
+
+
+def parsed(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object of a text that fits a schema; raise ModelMalformed or, for a plea, ModelUnavailable."""
+    fenced = _FENCED.match(text[:_LONGEST])
+    inner = fenced[1] if fenced else text[:_LONGEST]
+    try:
+        found = json.loads(inner)
+    except (ValueError, RecursionError) as error:
+        if "{" not in inner and _PLEA.search(inner[:1000]):
+            raise ModelUnavailable(f"the answer is a plea, not data: {redact(inner[:200])}") from error
+        raise ModelMalformed(f"the answer is not JSON: {type(error).__name__}", text) from error
+    if not isinstance(found, dict):
+        raise ModelMalformed(f"the answer is a {type(found).__name__}, not an object", text)
+    wrong = next(iter(Draft202012Validator(dict(schema)).iter_errors(found)), None)
+    if wrong is not None:
+        if "error" in found:
+            raise ModelUnavailable(f"the answer is an error: {redact(str(found['error']))[:200]}")
+        raise ModelMalformed(f"the answer does not fit: {wrong.json_path}: {redact(wrong.message)[:300]}", text)
+    return found
+
+
+def _reply(content: bytes, request: Request) -> Reply:
+    """Read a completion leniently: servers differ in all but the choice's text."""
+    try:
+        body = json.loads(content)
+        choice = body["choices"][0]
+        message = choice["message"]
+        text = _text(message.get("content"))
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        shown = redact(content[:200].decode("utf-8", "replace"))
+        raise ModelUnavailable(f"the server's answer is no completion: {shown}") from error
+    usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    refusal = message.get("refusal")
+    return Reply(
+        text=text,
+        refusal=str(refusal) if refusal else None,
+        finish=choice.get("finish_reason"),
+        model=request.model,
+        input_tokens=_number(usage.get("prompt_tokens"), request.tokens),
+        cached_tokens=_number(cached, 0),
+        output_tokens=_number(usage.get("completion_tokens"), count_tokens(text or "")),
+    )
+
+
+def _text(content: Any) -> str | None:
+    """Return a message's text: a string, or a list of parts."""
+    if isinstance(content, list):
+        parts = [part.get("text", "") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        return "".join(str(part) for part in parts)
+    return None if content is None else str(content)
+
+
+def _number(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+
+
+def _told(error: openai.APIError) -> str:
+    return f"{error.message} {json.dumps(error.body) if isinstance(error.body, dict) else ''}"
+
+
+def _refused(error: openai.BadRequestError) -> Exception:
+    told = redact(_told(error))[:300]
+    if _CONTEXT.search(told):
+        return ModelTruncated(f"the question is too long for the model: {told}")
+    return ModelRefused(f"the server does not take the question: {told}")
+
+
+def _unavailable(error: openai.APIError) -> ModelUnavailable:
+    if isinstance(error, openai.APITimeoutError):
+        return ModelUnavailable("the model's server did not answer in time")
+    if not isinstance(error, openai.APIStatusError):
+        return ModelUnavailable(f"the model's server cannot be reached: {redact(str(error))[:200]}")
+    status = error.status_code
+    told = f"the model's server says {status}: {redact(error.message)[:200]}"
+    if status in _LASTING:
+        return ModelUnavailable(f"{told} ({_LASTING[status]})", lasting=True)
+    return ModelUnavailable(told, wait=_seconds(error.response.headers))
+
+
+def _seconds(headers: Mapping[str, str]) -> float | None:
+    """Return how long a server asks us to wait, where it says so in seconds."""
+    try:
+        return max(0.0, float(headers.get("retry-after", "")))
+    except ValueError:
+        return None
