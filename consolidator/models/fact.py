@@ -66,3 +66,5 @@ class FactRow(Claimed, table=True):
     sessions: int = count()  # distinct lineage roots that say so
     evidence: list[str] = names()  # ids of candidates
     run_id: str = words()
+    recalled: int = count()  # how often recall showed it
+    last_recalled_at: datetime | None = maybe_moment()

@@ -9,8 +9,8 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-UP: tuple[str, ...] = ()
-DOWN: tuple[str, ...] = ()
+UP: tuple[str, ...] = ("alter table fact add recalled bigint default 0 not null, add last_recalled_at timestamptz",)
+DOWN: tuple[str, ...] = ("alter table fact drop recalled, drop last_recalled_at",)
 
 
 def upgrade() -> None:
