@@ -16,7 +16,7 @@ from typing import Any
 
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
-from consolidator.jobs import learning
+from consolidator.jobs import indexing, learning
 from consolidator.jobs.learning import Folded, Learnt
 from consolidator.jobs.ledger import Ledger, Unit, record
 from consolidator.jobs.merging import merge_agent
@@ -186,6 +186,7 @@ async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: d
         raise Moved
     learnt = [(window.session, window.learnt) for window in windows if window.learnt is not None]
     await save_memory(conn, learnt, run_id=run_id)
+    await indexing.save_episodes(conn, [(session, one.episodes) for session, one in learnt])
     for session, one in learnt:
         for seq, told in one.dead.items():
             extractor, _, error = told.partition(": ")

@@ -15,6 +15,7 @@ from typing import Any
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction import redact, redact_json
 from consolidator.memory.digest import VERSION, Digest, Packed
+from consolidator.memory.episodes import Episode, episode
 from consolidator.memory.facts import Candidate, Rejected, SessionContext, propose
 from consolidator.memory.failures import ErrorFold, ErrorRecord
 from consolidator.memory.summary import SummaryFold
@@ -46,6 +47,7 @@ class Learnt:
     sources: set[int]  # seqs that something was learnt from
     events: int = 0  # how many it was fed, the dead among them
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
+    episodes: list[Episode] = field(default_factory=list)
     last_at: datetime | None = None
 
 
@@ -89,6 +91,7 @@ def _attempt(context: SessionContext, folded: Folded, events: Sequence[Event], s
             learnt.sources.add(event.seq)
         _fed(event, "summary", summary.feed)
         _proposed(event, context, learnt)
+        _fed(event, "episode", lambda one: _said(one, learnt))
     digest.calls.open = [
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.calls.open
     ]
@@ -119,6 +122,12 @@ def _proposed(event: Event, context: SessionContext, learnt: Learnt) -> None:
             learnt.sources.add(one.seq)
 
     _fed(event, "facts", facts)
+
+
+def _said(event: Event, learnt: Learnt) -> None:
+    """Take a turn for recall; it teaches nothing by itself."""
+    if (told := episode(event, redact)) is not None:
+        learnt.episodes.append(told)
 
 
 def _fed(event: Event, extractor: str, feed: Callable[[Event], None]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from consolidator.database import Driver
 from consolidator.database.jsonb import escape
 from consolidator.jobs.changes import Changes
+from consolidator.jobs.indexing import index_facts
 from consolidator.memory.facts import Candidate
 from consolidator.memory.reconcile import Fact, reconcile
 from consolidator.store import facts
@@ -31,6 +32,7 @@ async def reconcile_agent(conn: Driver, agent: str, stamp: dict[str, Any], chang
         }
         changes.gone("facts", await facts.drop_stale(conn, values))
     await facts.mark_reconciled(conn, agent, [c.id for c in candidates])
+    await index_facts(conn, agent)
 
 
 def _fact_row(fact: Fact) -> dict[str, Any]:

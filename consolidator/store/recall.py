@@ -163,3 +163,8 @@ async def profiles(conn: Driver, agent: str, project: str | None) -> list[Row]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there."""
     found = await rows(conn, _SQL["profiles"], {"agent": agent, "project": project or ""})
     return found or await rows(conn, _SQL["profiles"], {"agent": agent, "project": ""})
+
+
+async def ways(conn: Driver, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
+    """Return procedures that may fit a request, those whose tools it names first, with what people had asked for."""
+    return await rows(conn, _SQL["ways"], {"text": text, "agent": agent or None, "project": project or None})

@@ -53,3 +53,16 @@ order by found.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
 -- name: profiles
 select tool, body from tool_profile where agent = %(agent)s and project = %(project)s
+
+-- name: ways
+-- Procedures whose tools have a word of the text, then the best of the scope, with what people had asked for.
+with asked as (
+    select array_to_string(array(select quote_literal(w) from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as w),
+                           ' | ')::tsquery as words
+)
+select id, title, rank, jsonb_path_query_array(body, '$.evidence[*][2]') as goals
+from procedure, asked
+where retired_at is null
+  and (%(agent)s::text is null or agent = %(agent)s)
+  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
+order by to_tsvector('simple', title) @@ asked.words desc, rank desc, id limit 40

@@ -1,4 +1,4 @@
-"""What recall searches: documents, terms, vectors."""
+"""What recall searches: turns, facts as they were indexed, the words of both, their vectors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,78 @@ down_revision = "0007"
 branch_labels = None
 depends_on = None
 
-UP: tuple[str, ...] = ()
-DOWN: tuple[str, ...] = ()
+TABLES = """
+create sequence episode_block as bigint;
+create sequence indexed_fact_number_seq as bigint;
+create sequence corpus_id_seq as bigint;
+
+create table episode (
+    id bigint not null,
+    session_id text not null,
+    seq bigint default 0 not null,
+    scope bigint default 0 not null,
+    role text not null,
+    speaker text,
+    text text not null,
+    occurred_at timestamptz not null,
+    primary key (id)
+);
+create unique index episode_turn on episode (session_id, seq);
+create index episode_day on episode (occurred_at);
+
+create table indexed_fact (
+    id text not null,
+    number bigint default nextval('indexed_fact_number_seq') not null,
+    agent text not null,
+    scope bigint default 0 not null,
+    sentence text not null,
+    primary key (id)
+);
+create unique index indexed_fact_number on indexed_fact (number);
+create index indexed_fact_agent on indexed_fact (agent);
+
+create table posting (
+    word bigint not null,
+    scope bigint not null,
+    ref bigint not null,
+    primary key (word, scope, ref)
+) with (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 10000);
+
+create table corpus (
+    id bigint default nextval('corpus_id_seq') not null,
+    scope bigint default 0 not null,
+    agent text not null,
+    project text,
+    peer text,
+    turns bigint default 0 not null,
+    turn_words bigint default 0 not null,
+    facts bigint default 0 not null,
+    fact_words bigint default 0 not null,
+    primary key (id)
+);
+create index corpus_agent on corpus (agent);
+
+create table embedding (
+    kind text not null,
+    number bigint not null,
+    scope bigint default 0 not null,
+    model text not null,
+    vector real[] not null,
+    primary key (kind, number)
+);
+create index embedding_scope on embedding (scope, model);
+alter table embedding alter column vector set storage external;
+alter table episode add constraint episode_role check (role in ('user', 'assistant'));
+alter table embedding add constraint embedding_kind check (kind in ('turn', 'fact'));
+"""
 
 
 def upgrade() -> None:
-    for statement in UP:
-        op.execute(statement)
+    op.execute(TABLES)
 
 
 def downgrade() -> None:
-    for statement in DOWN:
-        op.execute(statement)
+    for table in ("embedding", "corpus", "posting", "indexed_fact", "episode"):
+        op.execute(f"drop table {table}")
+    for sequence in ("episode_block", "indexed_fact_number_seq", "corpus_id_seq"):
+        op.execute(f"drop sequence {sequence}")

@@ -1,0 +1,118 @@
+"""Keeps recall's index beside what it indexes, in the caller's transaction.
+
+Turns come in as nights read them, facts as they change, and both go out when they go.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from consolidator.database import Driver
+from consolidator.database.jsonb import escape
+from consolidator.memory.episodes import Episode
+from consolidator.memory.postings import BLOCK, FACT, TURN, packed
+from consolidator.memory.words import counted
+from consolidator.store import index
+from consolidator.store.index import Posted, Scope, Share
+from consolidator.store.queries import Row
+
+BATCH = 500  # turns taken out at once
+
+
+async def save_episodes(conn: Driver, told: Sequence[tuple[Row, Sequence[Episode]]]) -> None:
+    """Store what was said in sessions, and index it; what is there already stays as it is."""
+    told = [(session, episodes) for session, episodes in told if episodes]
+    if not told:
+        return
+    heads = await index.heads(conn, [session["id"] for session, _ in told])
+    stored: list[dict[str, Any]] = []
+    posted: list[Posted] = []
+    shares: defaultdict[Scope, Share] = defaultdict(Share)
+    for session, episodes in told:
+        scope, head = Scope(session["agent"], session["project"], session["peer"]), heads[session["id"]]
+        number = head["block"] * BLOCK if head["last"] is None else head["last"] + 1
+        for episode in episodes:
+            if head["seq"] is not None and episode.seq <= head["seq"]:
+                continue
+            if number % BLOCK == 0:  # a session's first turn, or the first after a full block
+                number = head["block"] * BLOCK
+            text = escape(episode.text)
+            stored.append(_episode_row(session["id"], scope, number, episode, text))
+            _post(TURN, number, scope.number, text, posted, shares[scope])
+            number += 1
+    await index.save_episodes(conn, stored)
+    await index.post(conn, posted)
+    await index.share(conn, shares)
+
+
+def _episode_row(session: str, scope: Scope, number: int, episode: Episode, text: str) -> dict[str, Any]:
+    return {
+        "id": number,
+        "session_id": session,
+        "seq": episode.seq,
+        "scope": scope.number,
+        "role": episode.role,
+        "speaker": None if episode.speaker is None else escape(episode.speaker),
+        "text": text,
+        "occurred_at": episode.occurred_at,
+    }
+
+
+def _post(kind: str, number: int, scope: int, text: str, posted: list[Posted], share: Share) -> None:
+    words = counted(text)
+    posted.extend((word, scope, ref) for word, ref in packed(kind, number, words))
+    if kind == TURN:
+        share.turns += 1
+        share.turn_words += sum(words.values())
+    else:
+        share.facts += 1
+        share.fact_words += sum(words.values())
+
+
+async def index_facts(conn: Driver, agent: str) -> None:
+    """Bring the index to what is believed of an agent now; under the agent's lock, after its facts have changed."""
+    while gone := await index.gone_facts(conn, agent, BATCH):
+        await _take_out(conn, agent, FACT, [(one["number"], one["scope"], one["sentence"]) for one in gone])
+        await index.drop_facts(conn, [one["id"] for one in gone])
+    while new := await index.new_facts(conn, agent, BATCH):
+        await _take_in(conn, new)
+    await index.sum_up(conn, agent)
+
+
+async def _take_in(conn: Driver, new: Sequence[Row]) -> None:
+    posted: list[Posted] = []
+    shares: defaultdict[Scope, Share] = defaultdict(Share)
+    numbers = await index.save_facts(conn, [{**fact, "scope": _scope_of(fact).number} for fact in new])
+    for fact in new:
+        scope = _scope_of(fact)
+        _post(FACT, numbers[fact["id"]], scope.number, fact["sentence"], posted, shares[scope])
+    await index.post(conn, posted)
+    await index.share(conn, shares)
+
+
+def _scope_of(fact: Row) -> Scope:
+    """Return whom a fact belongs to: what was learnt in a project holds for all peers there."""
+    if fact["level"] == "project":
+        return Scope(fact["agent"], project=fact["project"])
+    return Scope(fact["agent"], peer=fact["peer"] if fact["level"] == "peer" else None)
+
+
+async def forget_turns(conn: Driver, agent: str, session: str, upto: int | None = None) -> int:
+    """Take a session's turns up to a seq out of the index, or all of them; return how many there were."""
+    count = 0
+    while gone := await index.take_turns(conn, session, upto, BATCH):
+        await _take_out(conn, agent, TURN, [(one["id"], one["scope"], one["text"]) for one in gone])
+        count += len(gone)
+    return count
+
+
+async def _take_out(conn: Driver, agent: str, kind: str, documents: Sequence[tuple[int, int, str]]) -> None:
+    """Take the words of documents out of the index: they are made of the stored texts as they were when they came."""
+    posted: list[Posted] = []
+    shares: defaultdict[int, Share] = defaultdict(Share)
+    for number, scope, text in documents:
+        _post(kind, number, scope, text, posted, shares[scope])
+    await index.unpost(conn, posted)
+    await index.shrink(conn, agent, shares)

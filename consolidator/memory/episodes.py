@@ -1,0 +1,44 @@
+"""Episodes: what users and assistants said in a session, redacted and bounded, as recall searches it.
+
+What a harness, a compaction or recall itself put into the context is none: memory must not learn from its own echo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from consolidator.memory.recalled import without_recalled
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+LONGEST = 4000  # characters of a turn that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One turn."""
+
+    seq: int
+    role: str  # user | assistant
+    speaker: str | None
+    text: str
+    occurred_at: datetime
+
+
+def episode(event: Event, redact: Callable[[str], str]) -> Episode | None:
+    """Return the turn that an event is, if it is one."""
+    if event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user":
+        role = "user"
+    elif event.type is EventType.ASSISTANT_RESPONSE:
+        role = "assistant"
+    else:
+        return None
+    said = without_recalled(str(event.data.get("text") or "")).strip()
+    if not said:
+        return None
+    text = redact(said[: LONGEST * 2])[:LONGEST]  # cut again: a secret that the first cut halves is behind the second
+    speaker = event.data.get("speaker")
+    who = redact(speaker)[:80] if isinstance(speaker, str) and speaker.strip() else None
+    return Episode(event.seq, role, who, text, event.occurred_at)
