@@ -112,8 +112,9 @@ class ModelMalformed(ModelError):
 class ModelUnavailable(ModelError):
     """The model's server cannot be reached, is overloaded, or does not know us: no fault of the question."""
 
-    def __init__(self, told: str, *, wait: float | None = None, lasting: bool = False) -> None:
+    def __init__(self, told: str, *, wait: float | None = None, lasting: bool = False, paid: bool = False) -> None:
         super().__init__(told)
+        self.paid = paid  # whether the server may have charged for what never came back
         self.wait = wait  # seconds that the server asks us to wait
         self.lasting = lasting  # whether asking again soon is in vain: a wrong key, an unknown model
 

@@ -254,14 +254,20 @@ def _refused(error: openai.BadRequestError) -> Exception:
 
 def _unavailable(error: openai.APIError) -> ModelUnavailable:
     if isinstance(error, openai.APITimeoutError):
-        return ModelUnavailable("the model's server did not answer in time")
+        return ModelUnavailable("the model's server did not answer in time", paid=True)
     if not isinstance(error, openai.APIStatusError):
-        return ModelUnavailable(f"the model's server cannot be reached: {redact(str(error))[:200]}")
+        told = f"the model's server cannot be reached: {redact(str(error))[:200]}"
+        return ModelUnavailable(told, paid=_was_sent(error))
     status = error.status_code
     told = f"the model's server says {status}: {redact(error.message)[:200]}"
     if status in _LASTING:
         return ModelUnavailable(f"{told} ({_LASTING[status]})", lasting=True)
     return ModelUnavailable(told, wait=_seconds(error.response.headers))
+
+
+def _was_sent(error: openai.APIError) -> bool:
+    """Tell whether the question may have arrived before the connection broke."""
+    return "ConnectError" not in type(error.__cause__).__name__
 
 
 def _seconds(headers: Mapping[str, str]) -> float | None:

@@ -1,0 +1,221 @@
+"""A run's calls of models: each question is asked once, paid once, within the caps, and no connection waits for it.
+
+Reserved before the call and settled after it; a call whose process dies has cost its reserve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ulid import ULID
+
+from consolidator.database import Database
+from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
+from consolidator.llm.client import ModelClient, Reply, Request, parsed, read
+from consolidator.llm.prices import price
+from consolidator.settings import Settings
+from consolidator.store import answers
+
+log = logging.getLogger("consolidator.llm")
+TRIES = 4  # of one call
+LONGEST_WAIT = 60.0  # seconds between two tries, also where a server asks for more
+IN_A_ROW = 5  # calls that fail for want of the server before the run stops asking
+
+
+def model_of(settings: Settings) -> str | None:
+    """Return the model that reads sessions for facts; None where no model is configured."""
+    return settings.extract_model or settings.model
+
+
+def client_of(settings: Settings) -> ModelClient:
+    """Return the client of the configured server."""
+    key = settings.openai_api_key
+    return ModelClient(
+        settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
+    )
+
+
+@dataclass(slots=True)
+class Calls:
+    """One replica's calls in one run."""
+
+    database: Database
+    settings: Settings
+    run_id: str
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    stopped: str | None = None  # why no more is asked in this run
+    counts: Counter[str] = field(default_factory=Counter)
+    client: ModelClient = field(init=False)
+    _turn: asyncio.Semaphore = field(init=False)
+    _in_a_row: int = 0
+
+    def __post_init__(self) -> None:
+        self.client = client_of(self.settings)
+        self._turn = asyncio.Semaphore(self.settings.model_concurrency)
+
+    async def ask(self, request: Request, *, session: str | None = None) -> dict[str, Any]:
+        """Return the JSON object that answers a question; raise a ModelError where there is none.
+
+        ModelRefused, ModelTruncated, ModelMalformed: another question may fare better. ModelUnavailable, OverBudget
+        and Awaited: no fault of the question, which is asked again in another run.
+        """
+        known = await self._known(request)
+        if known is not None:
+            return known
+        if self.stopped is not None:
+            raise ModelUnavailable(self.stopped)
+        if self.settings.batch and not request.turns and await self._batched(request, session):
+            self.counts["awaited"] += 1
+            raise Awaited(f"{request.purpose}: the answer comes with a batch")
+        async with self._turn:
+            return await self._asked(request, session)
+
+    async def report(self) -> dict[str, Any]:
+        """Return what the calls of the run come to, all replicas together."""
+        async with self.database.connection() as conn:
+            found = await answers.totals(conn, self.run_id)
+            waiting = await answers.awaited(conn)
+        told = {name: found[name] for name in ("calls", "input_tokens", "cached_tokens", "output_tokens")}
+        if found["cost"] is not None:
+            told["cost_usd"] = str(round(Decimal(found["cost"]), 6))
+        told |= {"known": self.counts["known"], "failures": found["failures"]}
+        if waiting["questions"]:
+            told["awaited"] = waiting["questions"]
+        if self.stopped is not None:
+            told["stopped"] = self.stopped
+        return told
+
+    async def close(self) -> None:
+        """Close the connections to the server."""
+        await self.client.close()
+
+    async def _known(self, request: Request) -> dict[str, Any] | None:
+        """Return an answer that was paid for before."""
+        async with self.database.connection() as conn:
+            text = await answers.answer(conn, request.key)
+            if text is None:
+                return None
+            with suppress(ModelError):
+                found = parsed(text, request.schema)
+                self.counts["known"] += 1
+                return found
+            await answers.drop_answer(conn, request.key)  # a crash came between keeping and reading it
+        return None
+
+    async def _asked(self, request: Request, session: str | None) -> dict[str, Any]:
+        for attempt in range(TRIES):
+            if self.stopped is not None:
+                raise ModelUnavailable(self.stopped)
+            call = await self.reserve(request, session)
+            try:
+                reply = await self.client.send(request)
+                found = await self._settled(call, request, reply)
+            except ModelUnavailable as error:
+                await self._failed(call, error)
+                if error.lasting:
+                    self.stopped = str(error)
+                if error.lasting or attempt + 1 == TRIES:
+                    self._count_failure(error)
+                    raise
+                await self.sleep(self._pause(attempt, error))
+            except ModelError as error:
+                await self._failed(call, error)
+                raise
+            else:
+                self._in_a_row = 0
+                return found
+        raise AssertionError("the last try returns or raises")
+
+    async def reserve(self, request: Request, session: str | None) -> str:
+        """Write down a call before it is made, and return its id; raise OverBudget where it would pass a cap."""
+        tokens = request.tokens + request.max_tokens
+        cost = price(request.model, input_tokens=request.tokens, output_tokens=request.max_tokens)
+        if cost is not None and self.settings.batch:
+            cost /= 2
+        cap = self.settings.night_max_cost_usd
+        if cap is not None and cost is None:
+            told = f"nobody knows the price of {request.model}, so a cap in money cannot be held; cap tokens instead"
+            self.stopped = told
+            raise OverBudget(told)
+        call = str(ULID())
+        async with self.database.transaction() as conn:
+            used, paid = await answers.spent(conn, self.run_id)
+            most = self.settings.night_max_tokens
+            if (most is not None and used + tokens > most) or (cap is not None and cost and paid + cost > cap):
+                self.counts["over budget"] += 1
+                raise OverBudget(f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved")
+            values: dict[str, Any] = {"purpose": request.purpose, "model": request.model, "key": request.key}
+            values |= {"session": session, "id": call, "run": self.run_id, "tokens": tokens, "cost": cost}
+            await answers.reserve(conn, {**values, "now": self.database.clock.now()})
+        return call
+
+    async def _settled(self, call: str, request: Request, reply: Reply) -> dict[str, Any]:
+        """Write down what a call took and what came back, before anybody reads it; then read it."""
+        now = self.database.clock.now()
+        taken = {
+            "input_tokens": reply.input_tokens,
+            "cached_tokens": reply.cached_tokens,
+            "output_tokens": reply.output_tokens,
+            "cost": price(
+                request.model,
+                input_tokens=reply.input_tokens,
+                cached_tokens=reply.cached_tokens,
+                output_tokens=reply.output_tokens,
+            ),
+            "outcome": "answered",
+        }
+        async with self.database.transaction() as conn:
+            await answers.settle(conn, call, taken, now=now)
+            if reply.text:
+                await answers.save_answer(
+                    conn, request.key, reply.text,
+                    purpose=request.purpose, model=request.model, run_id=self.run_id, now=now,
+                )  # fmt: skip
+        try:
+            return read(reply, request.schema)
+        except ModelError:
+            async with self.database.connection() as conn:
+                await answers.drop_answer(conn, request.key)
+            raise
+
+    async def _failed(self, call: str, error: ModelError) -> None:
+        """Write down why a call gave nothing; one that the server did not answer has cost nothing."""
+        outcome = f"failed: {type(error).__name__}: {error}"[:300]
+        async with self.database.connection() as conn:
+            paid = isinstance(error, ModelUnavailable) and error.paid
+            await answers.release(conn, call, outcome=outcome, now=self.database.clock.now(), paid=paid)
+            await answers.note_outcome(conn, call, outcome)
+
+    def _count_failure(self, error: ModelUnavailable) -> None:
+        self._in_a_row += 1
+        if self._in_a_row >= IN_A_ROW and self.stopped is None:
+            self.stopped = f"{self._in_a_row} calls in a row failed, the last: {error}"
+            log.error("no more is asked in this run: %s", self.stopped)
+
+    def _pause(self, attempt: int, error: ModelUnavailable) -> float:
+        """Return how long to wait: what the server asks for, else ever longer; with some chance, against crowds."""
+        wanted = error.wait if error.wait is not None else 2.0**attempt * random.uniform(0.5, 1.0)
+        return min(wanted, LONGEST_WAIT)
+
+    async def _batched(self, request: Request, session: str | None) -> bool:
+        """Put a question into the next batch; False where its batch has failed it, so that it goes the normal way."""
+        async with self.database.connection() as conn:
+            waiting = await answers.question(conn, request.key)
+        if waiting is not None:
+            return waiting["status"] in ("queued", "submitted")
+        call = await self.reserve(request, session)
+        values: dict[str, Any] = {"key": request.key, "purpose": request.purpose, "model": request.model}
+        values |= {"session": session, "body": self.client.body(request), "run": self.run_id, "call": call}
+        async with self.database.transaction() as conn:
+            now = self.database.clock.now()
+            if not await answers.queue(conn, {**values, "now": now}):
+                await answers.release(conn, call, outcome="queued by another", now=now)
+        return True
