@@ -39,6 +39,9 @@ class Settings(BaseSettings):
         default_factory=list, description='JSON list of "format:path" to import; empty: the logs found on this machine'
     )
     retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
+    episode_days: int | None = Field(
+        default=None, ge=1, le=36_500, description="how long recall finds what was said; unset: as long as its events"
+    )
     quiet_minutes: int = Field(
         default=15, ge=0, le=525_600, description="a session is safe to read when nothing new came for this"
     )

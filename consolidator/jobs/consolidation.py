@@ -70,6 +70,7 @@ async def merge_unit(database: Database, settings: Settings, units: Sequence[Uni
             changes = await merge_agent(conn, agent, run_id=unit.run, now=database.clock.now(), settings=settings)
             if sweep:
                 changes.gone("facts or solutions", await rederive.sweep(conn, agent))
+                await indexing.index_facts(conn, agent)
             await record(conn, [unit], [runs.Step(unit.name, done=True)])
             await runs.remark(conn, unit.run, unit.name, changes.line() or None)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.errors import NotFound
+from consolidator.jobs.indexing import forget_turns, index_facts
 from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
 from consolidator.store import memory, rederive, sessions
@@ -54,8 +55,12 @@ async def erase(database: Database, settings: Settings, planned: Erasure, *, rea
         for session in doomed:
             events += await rederive.erase(conn, session["id"], reason=reason, now=now)
             await memory.touch_scope(conn, session["agent"], session["project"])
+        for session in doomed:
+            while await forget_turns(conn, session["agent"], session["id"]):
+                pass
         for agent in agents:
             await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
             await rederive.forget_retired(conn, agent)
             await rederive.sweep(conn, agent)
+            await index_facts(conn, agent)
     return {"sessions": len(doomed), "events": events}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from consolidator.database import Driver
@@ -18,12 +19,12 @@ from consolidator.store import index
 from consolidator.store.index import Posted, Scope, Share
 from consolidator.store.queries import Row
 
-BATCH = 500  # turns taken out at once
+BATCH = 500  # documents put in or taken out at once
 
 
 async def save_episodes(conn: Driver, told: Sequence[tuple[Row, Sequence[Episode]]]) -> None:
     """Store what was said in sessions, and index it; what is there already stays as it is."""
-    told = [(session, episodes) for session, episodes in told if episodes]
+    told = [(session, episodes) for session, episodes in told if episodes and not session["simulated"]]
     if not told:
         return
     heads = await index.heads(conn, [session["id"] for session, _ in told])
@@ -99,13 +100,14 @@ def _scope_of(fact: Row) -> Scope:
     return Scope(fact["agent"], peer=fact["peer"] if fact["level"] == "peer" else None)
 
 
-async def forget_turns(conn: Driver, agent: str, session: str, upto: int | None = None) -> int:
-    """Take a session's turns up to a seq out of the index, or all of them; return how many there were."""
-    count = 0
-    while gone := await index.take_turns(conn, session, upto, BATCH):
+async def forget_turns(
+    conn: Driver, agent: str, session: str, upto: int | None = None, before: datetime | None = None
+) -> int:
+    """Take turns of a session out of the index, up to a seq and before a time where told; return how many, bounded."""
+    gone = await index.take_turns(conn, session, BATCH, upto=upto, before=before)
+    if gone:
         await _take_out(conn, agent, TURN, [(one["id"], one["scope"], one["text"]) for one in gone])
-        count += len(gone)
-    return count
+    return len(gone)
 
 
 async def _take_out(conn: Driver, agent: str, kind: str, documents: Sequence[tuple[int, int, str]]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction import redact, redact_json
-from consolidator.memory.digest import VERSION, Digest, Packed
+from consolidator.memory.digest import Digest, Packed
 from consolidator.memory.episodes import Episode, episode
 from consolidator.memory.facts import Candidate, Rejected, SessionContext, propose
 from consolidator.memory.failures import ErrorFold, ErrorRecord
@@ -91,7 +91,7 @@ def _attempt(context: SessionContext, folded: Folded, events: Sequence[Event], s
             learnt.sources.add(event.seq)
         _fed(event, "summary", summary.feed)
         _proposed(event, context, learnt)
-        _fed(event, "episode", lambda one: _said(one, learnt))
+        _fed(event, "episode", lambda one: _said(one, context, learnt))
     digest.calls.open = [
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.calls.open
     ]
@@ -124,9 +124,10 @@ def _proposed(event: Event, context: SessionContext, learnt: Learnt) -> None:
     _fed(event, "facts", facts)
 
 
-def _said(event: Event, learnt: Learnt) -> None:
-    """Take a turn for recall; it teaches nothing by itself."""
-    if (told := episode(event, redact)) is not None:
+def _said(event: Event, context: SessionContext, learnt: Learnt) -> None:
+    """Take a turn for recall; it teaches nothing by itself. A sub-agent's user is an agent, and said it elsewhere."""
+    told = episode(event, redact)
+    if told is not None and not (context.is_subagent and told.role == "user"):
         learnt.episodes.append(told)
 
 

@@ -108,7 +108,9 @@ class Nights:
                 found = await import_sources(self.database, sources_of(self.settings), stop=self.stop, lenient=True)
                 return await ledger.end(found.as_json())
             days = timedelta(days=self.settings.retention_days)
-            pruned = await prune(self.database, older_than=arguments.get("older_than", days), progress=self.progress)
+            kept = None if self.settings.episode_days is None else timedelta(days=self.settings.episode_days)
+            older = arguments.get("older_than", days)
+            pruned = await prune(self.database, older_than=older, episodes=kept, progress=self.progress)
             return await ledger.end(pruned.as_json())
 
     @asynccontextmanager

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 
 from consolidator.database import Database, partitions
+from consolidator.jobs.indexing import forget_turns
 from consolidator.store.queries import Row, load, rows, run, run_each
 
 WINDOW = 200  # events that the context of an open session may read
@@ -64,9 +65,17 @@ def limit_of(session: Row) -> tuple[int, str | None]:
 
 
 async def prune(
-    database: Database, *, older_than: timedelta, dry_run: bool = False, progress: Progress | None = None
+    database: Database,
+    *,
+    older_than: timedelta,
+    episodes: timedelta | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> RetentionReport:
-    """Remove what was ingested before now - `older_than` and learnt from; with `dry_run` only say what would go."""
+    """Remove what was ingested before now - `older_than` and learnt from; with `dry_run` only say what would go.
+
+    Turns that recall searches go with their events, or stay until they are as old as `episodes`.
+    """
     now = database.clock.now()
     report = RetentionReport(cutoff=now - older_than, dry_run=dry_run)
     async with database.connection() as conn:
@@ -90,6 +99,7 @@ async def prune(
         await _delete(database, name, limits[name], report.cutoff)
         if progress:
             progress(name)
+    await _forget_turns(database, None if episodes is None else now - episodes)
     report.blobs = await _sweep(database, now, report.cutoff)
     return report
 
@@ -150,6 +160,17 @@ async def _delete(database: Database, session: str, upto: int, cutoff: datetime)
         async with database.connection() as conn:
             if await run(conn, _SQL["delete_prefix"], values) < BATCH:
                 return
+
+
+async def _forget_turns(database: Database, before: datetime | None) -> None:
+    """Take turns out of recall whose events are gone, and which happened `before` a time where one is given."""
+    async with database.connection() as conn:
+        found = await rows(conn, _SQL["forgettable"], {"before": before})
+    for session in found:
+        gone = 1
+        while gone:
+            async with database.transaction(flushed=False) as conn:
+                gone = await forget_turns(conn, session["agent"], session["id"], session["pruned_to"], before)
 
 
 async def _orphans(database: Database, now: datetime, limits: dict[str, int]) -> int:

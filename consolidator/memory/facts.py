@@ -14,6 +14,7 @@ from datetime import datetime
 
 from consolidator.memory.approvals import operation
 from consolidator.memory.phrases import is_question
+from consolidator.memory.recalled import without_recalled
 from consolidator.memory.rules import Statement, statements
 from consolidator.memory.sentences import sentences
 from consolidator.models.event import Event
@@ -109,7 +110,7 @@ def verify_quote(quote: str, text: str) -> bool:
 def _from_message(event: Event, session: SessionContext, redact: Callable[[str], str], out: Proposals) -> None:
     if event.data.get("origin", "user") != "user":
         return
-    text = redact(str(event.data.get("text", "")))
+    text = redact(without_recalled(str(event.data.get("text", ""))))
     speaker = event.data.get("speaker")
     who = redact(str(speaker))[:80] if isinstance(speaker, str) and speaker.strip() else None
     found = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -173,11 +174,13 @@ async def save_facts(conn: Driver, found: Sequence[Mapping[str, Any]]) -> dict[s
     return {one["id"]: one["number"] for one in await rows(conn, _SQL["save_facts"], values)}
 
 
-async def use(conn: Driver, facts_used: Sequence[str], now: Any) -> None:
+async def use(conn: Driver, facts_used: Sequence[str], now: datetime) -> None:
     """Count that facts were recalled; a row that somebody has locked is passed over."""
     await run(conn, _SQL["use"], {"ids": list(facts_used), "now": now})
 
 
-async def take_turns(conn: Driver, session: str, upto: int | None, limit: int) -> list[Row]:
-    """Take a session's turns up to a seq (all of them for None) out of the index, at most so many; return them."""
-    return await rows(conn, _SQL["take_turns"], {"session": session, "upto": upto, "limit": limit})
+async def take_turns(
+    conn: Driver, session: str, limit: int, *, upto: int | None = None, before: datetime | None = None
+) -> list[Row]:
+    """Take at most so many turns of a session out of the index, up to a seq and before a time where told."""
+    return await rows(conn, _SQL["take_turns"], {"session": session, "upto": upto, "before": before, "limit": limit})

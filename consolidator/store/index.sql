@@ -124,6 +124,7 @@ where id in (select id from fact where id = any(%(ids)s) order by id for no key 
 with gone as (
     delete from episode where id in (
         select id from episode where session_id = %(session)s and (%(upto)s::bigint is null or seq <= %(upto)s)
+          and (%(before)s::timestamptz is null or occurred_at < %(before)s)
         order by seq limit %(limit)s
     ) returning *
 ), vectors as (

@@ -44,6 +44,14 @@ delete from blob where sha256 in (
     order by b.sha256 limit %(batch)s for update skip locked
 )
 
+-- name: forgettable
+-- Sessions with turns in recall that have outlived their events.
+select s.id, s.agent, s.pruned_to from session s
+where s.pruned_to > 0 and exists (
+    select from episode e where e.session_id = s.id and e.seq <= s.pruned_to
+      and (%(before)s::timestamptz is null or e.occurred_at < %(before)s)
+) order by s.id
+
 -- name: orphans
 -- The blobs that would be collected if what is marked to go had gone.
 select count(*) as blobs from blob b
