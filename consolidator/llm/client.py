@@ -101,7 +101,7 @@ class ModelClient:
 
     async def send(self, request: Request) -> Reply:
         """Send one question; raise ModelUnavailable, ModelRefused or ModelTruncated where none comes back."""
-        for _ in range(4):  # each time without something that the server does not know
+        for _ in range(6):  # each time without something that the server does not know
             body = self._body(request)
             try:
                 raw = await self._open().chat.completions.with_raw_response.create(**body)

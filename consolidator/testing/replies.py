@@ -1,0 +1,60 @@
+"""What a stand-in for a model's server can answer: well, badly, late, or not at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of the server; made by the functions below it."""
+
+    text: str | None = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    finish: str = "stop"
+    refusal: str | None = None
+    body: Any = None  # the whole body, in place of a completion
+    hang: float = 0  # seconds before anything is said
+    cut: bool = False  # end the connection in the middle of the body
+    usage: dict[str, Any] | None = None  # in place of what was counted; {} leaves it out
+    parts: bool = False  # say the text as a list of parts
+
+    @classmethod
+    def json(cls, value: Any) -> Reply:
+        """Answer with a JSON value."""
+        return cls(text=json.dumps(value, ensure_ascii=False))
+
+    @classmethod
+    def fenced(cls, value: Any) -> Reply:
+        """Answer with JSON in a fence of Markdown, as some models do."""
+        return cls(text=f"```json\n{json.dumps(value)}\n```")
+
+    @classmethod
+    def truncated(cls, text: str = '{"facts": [{"subj') -> Reply:
+        """Be cut off by the limit of tokens."""
+        return cls(text=text, finish="length")
+
+    @classmethod
+    def refused(cls, told: str = "I cannot help with that.") -> Reply:
+        """Refuse."""
+        return cls(refusal=told)
+
+    @classmethod
+    def quota(cls) -> Reply:
+        """Say in prose, with status 200, that the quota is used up."""
+        return cls(text="You have exceeded your current quota, please check your plan and billing details.")
+
+    @classmethod
+    def failed(cls, status: int, *, retry_after: float | None = None, told: str = "overloaded") -> Reply:
+        """Fail with a status."""
+        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        return cls(status=status, headers=headers, body={"error": {"message": told, "type": "server_error"}})
+
+    @classmethod
+    def unknown_option(cls, name: str = "response_format") -> Reply:
+        """Refuse an option of the request that this server does not know."""
+        told = f"Unsupported parameter: '{name}' is not supported with this model."
+        return cls(status=400, body={"error": {"message": told, "type": "invalid_request_error", "param": name}})

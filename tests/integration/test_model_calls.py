@@ -1,0 +1,207 @@
+"""A run's calls of models: every kind of answer is told apart, money is counted, caps hold, nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from consolidator.database import Database
+from consolidator.errors import (
+    ModelError,
+    ModelMalformed,
+    ModelRefused,
+    ModelTruncated,
+    ModelUnavailable,
+    OverBudget,
+)
+from consolidator.jobs.calls import Calls
+from consolidator.llm.client import Request
+from consolidator.settings import Settings
+from consolidator.testing import ModelServer, Reply
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"facts": {"type": "array", "items": {"type": "string"}}},
+    "required": ["facts"],
+    "additionalProperties": False,
+}
+Maker = Callable[..., Calls]
+GOOD = {"facts": ["The user likes tea."]}
+
+
+def request(prompt: str = "e1 user: I like tea.", model: str = "gpt-4o-mini") -> Request:
+    return Request("extract", model, "Find facts.", prompt, "facts", SCHEMA, max_tokens=200)
+
+
+@pytest.fixture
+async def calls(database: Database, settings: Settings) -> AsyncIterator[Maker]:
+    made: list[Calls] = []
+
+    def make(server: ModelServer, run: str = "run-1", **more: Any) -> Calls:
+        told = {"openai_base_url": server.url, "openai_api_key": SecretStr("sk-none"), "model": "gpt-4o-mini", **more}
+        one = Calls(database, settings.model_copy(update=told), run)
+
+        async def at_once(seconds: float) -> None:
+            one.counts["slept"] += int(seconds)
+
+        one.sleep = at_once
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+async def ask_all(asked: Calls, questions: list[str]) -> None:
+    for question in questions:
+        await asked.ask(request(question))
+
+
+async def spent(database: Database) -> list[tuple[Any, ...]]:
+    async with database.connection() as conn:
+        found = await conn.execute("select outcome, input_tokens, output_tokens, cost from model_call order by id")
+        return await found.fetchall()
+
+
+@pytest.mark.parametrize("shape", ["plain", "fenced", "parts"])
+async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(database: Database, calls: Maker, shape: str) -> None:
+    told = {"plain": Reply.json(GOOD), "fenced": Reply.fenced(GOOD), "parts": Reply(text=json.dumps(GOOD), parts=True)}
+    async with ModelServer([told[shape]]) as server:
+        asked = calls(server)
+        assert await asked.ask(request()) == GOOD
+    ((outcome, sent, back, cost),) = await spent(database)
+    assert outcome == "answered"
+    assert sent > 0
+    assert back > 0
+    assert cost > 0
+
+
+BAD: dict[str, tuple[Reply, type[ModelError], int]] = {
+    "invalid JSON": (Reply(text='{"facts": ['), ModelMalformed, 1),
+    "another schema": (Reply.json({"memories": []}), ModelMalformed, 1),
+    "a list": (Reply.json([]), ModelMalformed, 1),
+    "prose": (Reply(text="There are no facts here."), ModelMalformed, 1),
+    "nothing": (Reply(text=None), ModelMalformed, 1),
+    "truncated": (Reply.truncated(), ModelTruncated, 1),
+    "truncated, but whole JSON": (Reply.truncated(json.dumps(GOOD)), ModelTruncated, 1),
+    "a refusal": (Reply.refused(), ModelRefused, 1),
+    "filtered": (Reply(text="", finish="content_filter"), ModelRefused, 1),
+    "quota prose": (Reply.quota(), ModelUnavailable, 4),
+    "an error as an answer": (Reply.json({"error": "rate limited"}), ModelUnavailable, 4),
+    "no completion": (Reply(body={"detail": "ok"}), ModelUnavailable, 4),
+    "overloaded": (Reply.failed(500), ModelUnavailable, 4),
+    "too many requests": (Reply.failed(429, retry_after=7), ModelUnavailable, 4),
+    "a wrong key": (Reply.failed(401, told="bad key"), ModelUnavailable, 1),
+    "too long": (Reply.failed(400, told="maximum context length is 8192 tokens"), ModelTruncated, 1),
+    "a bad request": (Reply.failed(400, told="invalid prompt"), ModelRefused, 1),
+    "cut in the middle": (Reply(text=json.dumps(GOOD), cut=True), ModelUnavailable, 4),
+    "a hang": (Reply(text=json.dumps(GOOD), hang=30), ModelUnavailable, 4),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Database, calls: Maker, kind: str) -> None:
+    reply, error, times = BAD[kind]
+    async with ModelServer([reply]) as server:
+        asked = calls(server, model_timeout_seconds=0.3 if kind == "a hang" else 20)
+        with pytest.raises(error):
+            await asked.ask(request())
+        assert len(server.requests) == times
+        told = await asked.report()
+        assert told["calls"] == times
+        assert sum(told["failures"].values()) == times
+        assert asked.counts["slept"] >= (21 if kind == "too many requests" else 0)
+        server.answers = [Reply.json(GOOD)]
+        asked.stopped = None
+        assert await asked.ask(request()) == GOOD  # a bad answer was not kept for the next night
+    if kind in ("truncated", "a refusal", "invalid JSON", "prose"):
+        assert (await spent(database))[0][1] > 0  # it was paid, and is counted
+
+
+async def test_a_server_without_schemas_is_asked_in_plain_words_from_then_on(calls: Maker) -> None:
+    def answer(asked: dict[str, Any]) -> Reply:
+        for option in ("max_completion_tokens", "temperature", "response_format"):
+            if option in asked:
+                return Reply.unknown_option(option)
+        return Reply.json(GOOD)
+
+    async with ModelServer(answer) as server:
+        asked = calls(server)
+        for number in range(6):
+            assert await asked.ask(request(f"question {number}")) == GOOD
+            if number == 0:
+                assert len(server.requests) > 1
+                server.requests.clear()
+        assert len(server.requests) == 5
+        assert '"additionalProperties": false' in server.requests[-1]["messages"][0]["content"]
+
+
+async def test_an_answer_is_paid_once_whoever_asks_again(calls: Maker) -> None:
+    async with ModelServer([Reply.json(GOOD)]) as server:
+        for run in ("run-1", "run-1", "run-2"):
+            asked = calls(server, run)
+            assert await asked.ask(request()) == GOOD
+            assert len(server.requests) == 1
+
+
+async def test_no_secret_leaves_the_process(calls: Maker) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    async with ModelServer([Reply.json(GOOD)]) as server:
+        asked = calls(server)
+        await asked.ask(request(f"e1 user: my token is {secret}"))
+        assert not any(secret in body for body in server.raw)
+        assert "[redacted:" in server.raw[0]
+
+
+async def test_i12_a_run_stops_at_its_cap_in_tokens_and_in_money(calls: Maker) -> None:
+    caps: list[dict[str, Any]] = [{"night_max_tokens": 900}, {"night_max_cost_usd": Decimal("0.0003")}]
+    for number, cap in enumerate(caps):
+        async with ModelServer([Reply.json(GOOD)]) as server:
+            asked = calls(server, f"capped-{number}", **cap)
+            with pytest.raises(OverBudget):
+                await ask_all(asked, [f"{number} question {question}" for question in range(50)])
+            told = await asked.report()
+            assert told["calls"] >= 1
+            assert told["input_tokens"] + told["output_tokens"] <= 900
+            assert Decimal(told["cost_usd"]) <= Decimal("0.0003")
+            assert len(server.requests) == told["calls"]
+
+
+async def test_i12_a_model_without_a_known_price_refuses_a_cap_in_money(calls: Maker) -> None:
+    async with ModelServer([Reply.json(GOOD)]) as server:
+        asked = calls(server, night_max_cost_usd=Decimal(5))
+        with pytest.raises(OverBudget, match="nobody knows the price of house-model"):
+            await asked.ask(request(model="house-model"))
+        assert not server.requests
+        asked = calls(server)
+        assert await asked.ask(request(model="house-model")) == GOOD
+        told = await asked.report()
+        assert "cost_usd" not in told
+        assert told["input_tokens"] > 0
+
+
+async def test_i12_a_call_whose_process_died_has_cost_its_reserve(calls: Maker) -> None:
+    async with ModelServer([Reply.json(GOOD)]) as server:
+        dead = calls(server, night_max_tokens=900)
+        await dead.reserve(request("asked by the dead"), None)
+        await dead.reserve(request("and again"), None)
+        asked = calls(server, night_max_tokens=900)
+        with pytest.raises(OverBudget):
+            await ask_all(asked, [f"question {number}" for number in range(3)])
+        assert len(server.requests) <= 1
+
+
+async def test_a_run_stops_asking_a_server_that_is_down(calls: Maker) -> None:
+    async with ModelServer([Reply.failed(503)]) as server:
+        asked = calls(server)
+        for number in range(9):
+            with pytest.raises(ModelUnavailable):
+                await asked.ask(request(f"question {number}"))
+        assert len(server.requests) == 5 * 4
+        assert "in a row" in (await asked.report())["stopped"]
