@@ -9,7 +9,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from benchmarks.memory import peak_megabytes
 from benchmarks.report import Report
 from benchmarks.server import Server
 from consolidator.memory.digest import Digest, unpack_terms
+from consolidator.memory.names import Names
 from consolidator.memory.patterns import DigestArrays, tally
 from consolidator.memory.procedures import publish
 from consolidator.models.event import Event
@@ -115,13 +116,12 @@ def _mined(sessions: _Sessions, digests: Sequence[DigestArrays]) -> tuple[bytes,
     found = tally(digests)
     seconds = time.perf_counter() - started
     terms: dict[int, str] = {}
-    for name in sorted(found.representatives()):
-        packed = sessions.terms.get(name)
-        terms |= unpack_terms(packed) if packed is not None else {}
-    learnt = publish(found, terms, agent="coder", project="work")
+    for packed in sessions.terms.values():
+        terms |= unpack_terms(packed)
+    learnt = publish(found, Names.of(terms), agent="coder", project="work")
     told = {
-        "patterns": [asdict(pattern) for pattern in found.patterns],
-        "totals": sorted(found.totals.items()),
+        "patterns": [(one.symbols, one.support, one.outcomes, one.evidence()) for one in found.patterns],
+        "totals": sorted(found.totals.recurring().told().items()),
         "procedures": [procedure.to_json() for procedure in learnt.procedures],
         "profiles": {name: profile.to_json() for name, profile in learnt.profiles.items()},
     }

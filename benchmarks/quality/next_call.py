@@ -26,9 +26,11 @@ from consolidator.jobs.asking import following
 from consolidator.llm.redaction import redact
 from consolidator.memory.calls import Call, CallFold
 from consolidator.memory.digest import Digest
-from consolidator.memory.patterns import DigestArrays, tally
+from consolidator.memory.names import Names
+from consolidator.memory.patterns import DigestArrays
 from consolidator.memory.prediction import suggest, value_of
 from consolidator.memory.profiles import Profile, build
+from consolidator.memory.sums import Sums
 from consolidator.memory.symbols import symbol
 from consolidator.memory.values import columns
 from consolidator.models.event import Event
@@ -130,7 +132,7 @@ def learn(sessions: Iterable[Session]) -> dict[str, Profile]:
         parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
         arrays.append(DigestArrays.unpack(name, name, *parts, last_at=float(number)))
         terms |= digest.counts.terms
-    return build(tally(arrays), terms)
+    return build(Sums.of(arrays), Names.of(terms))
 
 
 class Guess(NamedTuple):

@@ -17,11 +17,13 @@ from consolidator.database import Driver
 from consolidator.database.jsonb import escape
 from consolidator.jobs.changes import Changes
 from consolidator.jobs.reconciling import reconcile_agent
-from consolidator.memory.digest import unpack_quotes, unpack_terms
+from consolidator.jobs.summing import EVERYTHING, Summed, summed
+from consolidator.memory.digest import unpack_quotes
 from consolidator.memory.failures import ErrorRecord
-from consolidator.memory.patterns import DigestArrays, Tally, tally
+from consolidator.memory.patterns import tally
 from consolidator.memory.procedures import Learnt, Procedure, publish
 from consolidator.memory.solutions import SessionRef, Sighting, Solution, solutions
+from consolidator.memory.sums import Sums
 from consolidator.settings import Settings
 from consolidator.store import memory
 from consolidator.store.queries import Row
@@ -48,61 +50,42 @@ async def _merge_procedures(
     settings: Settings,
     changes: Changes,
 ) -> None:
-    """Sum an agent's digests: over all projects for what they share, then for each project with news."""
-    by_project: dict[str, list[DigestArrays]] = defaultdict(list)
-    for stored in await memory.arrays(conn, agent):
-        by_project[stored["project"]].append(DigestArrays.unpack(**stored))
-    everything = [digest for digests in by_project.values() for digest in digests]
-    names = Names()
+    """Publish what an agent's projects share, then each project with news."""
+    found = await summed(conn, agent)
+    projects = found.by_project
     shared: Learnt | None = None
-    if len(by_project) > 1 or "" in by_project or not by_project:
-        several = 2 if len(by_project) > 1 else 1
-        found = await asyncio.to_thread(tally, everything, settings.min_support, min_projects=several)
-        shared = await _published(conn, found, names, agent, "")
+    if found.shared:
+        shared = await _published(conn, found, EVERYTHING, settings)
     before = {tuple(steps) for steps in await memory.shared_steps(conn, agent)}
     await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
     # What the agent's projects have come to share, or no longer do, changes what each of them has for itself.
-    dirty = {scope["project"] for scope in scopes} | (set(by_project) if taken != before else set())
-    for project in sorted(dirty - {""}):
-        found = await asyncio.to_thread(tally, by_project.get(project, []), settings.min_support)
-        learnt = await _published(conn, found, names, agent, project)
+    dirty = {scope["project"] for scope in scopes} | (set(projects) if taken != before else set())
+    for project in sorted(dirty - {EVERYTHING}):
+        learnt = await _published(conn, found, project, settings)
         learnt = Learnt([p for p in learnt.procedures if _steps(p) not in taken], learnt.profiles)
         await _save_scope(conn, agent, project, learnt, stamp, changes)
     for scope in scopes:
-        await memory.mark_merged(conn, scope, sessions=len(by_project.get(scope["project"], [])))
+        await memory.mark_merged(conn, scope, sessions=len(projects.get(scope["project"], [])))
 
 
 def _steps(procedure: Procedure) -> tuple[str, ...]:
     return tuple(step.symbol for step in procedure.steps)
 
 
-class Names:
-    """The texts of what tallies need to name, kept for one merge: what a project needs the agent mostly needed too."""
-
-    def __init__(self) -> None:
-        self.texts: dict[int, str] = {}
-        self._asked: set[int] = set()  # also those that have no text
-
-    async def learn(self, conn: Driver, found: Tally) -> None:
-        """Read the terms of the sessions that name what is new in a tally."""
-        wanted = {key: position for key, position in found.needed.items() if key not in self._asked}
-        sessions = sorted({found.sessions[position] for position in wanted.values()})
-        packed = await memory.terms(conn, sessions) if sessions else {}
-        await asyncio.to_thread(self._take, packed.values(), wanted)
-
-    def _take(self, packed: Iterable[bytes], wanted: Mapping[int, int]) -> None:
-        for terms in packed:
-            for key, text in unpack_terms(terms).items():
-                if key in wanted:
-                    self.texts.setdefault(key, text)
-        self._asked.update(wanted)
+async def _published(conn: Driver, found: Summed, project: str, settings: Settings) -> Learnt:
+    """Return what a project has taught, or what several projects share."""
+    sums = await found.sums(conn, project)
+    return await asyncio.to_thread(_learnt, found, project, sums, settings.min_support)
 
 
-async def _published(conn: Driver, found: Tally, names: Names, agent: str, project: str) -> Learnt:
-    """Name a tally's winners by the terms of the sessions that have them, and publish."""
-    await names.learn(conn, found)
-    return await asyncio.to_thread(publish, found, names.texts, agent=agent, project=project)
+def _learnt(found: Summed, project: str, sums: Sums, least: int) -> Learnt:
+    digests = found.by_project.get(project, [])
+    if project == EVERYTHING:
+        digests = [digest for some in found.by_project.values() for digest in some]
+    several = 2 if project == EVERYTHING and len(found.by_project) > 1 else 1
+    result = tally(digests, least, min_projects=several, totals=sums)
+    return publish(result, found.names, agent=found.agent, project=project)
 
 
 async def _save_scope(

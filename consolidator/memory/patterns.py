@@ -1,4 +1,4 @@
-"""Sums digests: contiguous patterns with their support in distinct lineage roots, and every other count.
+"""Finds the contiguous patterns that sessions share, with their support in distinct lineage roots.
 
 Pure, exact and free of order: the same digests give the same tally, however they arrive.
 """
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consolidator.memory.counts import Ints, key_hash
+from consolidator.memory.sums import NOTHING, Sums, distinct, joined
 
 SHORTEST, LONGEST = 2, 8
 _TASKS = {outcome: key_hash(("task", outcome)) for outcome in ("success", "failure")}
@@ -25,10 +26,11 @@ class DigestArrays:
     root_id: str  # forks and resumes of one session share it, and count once
     sequence: Ints
     seqs: Ints
-    keys: Ints
-    counts: Ints
+    keys: Ints = field(default_factory=lambda: NOTHING.keys)
+    counts: Ints = field(default_factory=lambda: NOTHING.totals)
     last_at: float = 0.0  # when its last event happened, in seconds since 1970
     project: str = ""
+    outcome: int = 0  # 1 where its tasks succeeded, -1 where one failed, 0 where nobody said
 
     @classmethod
     def unpack(
@@ -44,18 +46,40 @@ class DigestArrays:
     ) -> DigestArrays:
         """Read the arrays of a stored digest."""
         one, two, three, four = (np.frombuffer(packed, np.int64) for packed in (sequence, seqs, keys, counts))
-        return cls(session_id, root_id, one, two, three, four, last_at, project)
+        return cls(session_id, root_id, one, two, three, four, last_at, project, outcome_of(three))
 
 
-@dataclass(frozen=True, slots=True)
+def outcome_of(keys: Ints) -> int:
+    """Return how the tasks of a session went, by what its digest counts."""
+    return -1 if _TASKS["failure"] in keys else int(_TASKS["success"] in keys)
+
+
 class Pattern:
-    """A frequent contiguous pattern of symbols."""
+    """A frequent contiguous pattern of symbols; what proves it is looked up when it is asked for."""
 
-    symbols: tuple[int, ...]
-    support: int  # distinct roots
-    successes: int  # of the roots whose tasks have a known outcome
-    failures: int
-    evidence: tuple[tuple[str, int], ...] = ()  # session and seq of its first call; the latest sessions first
+    __slots__ = ("_log", "_positions", "support", "symbols")
+
+    def __init__(self, symbols: tuple[int, ...], support: int, log: _Log, positions: Ints) -> None:
+        self.symbols = symbols
+        self.support = support  # distinct roots
+        self._log = log
+        self._positions = positions
+
+    @property
+    def outcomes(self) -> tuple[int, int]:
+        """In how many of its roots the tasks succeeded, and in how many one failed."""
+        told = self._log.outcomes[np.unique(self._log.root[self._positions])]
+        return int((told > 0).sum()), int((told < 0).sum())
+
+    def evidence(self, most: int = 5) -> tuple[tuple[str, int], ...]:
+        """Return session and seq of its first call in each of the latest sessions."""
+        log = self._log
+        sessions, first = np.unique(log.session[self._positions], return_index=True)
+        seqs = log.seqs[self._positions[first]]
+        latest = np.lexsort((sessions, -log.last_at[sessions]))[:most]  # the log's sessions are in order of their ids
+        return tuple(
+            (log.digests[s].session_id, int(seq)) for s, seq in zip(sessions[latest], seqs[latest], strict=True)
+        )
 
 
 @dataclass(slots=True)
@@ -63,14 +87,8 @@ class Tally:
     """What all digests of a scope add up to."""
 
     patterns: list[Pattern]  # closed and frequent, best first
-    totals: dict[int, tuple[int, int]]  # key -> how often, in how many roots; only keys that recur
+    totals: Sums
     roots: int
-    needed: dict[int, int] = field(default_factory=dict)  # hash -> position of a session that can name it
-    sessions: list[str] = field(default_factory=list)
-
-    def representatives(self) -> set[str]:
-        """Return the sessions whose terms name everything in here."""
-        return {self.sessions[position] for position in self.needed.values()}
 
 
 class _Log:
@@ -78,8 +96,9 @@ class _Log:
 
     def __init__(self, digests: list[DigestArrays]) -> None:
         self.digests = digests
-        self.symbols = _joined([d.sequence for d in digests])
-        self.seqs = _joined([d.seqs for d in digests])
+        self.symbols = joined([d.sequence for d in digests])
+        self.seqs = joined([d.seqs for d in digests])
+        self.last_at = np.asarray([d.last_at for d in digests], np.float64)
         lengths = [len(d.sequence) for d in digests]
         self.session = np.repeat(np.arange(len(digests)), lengths)
         roots = sorted({d.root_id for d in digests})
@@ -89,6 +108,10 @@ class _Log:
         self.root = self.root_of[self.session] if len(digests) else np.zeros(0, np.int64)
         projects = {project: n for n, project in enumerate(sorted({d.project for d in digests}))}
         self.project_of = np.asarray([projects[d.project] for d in digests], np.int64)
+        told = np.asarray([d.outcome for d in digests], np.int8)
+        self.outcomes = np.zeros(self.roots, np.int8)  # of each root: one failure is enough
+        self.outcomes[self.root_of[told > 0]] = 1
+        self.outcomes[self.root_of[told < 0]] = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,49 +126,52 @@ class _Grams:
 def tally(
     digests: Iterable[DigestArrays],
     min_support: int = 3,
-    recurring: int = 2,
     limit: int = 2000,
     min_projects: int = 1,
+    totals: Sums | None = None,
 ) -> Tally:
-    """Sum digests: at most `limit` closed patterns of `min_support` roots, and keys of `recurring` roots.
+    """Sum digests: at most `limit` closed patterns of `min_support` roots, and their keys.
 
-    With `min_projects` only patterns that so many projects share.
+    With `min_projects` only patterns that so many projects share. `totals` are the keys' sums where they are known.
     """
     log = _Log(sorted(digests, key=lambda digest: digest.session_id))
-    outcomes = _outcomes(log)
-    found: list[Pattern] = []
-    grams = _first(log, min_support)
-    longer = _grow(log, grams, 2, min_support)
+    found: list[_Grams] = []
+    kept: list[npt.NDArray[np.bool_]] = []
+    longer = _grow(log, _first(log, min_support), 2, min_support)
     for length in range(SHORTEST, LONGEST + 1):
         grams, longer = longer, _grow(log, longer, length + 1, min_support)
         closed = _closed(grams, longer if length < LONGEST else None)
         if min_projects > 1:
             closed &= _projects(log, grams) >= min_projects
-        found.extend(_patterns(log, grams, closed, length, limit, outcomes))
+        found.append(grams)
+        kept.append(closed)
         if not len(longer.positions):
             break
-    found.sort(key=lambda pattern: (-pattern.support * (len(pattern.symbols) - 1), pattern.symbols))
-    totals, needed = _totals(log, recurring)
-    result = Tally(found[:limit], totals, log.roots, needed, [digest.session_id for digest in log.digests])
-    _name_symbols(log, result)
-    return result
+    return Tally(_best(log, found, kept, limit), Sums.of(log.digests) if totals is None else totals, log.roots)
 
 
-def _joined(arrays: list[Ints]) -> Ints:
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
-
-
-def _begins(ordered: Ints) -> npt.NDArray[np.bool_]:
-    """Tell of an ordered array where each value stands for the first time."""
-    begins = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    return begins
-
-
-def _distinct(values: Ints) -> Ints:
-    """Return the distinct values in order; sorts in place, and much faster than `np.unique`, which hashes."""
-    values.sort()
-    return values[_begins(values)]
+def _best(log: _Log, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], limit: int) -> list[Pattern]:
+    """Return the best patterns: those with the largest product of support and arrows; ties go by their symbols."""
+    support, steps, symbols, places = [], [], [], []
+    for number, (grams, closed) in enumerate(zip(found, kept, strict=True)):
+        winners, length = np.flatnonzero(closed), SHORTEST + number
+        order = np.argsort(grams.ids, kind="stable")
+        bounds = np.searchsorted(grams.ids[order], np.stack([winners, winners + 1]))
+        places += [(grams.positions, order, start, end) for start, end in bounds.T.tolist()]
+        named = np.full((len(winners), LONGEST), np.iinfo(np.int64).min)  # the shorter of two comes first
+        if len(winners):
+            named[:, :length] = log.symbols[grams.positions[order[bounds[0]]][:, None] + np.arange(length)]
+        support.append(grams.support[winners])
+        steps.append(np.full(len(winners), length))
+        symbols.append(named)
+    supports, lengths, names = np.concatenate(support), np.concatenate(steps), np.concatenate(symbols)
+    order = np.lexsort((*names.T[::-1], -supports * (lengths - 1)))[:limit]
+    patterns = []
+    for at in order.tolist():
+        positions, by_id, start, end = places[at]
+        told = tuple(names[at, : lengths[at]].tolist())
+        patterns.append(Pattern(told, int(supports[at]), log, positions[by_id[start:end]]))
+    return patterns
 
 
 def _first(log: _Log, min_support: int) -> _Grams:
@@ -168,7 +194,7 @@ def _frequent(log: _Log, positions: npt.NDArray[np.intp], names: npt.NDArray[np.
     """Number the patterns at `positions` and keep those that enough roots have."""
     _, ids = np.unique(names, return_inverse=True)
     kinds = int(ids.max()) + 1 if len(ids) else 0
-    pairs = _distinct(ids.astype(np.int64) * max(log.roots, 1) + log.root[positions])
+    pairs = distinct(ids.astype(np.int64) * max(log.roots, 1) + log.root[positions])
     support = np.bincount(pairs // max(log.roots, 1), minlength=kinds)
     kept = support >= min_support
     number = np.cumsum(kept) - 1
@@ -193,86 +219,6 @@ def _closed(grams: _Grams, longer: _Grams | None) -> npt.NDArray[np.bool_]:
 def _projects(log: _Log, grams: _Grams) -> Ints:
     """Return in how many projects each pattern stands."""
     width = int(log.project_of.max()) + 1 if len(log.project_of) else 1
-    pairs = _distinct(grams.ids * width + log.project_of[log.session[grams.positions]])
+    pairs = distinct(grams.ids * width + log.project_of[log.session[grams.positions]])
     found: Ints = np.bincount(pairs // width, minlength=len(grams.support)).astype(np.int64)
     return found
-
-
-def _outcomes(log: _Log) -> npt.NDArray[np.int8]:
-    """Return for each root 1 where its tasks succeeded, -1 where one failed, 0 where nobody said."""
-    told = np.zeros(log.roots, np.int8)
-    for position, digest in enumerate(log.digests):
-        root = log.root_of[position]
-        if _TASKS["failure"] in digest.keys:
-            told[root] = -1
-        elif _TASKS["success"] in digest.keys and told[root] == 0:
-            told[root] = 1
-    return told
-
-
-def _patterns(
-    log: _Log, grams: _Grams, closed: npt.NDArray[np.bool_], length: int, limit: int, outcomes: npt.NDArray[np.int8]
-) -> list[Pattern]:
-    """Describe the best closed patterns of one length."""
-    winners = np.flatnonzero(closed)
-    if len(winners) > limit:  # ties at the limit are kept, so that the cut depends on no order
-        threshold = np.sort(grams.support[winners])[-limit]
-        winners = winners[grams.support[winners] >= threshold]
-    order = np.argsort(grams.ids, kind="stable")
-    bounds = np.searchsorted(grams.ids[order], np.stack([winners, winners + 1]))
-    found = []
-    for winner, start, end in zip(winners.tolist(), *bounds.tolist(), strict=True):
-        positions = grams.positions[order[start:end]]
-        told = outcomes[np.unique(log.root[positions])]
-        found.append(
-            Pattern(
-                symbols=tuple(log.symbols[positions[0] : positions[0] + length].tolist()),
-                support=int(grams.support[winner]),
-                successes=int((told > 0).sum()),
-                failures=int((told < 0).sum()),
-                evidence=_evidence(log, positions),
-            )
-        )
-    return found
-
-
-def _evidence(log: _Log, positions: Ints, most: int = 5) -> tuple[tuple[str, int], ...]:
-    """Return the first occurrence in each of the latest sessions."""
-    sessions, first = np.unique(log.session[positions], return_index=True)
-    seen = [
-        (log.digests[s], int(log.seqs[positions[f]])) for s, f in zip(sessions.tolist(), first.tolist(), strict=True)
-    ]
-    seen.sort(key=lambda entry: (-entry[0].last_at, entry[0].session_id))
-    return tuple((digest.session_id, seq) for digest, seq in seen[:most])
-
-
-def _totals(log: _Log, recurring: int) -> tuple[dict[int, tuple[int, int]], dict[int, int]]:
-    """Sum the keys of all digests; keep those that enough roots have. Large: what is done with is let go at once."""
-    keys = _joined([digest.keys for digest in log.digests])
-    if not len(keys):
-        return {}, {}
-    lengths = np.asarray([len(digest.keys) for digest in log.digests])
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    begins = np.flatnonzero(_begins(keys))
-    names, first = keys[begins], order[begins]
-    del keys
-    sums = np.add.reduceat(_joined([digest.counts for digest in log.digests])[order], begins)
-    pairs = np.repeat(np.arange(len(names)) * log.roots, np.diff(begins, append=len(order)))
-    pairs += np.repeat(log.root_of, lengths)[order]
-    del order
-    roots = np.bincount(_distinct(pairs) // log.roots, minlength=len(names))
-    del pairs
-    kept = np.flatnonzero(roots >= recurring)
-    owner = np.searchsorted(np.cumsum(lengths), first[kept], side="right")
-    rows = zip(names[kept].tolist(), sums[kept].tolist(), roots[kept].tolist(), strict=True)
-    needed = dict(zip(names[kept].tolist(), owner.tolist(), strict=True))
-    return {name: (total, support) for name, total, support in rows}, needed
-
-
-def _name_symbols(log: _Log, result: Tally) -> None:
-    names, first = np.unique(log.symbols, return_index=True)
-    owners = dict(zip(names.tolist(), log.session[first].tolist(), strict=True))
-    for pattern in result.patterns:
-        for value in pattern.symbols:
-            result.needed.setdefault(value, owners[value])

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
+from consolidator.memory.names import Names
 from consolidator.memory.patterns import Pattern, Tally
 from consolidator.memory.profiles import Profile, build, context, outcomes
 from consolidator.memory.programs import CHANGING, GENERIC_PROGRAMS, GENERIC_TOOLS
@@ -77,7 +79,16 @@ class Procedure:
 
     def to_json(self) -> dict[str, Any]:
         """Return the procedure as JSON."""
-        return {**asdict(self), "success": {**asdict(self.success), "mean": self.success.mean}}
+        steps = [{**_plain(step), "arguments": [_plain(one) for one in step.arguments]} for step in self.steps]
+        return {**_plain(self), "steps": steps, "success": {**_plain(self.success), "mean": self.success.mean}}
+
+
+def _plain(value: Argument | Step | Success | Procedure) -> dict[str, Any]:
+    """Return the fields of a value; `dataclasses.asdict` would copy all that is in them."""
+    return {name: getattr(value, name) for name in _FIELDS[type(value)]}
+
+
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Argument, Step, Success, Procedure)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +99,19 @@ class Learnt:
     profiles: dict[str, Profile]
 
 
-def publish(tally: Tally, terms: Mapping[int, str], *, agent: str = "", project: str = "", most: int = MOST) -> Learnt:
+def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", most: int = MOST) -> Learnt:
     """Return the procedures worth having, best first, and the profiles of all tools.
 
-    `terms` are those of the tally's representatives; patterns with a symbol that has no name are left out.
+    Patterns with a symbol that has no name are left out.
     """
-    profiles = build(tally, terms)
+    profiles = build(tally.totals, names)
+    generic: dict[str, bool] = {}
     chosen: list[tuple[str, ...]] = []
     procedures = []
     for pattern in tally.patterns:
-        names = [terms.get(value) for value in pattern.symbols]
-        symbols = tuple(name for name in names if name is not None)
-        if len(symbols) < len(names) or not _telling(symbols, profiles):
+        told = [names.text(value) for value in pattern.symbols]
+        symbols = tuple(name for name in told if name is not None)
+        if len(symbols) < len(told) or not _telling(symbols, profiles, generic):
             continue
         plain = tuple(map(_short, symbols))
         if len(set(plain)) < 2 or any(_alike(plain, other) for other in chosen):
@@ -120,12 +132,15 @@ def _generic(symbol: str, profiles: Mapping[str, Profile]) -> bool:
     return _command(symbol, profiles)[1] is not True
 
 
-def _telling(symbols: Sequence[str], profiles: Mapping[str, Profile]) -> bool:
-    """Whether a pattern says what it is for.
+def _telling(symbols: Sequence[str], profiles: Mapping[str, Profile], generic: dict[str, bool]) -> bool:
+    """Whether a pattern says what it is for; `generic` remembers which symbols do not.
 
     At least two steps that act and one of them no file tool; or a result that one step hands to the next.
     """
-    telling = {symbol for symbol in symbols if not _generic(symbol, profiles)}
+    for symbol in symbols:
+        if symbol not in generic:
+            generic[symbol] = _generic(symbol, profiles)
+    telling = {symbol for symbol in symbols if not generic[symbol]}
     if telling:
         return len(telling | {symbol for symbol in symbols if _changes(symbol)}) >= 2
     for position, symbol in enumerate(symbols):
@@ -144,12 +159,14 @@ def _changes(symbol: str) -> bool:
     return symbol.rsplit("__", 1)[-1].lower() in CHANGING
 
 
+@lru_cache(maxsize=1 << 16)  # the scopes of an agent have much the same patterns
 def _alike(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether a pattern is a near-copy of a better one."""
-    if sorted(one) == sorted(other) or _within(one, other):
+    known = [symbol in other for symbol in one]
+    if all(known) and (sorted(one) == sorted(other) or _within(one, other)):
         return True
-    shared = _common(one, other)
-    return shared >= 2 and shared / max(len(one), len(other)) > TOO_ALIKE
+    enough = max(2, int(TOO_ALIKE * max(len(one), len(other))) + 1)
+    return sum(known) >= enough and _common(one, other) >= enough
 
 
 def _within(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -162,10 +179,12 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     for left in one:
         above = 0
         for position, right in enumerate(other, 1):
-            above, row[position] = (
-                row[position],
-                above + 1 if left == right else max(row[position], row[position - 1]),
-            )
+            below = row[position]
+            if left == right:
+                row[position] = above + 1
+            elif row[position - 1] > below:
+                row[position] = row[position - 1]
+            above = below
     return row[-1]
 
 
@@ -181,7 +200,7 @@ def _procedure(symbols: tuple[str, ...], pattern: Pattern, profiles: Mapping[str
         success=_success(pattern, symbols, profiles),
         follows=_follows(symbols, profiles),
         preconditions=_preconditions(steps, symbols, profiles),
-        evidence=pattern.evidence,
+        evidence=pattern.evidence(),
     )
 
 
@@ -226,8 +245,9 @@ def _argument(path: str, profile: Profile, before: Sequence[str]) -> Argument:
 
 
 def _success(pattern: Pattern, symbols: Iterable[str], profiles: Mapping[str, Profile]) -> Success:
-    if pattern.successes + pattern.failures:
-        return Success(1.0 + pattern.successes, 1.0 + pattern.failures, "tasks")
+    succeeded, fell_short = pattern.outcomes
+    if succeeded + fell_short:
+        return Success(1.0 + succeeded, 1.0 + fell_short, "tasks")
     worked, failed = outcomes(profiles, symbols)
     return Success(1.0 + worked, 1.0 + failed, "calls")
 

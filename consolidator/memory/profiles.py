@@ -1,6 +1,6 @@
 """How an agent uses each tool: usual arguments, where their values come from, and what usually follows.
 
-Pure: reads the sums of a tally by the terms that name them.
+Pure: reads sums by the terms that name them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from consolidator.memory.patterns import Tally
+from consolidator.memory.counts import key_hash
+from consolidator.memory.names import Names
+from consolidator.memory.sums import Sums
 
 KEPT_PRECISION = 0.6  # of a binding that is published
 KEPT_ROOTS = 3
@@ -112,25 +114,20 @@ def context(*parts: str) -> str:
 class _Builder:
     """Sorts the named sums by tool."""
 
-    def __init__(self) -> None:
+    def __init__(self, sums: Sums) -> None:
+        self.sums = sums  # of what recurs
         self.profiles: dict[str, Profile] = {}
-        self.chances: dict[str, int] = {}
-        self.follows: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        self.uses: dict[tuple[str, ...], int] = {}
+        self.follows: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
         self.hits: list[tuple[str, list[Any], int, int]] = []
 
     def take(self, term: list[Any], total: int, roots: int) -> None:
         """Take one sum."""
         kind, *rest = term
         if kind == "next":
-            self.follows[context(*rest[:-1])].append((rest[-1], total))
-        elif kind == "after":
-            self.chances[context(*rest)] = total
-        elif kind in ("use", "said"):
-            self.uses[tuple(map(str, term))] = total
+            self.follows[tuple(rest[:-1])].append((rest[-1], total))
         elif kind in ("hit", "word", "const"):
             self.hits.append((kind, rest, total, roots))
-        elif kind != "task":
+        else:
             self._profile(kind, rest, total, roots)
 
     def _profile(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
@@ -158,16 +155,17 @@ class _Builder:
         """Return the profiles, everything in them sorted by content."""
         for kind, rest, total, roots in self.hits:
             self._bind(kind, rest, total, roots)
-        for name, found in sorted(self.follows.items()):
-            last = name.split("\n")[-2].removesuffix("!")
+        for parts, found in sorted(self.follows.items()):
+            last, name = parts[-2].removesuffix("!"), context(*parts)
             profile = self.profiles.setdefault(last, Profile(last))
             profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
-            profile.chances[name] = self.chances.get(name, sum(count for _, count in found))
+            seen = self.sums.total(key_hash(("after", *parts)))
+            profile.chances[name] = max(seen, sum(count for _, count in found))
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
-            profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], json.dumps(entry[0])))[:MAX_CHOICES]
+            profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], _ordered(entry[0])))[:MAX_CHOICES]
             for path, bindings in profile.bindings.items():
-                bindings.sort(key=lambda b: (-_worth(b), b.near, b.kind, b.source, b.path, json.dumps(b.value)))
+                bindings.sort(key=lambda b: (-_worth(b), b.near, b.kind, b.source, b.path, _ordered(b.value)))
                 profile.bindings[path] = bindings[:MAX_BINDINGS]
         return dict(sorted(self.profiles.items()))
 
@@ -180,11 +178,11 @@ class _Builder:
         if kind == "const":
             binding = Binding("constant", total / given, total, given, roots, value=rest[2])
         elif kind == "word":
-            chances = max(self.uses.get(("said", symbol, path, rest[2]), 0), total)
+            chances = max(self.sums.total(key_hash(("said", symbol, path, rest[2]))), total)
             binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
         else:
             near = len(rest) > 4
-            chances = max(self.uses.get(("use", symbol, path, rest[2], *rest[4:]), 0), total)
+            chances = max(self.sums.total(key_hash(("use", symbol, path, rest[2], *rest[4:]))), total)
             place = "argument" if rest[3][0] == "<" else "result"
             binding = Binding(
                 place, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:], near=near
@@ -197,13 +195,17 @@ def _worth(binding: Binding) -> float:
     return (binding.hits + 0.5) / (binding.applicable + (4 if binding.near else 2))
 
 
-def build(tally: Tally, terms: Mapping[int, str]) -> dict[str, Profile]:
-    """Return a profile of each symbol, from the sums that have a name."""
-    builder = _Builder()
-    for key, (total, roots) in tally.totals.items():
-        term = terms.get(key)
-        if term is not None and term[:1] == "[":
-            builder.take(json.loads(term), total, roots)
+def _ordered(value: Any) -> str:
+    """Return a value as it is compared: in every session the same, whatever the order of its keys there."""
+    return f'"{value}' if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def build(sums: Sums, names: Names) -> dict[str, Profile]:
+    """Return a profile of each symbol, from the sums that recur and have a name."""
+    recurring = sums.recurring()
+    builder = _Builder(recurring)
+    for term, total, roots in names.chosen(recurring, max(MAX_BINDINGS, MAX_CHOICES)):
+        builder.take(term, total, roots)
     return builder.finish()
 
 

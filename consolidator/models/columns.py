@@ -62,6 +62,11 @@ def packed() -> Any:
     return Field(default=b"", sa_type=LargeBinary, nullable=False, sa_column_kwargs=server)
 
 
+def maybe_packed() -> Any:
+    """Bytes that may be missing."""
+    return Field(default=None, sa_type=LargeBinary, nullable=True)
+
+
 def names() -> Any:
     """A list of texts."""
     return Field(

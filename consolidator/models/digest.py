@@ -5,17 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, Text, text
+from sqlalchemy import Index, Integer, Text, text
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, document, flag, maybe_words, moment, packed, small, words
+from consolidator.models.columns import count, document, flag, maybe_packed, maybe_words, moment, packed, small, words
 
 
 class DigestRow(SQLModel, table=True):
     """One session's digest: a left fold over its calls, in a form that sums over sessions."""
 
     __tablename__ = "digest"
-    __table_args__ = (Index("digest_scope", "agent", "project"),)
+    __table_args__ = (
+        Index("digest_scope", "agent", "project"),
+        Index("digest_new", "agent", postgresql_where=text("not summed")),
+    )
 
     session_id: str = words(primary_key=True)
     agent: str = words()
@@ -32,6 +35,44 @@ class DigestRow(SQLModel, table=True):
     folds: bytes = packed()  # zlib JSON: the same of the errors' fold
     summary: dict[str, Any] = document()  # the session summary's fold
     version: str = words()
+    summed: bool = flag()  # whether the sums hold it as it is
+    was_keys: bytes | None = maybe_packed()  # as the sums hold it, where it has changed since
+    was_counts: bytes | None = maybe_packed()
+    outcome: int = small()  # how its tasks went, when it was summed: 1, -1, or 0 where nobody said
+
+
+class SummedAgent(SQLModel, table=True):
+    """Of which digests the kept sums of an agent are."""
+
+    __tablename__ = "summed"
+
+    agent: str = words(primary_key=True)
+    version: str = words()
+    lineage: int = count()  # one number over sessions, their roots, projects and sizes
+
+
+class ScopeSum(SQLModel, table=True):
+    """Sums over the digests of an agent in one project, or in all."""
+
+    __tablename__ = "scope_sum"
+
+    agent: str = words(primary_key=True)
+    project: str = Field(default="", sa_type=Text, primary_key=True)  # "" is everything
+    keys: bytes = packed()  # int64: hashes of what is counted
+    totals: bytes = packed()  # int64: how often
+    roots: bytes = packed()  # int64: in how many lineage roots
+
+
+class SummedName(SQLModel, table=True):
+    """Texts of what an agent's sums count, in the parts in which they came."""
+
+    __tablename__ = "summed_name"
+
+    agent: str = words(primary_key=True)
+    part: int = Field(default=0, sa_type=Integer, primary_key=True, nullable=False)
+    keys: bytes = packed()  # int64: hashes
+    groups: bytes = packed()  # int64: in which group each competes
+    texts: bytes = packed()  # zlib JSON: a list
 
 
 class ErrorRow(SQLModel, table=True):

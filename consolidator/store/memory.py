@@ -85,14 +85,6 @@ async def lock_agent(conn: Driver, agent: str) -> None:
     await run(conn, _SQL["lock_agent"], {"agent": agent})
 
 
-async def arrays(conn: Driver, agent: str) -> list[Row]:
-    """Return the arrays of an agent's digests, in order of session."""
-    async with conn.cursor(binary=True) as cursor:
-        await cursor.execute(_SQL["arrays"], {"agent": agent})
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, one, strict=True)) for one in await cursor.fetchall()]
-
-
 async def terms(conn: Driver, sessions: Sequence[str]) -> dict[str, bytes]:
     """Return the packed terms of some digests, by session."""
     return {r["session_id"]: bytes(r["terms"]) for r in await rows(conn, _SQL["terms"], {"sessions": list(sessions)})}

@@ -19,7 +19,11 @@ values (%(session)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)
 on conflict (session_id) do update
 set last_at = greatest(digest.last_at, excluded.last_at), calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
     keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, quotes = excluded.quotes,
-    state = excluded.state, folds = excluded.folds, summary = excluded.summary, version = excluded.version
+    state = excluded.state, folds = excluded.folds, summary = excluded.summary, version = excluded.version,
+    -- What the sums hold of it is kept beside it until they hold what it is now.
+    was_keys = case when digest.summed then digest.keys else digest.was_keys end,
+    was_counts = case when digest.summed then digest.counts else digest.was_counts end,
+    summed = false
 
 -- name: touch_scope
 -- The scope's digests have changed: the merger has something to do.
@@ -44,13 +48,6 @@ select body from procedure where agent = %(agent)s and project is null and retir
 -- name: merged
 update scope set merged = greatest(merged, %(version)s), sessions = %(sessions)s
 where agent = %(agent)s and project = %(project)s
-
--- name: arrays
--- What procedures are summed from: every digest of an agent that is evidence.
-select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
-       extract(epoch from d.last_at)::float8 as last_at
-from digest d join session s on s.id = d.session_id and not s.simulated
-where d.agent = %(agent)s order by d.session_id
 
 -- name: terms
 select session_id, terms from digest where session_id = any(%(sessions)s)

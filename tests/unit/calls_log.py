@@ -8,7 +8,9 @@ from typing import Any
 
 from consolidator.memory.counts import Ints
 from consolidator.memory.digest import Digest, Packed
+from consolidator.memory.names import Names
 from consolidator.memory.patterns import DigestArrays, Tally, tally
+from consolidator.memory.profiles import Profile, build
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -62,20 +64,21 @@ def arrays(packed: Packed, session_id: str, root_id: str | None = None, last_at:
     return DigestArrays.unpack(session_id, root_id or session_id, *parts, last_at=last_at)
 
 
-def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[Tally, dict[int, str]]:
-    """Tally sessions that are roots of their own, with the terms of the representatives alone."""
+def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[Tally, Names]:
+    """Tally sessions that are roots of their own, with the names of all that they count."""
     packed = {}
-    terms = {}
+    terms: dict[int, str] = {}
     for number, log in enumerate(logs):
         digest = fold(log.events)
-        name = f"session-{number:03}"
-        packed[name] = digest.pack()
-        terms[name] = digest.counts.terms
-    result = tally([arrays(one, name) for name, one in packed.items()], min_support)
-    named: dict[int, str] = {}
-    for name in result.representatives():
-        named |= terms[name]
-    return result, named
+        packed[f"session-{number:03}"] = digest.pack()
+        terms |= digest.counts.terms
+    return tally([arrays(one, name) for name, one in packed.items()], min_support), Names.of(terms)
+
+
+def learnt_profiles(logs: Iterable[Log]) -> dict[str, Profile]:
+    """Return the profiles of the tools that sessions use."""
+    found, names = summed(logs)
+    return build(found.totals, names)
 
 
 def listed(values: Ints) -> list[int]:

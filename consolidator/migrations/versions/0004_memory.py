@@ -32,9 +32,40 @@ create table digest (
     folds bytea default ''::bytea not null,
     summary jsonb default '{}'::jsonb not null,
     version text not null,
+    summed boolean default false not null,
+    was_keys bytea,
+    was_counts bytea,
+    outcome integer default 0 not null,
     primary key (session_id)
 );
+create index digest_new on digest (agent) where not summed;
 create index digest_scope on digest (agent, project);
+
+create table summed (
+    agent text not null,
+    version text not null,
+    lineage bigint default 0 not null,
+    primary key (agent)
+);
+
+create table scope_sum (
+    agent text not null,
+    project text not null,
+    keys bytea default ''::bytea not null,
+    totals bytea default ''::bytea not null,
+    roots bytea default ''::bytea not null,
+    primary key (agent, project)
+);
+alter table scope_sum alter column keys set storage external;
+
+create table summed_name (
+    agent text not null,
+    part integer not null,
+    keys bytea default ''::bytea not null,
+    groups bytea default ''::bytea not null,
+    texts bytea default ''::bytea not null,
+    primary key (agent, part)
+);
 
 create table error_record (
     session_id text not null,
@@ -184,4 +215,7 @@ def downgrade() -> None:
     op.execute("drop table procedure")
     op.execute("drop table scope")
     op.execute("drop table error_record")
+    op.execute("drop table summed_name")
+    op.execute("drop table scope_sum")
+    op.execute("drop table summed")
     op.execute("drop table digest")
