@@ -62,6 +62,11 @@ class Candidate:
     quote: str  # verbatim in the redacted text of the event
     extractor: str
     single_valued: bool  # whether a later value takes the place of an earlier one
+    evidence: tuple[tuple[int, str], ...] = ()  # seq and quote of each further event that proves it
+    generation: int = 0  # of the model that read it; 0: of all, as what rules find and what a person says
+    quarantined: str | None = None  # why a person has to look at it first
+    valid_from: datetime | None = None  # since when it is true, where the words say so
+    valid_to: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +188,7 @@ def _from_approval(
 def _candidate(
     event: Event, session: SessionContext, statement: Statement, quote: str, *, subject: str, inferred: bool = False
 ) -> Candidate:
-    level, peer, single = _belongs(session, statement)
+    level, peer, single = belongs(session, work=statement.about == "work", single=statement.single)
     key = (session.session_id, str(event.seq), EXTRACTOR, subject, statement.predicate, statement.value)
     return Candidate(
         id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
@@ -208,19 +213,19 @@ def _candidate(
     )
 
 
-def _belongs(session: SessionContext, statement: Statement) -> tuple[str, str | None, bool]:
-    """Return to whom a statement belongs, the peer, and whether it has one value at a time.
+def belongs(session: SessionContext, *, work: bool, single: bool) -> tuple[str, str | None, bool]:
+    """Return to whom a statement about work or a person belongs, the peer, and whether it has one value at a time.
 
     Who speaks with neither a name nor a project is a stranger, and what they say of themselves stays theirs: otherwise
     the last customer of an agent would pass for all of them.
     """
-    if statement.about == "work" and session.project is not None:
-        return "project", session.peer, statement.single
+    if work and session.project is not None:
+        return "project", session.peer, single
     if session.peer is not None:
-        return "peer", session.peer, statement.single
+        return "peer", session.peer, single
     if session.project is not None:
-        return "agent", None, statement.single
-    return "peer", f"stranger:{session.root_id}", statement.single
+        return "agent", None, single
+    return "peer", f"stranger:{session.root_id}", single
 
 
 def _rejected(event: Event, session: SessionContext, predicate: str, reason: str, quote: str) -> Rejected:

@@ -56,6 +56,13 @@ def document() -> Any:
     )
 
 
+def listing() -> Any:
+    """A JSON list."""
+    return Field(
+        default_factory=list, sa_type=JSONB, nullable=False, sa_column_kwargs={"server_default": text("'[]'::jsonb")}
+    )
+
+
 def packed() -> Any:
     """Bytes whose meaning the code that packs them knows."""
     server = {"server_default": text("''::bytea")}

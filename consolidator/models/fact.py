@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Index, text
 from sqlmodel import SQLModel
 
-from consolidator.models.columns import count, flag, maybe_moment, maybe_words, moment, names, words
+from consolidator.models.columns import (
+    count,
+    flag,
+    listing,
+    maybe_moment,
+    maybe_words,
+    moment,
+    names,
+    small,
+    words,
+)
 
 
 class Claimed(SQLModel):
@@ -34,6 +45,7 @@ class CandidateRow(Claimed, table=True):
         Index("candidate_group", "agent", "subject", "predicate"),
         Index("candidate_new", "agent", postgresql_where=text("not reconciled")),
         Index("candidate_session", "session_id"),
+        Index("candidate_quarantined", "agent", postgresql_where=text("quarantined is not null")),
     )
 
     id: str = words(primary_key=True)
@@ -43,6 +55,11 @@ class CandidateRow(Claimed, table=True):
     quote: str = words()
     extractor: str = words()
     single_valued: bool = flag()
+    evidence: list[Any] = listing()  # [seq, quote] of each further event that proves it
+    generation: int = small()  # of the model that read it; 0: of all, as what rules find and what a person says
+    quarantined: str | None = maybe_words()  # why a person has to look at it first
+    valid_from: datetime | None = maybe_moment()  # since when it is true, where the words say so
+    valid_to: datetime | None = maybe_moment()
     rejected: str | None = maybe_words()  # why it may not become a fact
     reconciled: bool = flag()
     run_id: str = words()

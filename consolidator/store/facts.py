@@ -7,17 +7,20 @@ from typing import Any
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Driver
+from consolidator.store.memory import jsonb
 from consolidator.store.queries import Row, load, row, rows, run, run_each
 
 _SQL = load("facts")
+_UNTOLD = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"generation": 0}
 
 
 async def save_candidates(conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str) -> None:
     """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are."""
     values = [
         {
-            "rejected": None,
+            **_UNTOLD,
             **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
+            "evidence": jsonb(candidate.get("evidence", [])),
             "run_id": run_id,
         }
         for candidate in candidates

@@ -1,15 +1,17 @@
 -- name: save_candidate
 insert into candidate (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
-                       session_id, seq, occurred_at, quote, extractor, single_valued, rejected, run_id)
+                       session_id, seq, occurred_at, quote, extractor, single_valued, evidence, generation, quarantined, valid_from, valid_to,
+                       rejected, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
-        %(extractor)s, %(single_valued)s, %(rejected)s, %(run_id)s)
+        %(extractor)s, %(single_valued)s, %(evidence)s, %(generation)s, %(quarantined)s, %(valid_from)s, %(valid_to)s,
+        %(rejected)s, %(run_id)s)
 on conflict (id) do nothing
 
 -- name: news_of_candidates
 -- Every candidate of the subjects and predicates that have news.
 select c.*, s.root_id from candidate c join session s on s.id = c.session_id and not s.simulated
-where c.agent = %(agent)s and c.rejected is null and (c.subject, c.predicate) in (
+where c.agent = %(agent)s and c.rejected is null and c.quarantined is null and (c.subject, c.predicate) in (
     select n.subject, n.predicate from candidate n where n.agent = %(agent)s and not n.reconciled
 )
 order by c.occurred_at, c.session_id, c.seq, c.id
@@ -18,7 +20,7 @@ order by c.occurred_at, c.session_id, c.seq, c.id
 update candidate set reconciled = true where agent = %(agent)s and id = any(%(ids)s) and not reconciled
 
 -- name: reject_rest
-update candidate set reconciled = true where agent = %(agent)s and rejected is not null and not reconciled
+update candidate set reconciled = true where agent = %(agent)s and (rejected is not null or quarantined is not null) and not reconciled
 
 -- name: save_fact
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,

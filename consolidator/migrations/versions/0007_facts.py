@@ -9,8 +9,20 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-UP: tuple[str, ...] = ("alter table fact add recalled bigint default 0 not null, add last_recalled_at timestamptz",)
-DOWN: tuple[str, ...] = ("alter table fact drop recalled, drop last_recalled_at",)
+UP: tuple[str, ...] = (
+    "alter table fact add recalled bigint default 0 not null, add last_recalled_at timestamptz",
+    """alter table candidate add evidence jsonb default '[]'::jsonb not null, add generation integer default 0 not null,
+       add quarantined text, add valid_from timestamptz, add valid_to timestamptz""",
+    "create index candidate_quarantined on candidate (agent) where quarantined is not null",
+    "alter table candidate drop constraint candidate_trust",
+    "alter table candidate add constraint candidate_trust check (trust in ('person', 'user', 'agent', 'tool'))",
+)
+DOWN: tuple[str, ...] = (
+    "alter table candidate drop constraint candidate_trust",
+    "alter table candidate add constraint candidate_trust check (trust in ('user', 'agent', 'tool'))",
+    "alter table candidate drop evidence, drop generation, drop quarantined, drop valid_from, drop valid_to",
+    "alter table fact drop recalled, drop last_recalled_at",
+)
 
 
 def upgrade() -> None:

@@ -1,0 +1,165 @@
+"""Cuts a session's events into chunks that a model can read: one line an event, each with a short name.
+
+A line's words are a JSON string, so that nothing in them can pass for another line. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from consolidator.memory.approvals import operation
+from consolidator.memory.facts import SessionContext
+from consolidator.memory.recalled import without_recalled
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+LONGEST = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}  # characters of a line
+CONTEXT = 4  # lines before a chunk that are shown beside it
+_FRAME = 14  # tokens of a line beside its words
+_QUOTED = re.compile(r"^[ \t]*>|^-{3,}.*(?:forwarded|original) message|^begin forwarded message", re.I)
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)")
+_ANSWERS = {EventType.APPROVAL_GRANTED: "granted", EventType.APPROVAL_DENIED: "denied"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An event as a model sees it."""
+
+    seq: int
+    who: str  # user | tool | agent | approval
+    text: str  # redacted; what is shown, and where quotes must be
+    occurred_at: datetime
+    trust: str | None  # of what it proves; None where it proves nothing
+    speaker: str | None = None
+    cited: str = ""  # the part of the text that its user only passes on
+
+    @property
+    def citable(self) -> bool:
+        """Whether a fact may rest on it."""
+        return self.trust is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lines to be read at once, and a few before them that are only context."""
+
+    lines: tuple[Line, ...]
+    before: tuple[Line, ...] = ()
+
+    def named(self) -> dict[str, Line]:
+        """Return the lines that are to be read, by the names they are shown with."""
+        return {f"e{number}": line for number, line in enumerate(self.lines, 1 + len(self.before))}
+
+    def render(self) -> str:
+        """Return what the model is shown."""
+        shown = [f"c{number} {_shown(line)}" for number, line in enumerate(self.before, 1)]
+        told = [f"{name} {_shown(line)}" for name, line in self.named().items()]
+        head = ["Context, read before; cite nothing of it:", *shown, ""] if shown else []
+        return "\n".join([*head, "Events:", *told])
+
+    def halves(self) -> list[Chunk]:
+        """Return the two halves of a chunk of more than one line."""
+        middle = len(self.lines) // 2
+        first, second = self.lines[:middle], self.lines[middle:]
+        return [Chunk(first, self.before), Chunk(second, first[-CONTEXT:])]
+
+
+def lines_of(events: Sequence[Event], session: SessionContext, redact: Callable[[str], str]) -> list[Line]:
+    """Return the lines of events; what says nothing, or what memory itself put there, has none."""
+    found = (_line(event, session, redact, events) for event in events)
+    return [line for line in found if line is not None]
+
+
+def chunks(lines: Sequence[Line], before: Sequence[Line], *, budget: int, count: Callable[[str], int]) -> list[Chunk]:
+    """Cut lines into chunks of at most `budget` tokens; those without anything to cite are left out."""
+    cut: list[list[Line]] = [[]]
+    used = 0
+    for line in lines:
+        size = count(line.text) + _FRAME
+        if cut[-1] and used + size > budget:
+            cut.append([])
+            used = 0
+        cut[-1].append(line)
+        used += size
+    found = []
+    earlier = list(before)
+    for part in cut:
+        if any(line.citable for line in part):
+            found.append(Chunk(tuple(part), tuple(earlier[-CONTEXT:])))
+        earlier += part
+    return found
+
+
+def _line(event: Event, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]) -> Line | None:
+    if event.type is EventType.USER_MESSAGE:
+        return _from_user(event, session, redact)
+    if event.type is EventType.TOOL_RESULT:
+        text = _shortened(redact(_plain(event.data.get("content"))), LONGEST["tool"])
+        return Line(event.seq, "tool", text, event.occurred_at, "tool") if text else None
+    if event.type is EventType.ASSISTANT_RESPONSE:
+        text = _shortened(redact(without_recalled(str(event.data.get("text") or ""))), LONGEST["agent"])
+        return Line(event.seq, "agent", text, event.occurred_at, None) if text else None
+    if event.type in _ANSWERS:
+        what, reason = operation(event, around), event.data.get("reason")
+        if what is None and not reason:
+            return None
+        told = f"{_ANSWERS[event.type]} {what or 'a call'}" + (f": {reason}" if isinstance(reason, str) else "")
+        text = _shortened(redact(told), LONGEST["approval"])
+        return Line(event.seq, "approval", text, event.occurred_at, None if session.is_subagent else "user")
+    return None
+
+
+def _from_user(event: Event, session: SessionContext, redact: Callable[[str], str]) -> Line | None:
+    if event.data.get("origin", "user") != "user":
+        return None
+    said = redact(without_recalled(str(event.data.get("text") or "")))
+    text = _shortened(said, LONGEST["user"])
+    if not text:
+        return None
+    if session.is_subagent:  # its user is an agent
+        return Line(event.seq, "agent", _shortened(said, LONGEST["agent"]), event.occurred_at, None)
+    speaker = event.data.get("speaker")
+    name = redact(speaker.strip())[:80] if isinstance(speaker, str) and speaker.strip() else None
+    return Line(event.seq, "user", text, event.occurred_at, "user", name, passed_on(text))
+
+
+def passed_on(text: str) -> str:
+    """Return the part of a message that its author quotes or pastes: quoted lines, fenced blocks, forwarded mail."""
+    found: list[str] = []
+    fenced = forwarded = False
+    for line in text.splitlines():
+        fence = bool(_FENCE.match(line))
+        quoted = bool(_QUOTED.match(line))
+        forwarded = forwarded or (quoted and not line.lstrip().startswith(">"))
+        if fenced or fence or quoted or forwarded:
+            found.append(line.lstrip().removeprefix(">"))
+        fenced = fenced != fence
+    return "\n".join(found)
+
+
+def _shown(line: Line) -> str:
+    when = line.occurred_at.strftime("%Y-%m-%d %a %H:%M %Z").strip()
+    who = f"{line.who} {json.dumps(line.speaker, ensure_ascii=False)}" if line.speaker else line.who
+    return f"[{when}] {who}: {json.dumps(line.text, ensure_ascii=False)}"
+
+
+def _plain(content: object) -> str:
+    """Return a result's text: of JSON the JSON, of parts their texts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(part, dict) and "text" in part for part in content):
+        return "\n".join(str(part["text"]) for part in content)
+    return "" if content is None else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return the beginning and the end of a long text."""
+    text = text.strip()
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail].rstrip()} […] {text[-tail:].lstrip()}"
