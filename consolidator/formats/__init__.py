@@ -7,13 +7,24 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import claude_code, claw0, codex, harness, intercode, native, openai_messages, pi, swe_agent
+from consolidator.formats import (
+    claude_code,
+    claw0,
+    codex,
+    harness,
+    intercode,
+    locomo,
+    native,
+    openai_messages,
+    pi,
+    swe_agent,
+)
 from consolidator.formats.base import Format
 
 # The order matters for recognition: the telling ones first, the permissive ones last.
 FORMATS: dict[str, Format] = {
     module.NAME: cast(Format, module)
-    for module in (native, claude_code, codex, pi, swe_agent, intercode, harness, claw0, openai_messages)
+    for module in (native, claude_code, codex, pi, swe_agent, intercode, locomo, harness, claw0, openai_messages)
 }
 HEAD_BYTES = 64 * 1024
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from consolidator.database import Driver
 from consolidator.database.jsonb import escape
-from consolidator.memory.episodes import Episode
+from consolidator.memory.episodes import Episode, searched
 from consolidator.memory.postings import BLOCK, FACT, TURN, packed
 from consolidator.memory.words import counted
 from consolidator.store import index
@@ -41,7 +41,7 @@ async def save_episodes(conn: Driver, told: Sequence[tuple[Row, Sequence[Episode
                 number = head["block"] * BLOCK
             text = escape(episode.text)
             stored.append(_episode_row(session["id"], scope, number, episode, text))
-            _post(TURN, number, scope.number, text, posted, shares[scope])
+            _post(TURN, number, scope.number, searched(stored[-1]["speaker"], text), posted, shares[scope])
             number += 1
     await index.save_episodes(conn, stored)
     await index.post(conn, posted)
@@ -106,7 +106,7 @@ async def forget_turns(
     """Take turns of a session out of the index, up to a seq and before a time where told; return how many, bounded."""
     gone = await index.take_turns(conn, session, BATCH, upto=upto, before=before)
     if gone:
-        await _take_out(conn, agent, TURN, [(one["id"], one["scope"], one["text"]) for one in gone])
+        await _take_out(conn, agent, TURN, [(t["id"], t["scope"], searched(t["speaker"], t["text"])) for t in gone])
     return len(gone)
 
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from consolidator.database import Database, Driver
 from consolidator.jobs.asking import solve
+from consolidator.jobs.embedding import vector_of
 from consolidator.llm.redaction import redact
 from consolidator.memory import ranking
 from consolidator.memory.postings import FACT, TURN
 from consolidator.memory.recall import Fact, Item, Turn, block, data_item, fit, fused, looks_like_error
 from consolidator.memory.words import key, words
-from consolidator.store import index
+from consolidator.settings import Settings
+from consolidator.store import index, vectors
 from consolidator.store import recall as stored
 from consolidator.store.queries import Row
 
@@ -48,10 +50,14 @@ async def recall(
     peer: str | None = None,
     token_budget: int = BUDGET,
     limit: int = LIMIT,
+    settings: Settings | None = None,
 ) -> Recalled:
-    """Return what memory has on a query, the best first: known errors, procedures, then facts and turns together."""
+    """Return what memory has on a query, the best first: known errors, procedures, then facts and turns together.
+
+    Words alone are searched; vectors, too, where `settings` name a model for them.
+    """
     asked = redact(query)
-    found = await ranked(database, asked, agent=agent, project=project, peer=peer, limit=limit)
+    found = await ranked(database, asked, agent=agent, project=project, peer=peer, limit=limit, settings=settings)
     first: list[Item] = []
     if looks_like_error(asked):
         known = await solve(database, asked, agent=agent, project=project, limit=FEW)
@@ -74,14 +80,24 @@ async def _ways(database: Database, query: str, *, agent: str | None, project: s
 
 
 async def ranked(
-    database: Database, query: str, *, agent: str | None, project: str | None, peer: str | None, limit: int = LIMIT
+    database: Database,
+    query: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    limit: int = LIMIT,
+    settings: Settings | None = None,
 ) -> list[Item]:
     """Return facts and turns in one ranking."""
+    vector = await vector_of(settings, query)
     async with database.connection() as conn:
         sums = await index.sums(conn, agent=agent, project=project, peer=peer)
         if not sums.scopes:
             return []
         channels = await _by_words(conn, query, sums)
+        if vector is not None and settings is not None and settings.embed_model is not None:
+            channels += await _by_vector(conn, settings.embed_model, vector, sums)
         turns, facts = await _documents(conn, channels)
     return fused(turns, facts, channels, most=limit)
 
@@ -100,6 +116,15 @@ async def _by_words(conn: Driver, query: str, sums: index.Sums) -> list[Channel]
     if facts is not None:
         channels.append((FACT, facts.best(CANDIDATES).tolist()))
     return channels
+
+
+async def _by_vector(conn: Driver, model: str, vector: list[float], sums: index.Sums) -> list[Channel]:
+    """Return the documents nearest to a query's vector; in small scopes all are compared."""
+    exact = sums.turns + sums.facts <= vectors.EXACT
+    return [
+        (kind, await vectors.nearest(conn, kind, model, vector, sums.scopes, exact=exact, limit=CANDIDATES))
+        for kind in (TURN, FACT)
+    ]
 
 
 def _hits(hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: ranking.Corpus) -> ranking.Hits | None:

@@ -27,6 +27,11 @@ class Episode:
     occurred_at: datetime
 
 
+def searched(speaker: str | None, text: str) -> str:
+    """Return what of a turn is searched: who said it belongs to it, where there are several."""
+    return f"{speaker}: {text}" if speaker else text
+
+
 def episode(event: Event, redact: Callable[[str], str]) -> Episode | None:
     """Return the turn that an event is, if it is one."""
     if event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user":

@@ -91,7 +91,13 @@ from episode e left join session s on s.id = e.session_id where e.id = any(%(num
 -- name: facts
 -- With every turn that proves it.
 select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.sessions, f.recalled,
-       coalesce((select json_agg(json_build_array(c.session_id, c.seq)) from candidate c where c.id = any(f.evidence)), '[]') as proofs
+       coalesce((
+           select json_agg(json_build_array(proof.session_id, proof.seq)) from (
+               select c.session_id, c.seq from candidate c where c.id = any(f.evidence)
+               union select c.session_id, (more.told ->> 0)::bigint
+               from candidate c, jsonb_array_elements(c.evidence) as more (told) where c.id = any(f.evidence)
+           ) as proof
+       ), '[]') as proofs
 from indexed_fact i join fact f on f.id = i.id where i.number = any(%(numbers)s) and f.superseded_at is null
 
 -- name: gone_facts
@@ -130,4 +136,4 @@ with gone as (
 ), vectors as (
     delete from embedding e using gone where e.kind = 'turn' and e.number = gone.id
 )
-select id, scope, text from gone
+select id, scope, speaker, text from gone

@@ -1,0 +1,74 @@
+"""Vectors for recall, where a model for them is set: filled in the background, batch by batch, and asked for a query.
+
+What has none yet is what is left to do: whoever is stopped goes on from there, and another model's are made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from consolidator.database import Database
+from consolidator.errors import ModelError
+from consolidator.jobs.calls import client_of
+from consolidator.llm.client import ModelClient
+from consolidator.settings import Settings
+from consolidator.store import vectors
+
+log = logging.getLogger("consolidator.jobs")
+BATCH = 64  # texts of one request
+LONGEST = 2000  # characters of a text that a model reads
+_told: set[str] = set()
+
+
+async def embed_missing(database: Database, settings: Settings, stop: asyncio.Event | None = None) -> str | None:
+    """Make the vectors that are missing; return what came of it in words, None where no model for them is set."""
+    if settings.embed_model is None:
+        return None
+    async with database.connection() as conn:
+        if await vectors.prepare(conn) is None:
+            return _once("this server has no pgvector: recall searches by words alone")
+    client, done = client_of(settings), 0
+    try:
+        while (many := await _batch(database, settings.embed_model, client)) and not (stop and stop.is_set()):
+            done += many
+    except ModelError as error:
+        return f"{done} made, then: {error}"
+    finally:
+        await client.close()
+    async with database.connection() as conn:
+        await vectors.index_many(conn, settings.embed_model)
+    return f"{done} made"
+
+
+async def _batch(database: Database, model: str, client: ModelClient) -> int:
+    """Make some vectors; no connection is held while the model is asked."""
+    async with database.connection() as conn:
+        waiting = await vectors.waiting(conn, model, BATCH)
+    if not waiting:
+        return 0
+    found = await client.embed(model, [one["text"][:LONGEST] for one in waiting])
+    async with database.transaction(flushed=False) as conn:
+        await vectors.save(conn, model, waiting, found)
+    return len(waiting)
+
+
+async def vector_of(settings: Settings | None, query: str) -> list[float] | None:
+    """Return a query's vector; None where no model is set, or it does not answer: words alone will do."""
+    if settings is None or settings.embed_model is None:
+        return None
+    client = client_of(settings)
+    try:
+        return (await client.embed(settings.embed_model, [query[:LONGEST]]))[0]
+    except ModelError as error:
+        log.warning("recall by words alone: %s", error)
+        return None
+    finally:
+        await client.close()
+
+
+def _once(told: str) -> str:
+    if told not in _told:
+        _told.add(told)
+        log.warning("%s", told)
+    return told

@@ -1,0 +1,103 @@
+"""Vectors of turns and facts: plain numbers in a table, compared by pgvector where the server has it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from consolidator.database.partitions import Driver
+from consolidator.store.queries import Row, load, row, rows, run
+
+EXACT = 20_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
+_SQL = load("vectors")
+_Place = sql.Identifier
+
+
+async def prepare(conn: Driver) -> str | None:
+    """Return the schema of pgvector, installing it where that is possible; None where there is none."""
+    found = await row(conn, _SQL["pgvector"])
+    if found is None:
+        return None
+    if found["schema"] is None:
+        try:
+            await conn.execute("create extension if not exists vector")
+        except psycopg.Error:  # the role may not, or another is just doing it: the next night tries again
+            return None
+        found = await row(conn, _SQL["pgvector"])
+    return None if found is None else found["schema"]
+
+
+async def waiting(conn: Driver, model: str, limit: int) -> list[Row]:
+    """Return some documents that have no vector of this model."""
+    facts = await rows(conn, _SQL["waiting_facts"], {"model": model, "limit": limit})
+    left = limit - len(facts)
+    return facts + (await rows(conn, _SQL["waiting_turns"], {"model": model, "limit": left}) if left else [])
+
+
+async def save(conn: Driver, model: str, documents: Sequence[Mapping[str, Any]], found: Sequence[list[float]]) -> None:
+    """Store vectors, in place of another model's; those of documents that have gone meanwhile are let go."""
+    for document, vector in zip(documents, found, strict=True):
+        values = {"kind": document["kind"], "number": document["number"], "scope": document["scope"]}
+        await run(conn, _SQL[f"save_{document['kind']}"], {**values, "model": model, "vector": vector})
+
+
+async def nearest(
+    conn: Driver, kind: str, model: str, vector: list[float], scopes: Sequence[int], *, exact: bool, limit: int
+) -> list[int]:
+    """Return the numbers of the documents nearest to a vector; [] where the server has no pgvector."""
+    found = await row(conn, _SQL["pgvector"])
+    if found is None or found["schema"] is None:
+        return []
+    values = {"kind": kind, "scopes": list(scopes), "vector": vector, "limit": limit}
+    async with conn.transaction(), conn.cursor() as cursor:
+        if not exact:
+            await cursor.execute("set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = 200")
+        query = _NEAREST if exact else _NEAREST_BY_INDEX
+        await cursor.execute(query.format(**_parts(found["schema"], model, len(vector))), values)
+        return [number for (number,) in await cursor.fetchall()]
+
+
+async def index_many(conn: Driver, model: str) -> None:
+    """Make the index of nearest neighbours of a model where there are many vectors, and drop that of another model."""
+    found = await row(conn, _SQL["sizes"], {"model": model})
+    place = await row(conn, _SQL["pgvector"])
+    if place is None or found is None or found["size"] is None or place["schema"] is None:
+        return
+    name = "embedding_near_" + hashlib.blake2b(f"{model}\x1f{found['size']}".encode(), digest_size=6).hexdigest()
+    for other in await rows(conn, _SQL["near"]):
+        if other["name"] != name:
+            await conn.execute(sql.SQL("drop index if exists {}").format(_Place(other["name"])))
+    if found["documents"] > EXACT and found["size"] <= 2000:  # pgvector's index takes no more dimensions
+        made = _INDEX.format(name=_Place(name), **_parts(place["schema"], model, found["size"]))
+        await conn.execute(made)
+
+
+def _parts(schema: str, model: str, size: int) -> dict[str, sql.Composable]:
+    return {
+        "vector": sql.SQL("{}.vector({})").format(_Place(schema), sql.Literal(size)),
+        "schema": _Place(schema),
+        "size": sql.Literal(size),
+        "model": sql.Literal(model),
+    }
+
+
+# Composed, since the type has the size of the model's vectors, and lives where the extension was installed.
+_NEAREST = sql.SQL(
+    "with mine as materialized (select number, vector from embedding where scope = any(%(scopes)s) "
+    "and model = {model} and kind = %(kind)s and cardinality(vector) = {size}) "
+    "select number from mine order by vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector}, number "
+    "limit %(limit)s"
+)
+_NEAREST_BY_INDEX = sql.SQL(
+    "select number from embedding where model = {model} and cardinality(vector) = {size} and kind = %(kind)s "
+    "and scope = any(%(scopes)s) "
+    "order by vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector} limit %(limit)s"
+)
+_INDEX = sql.SQL(
+    "create index if not exists {name} on embedding using hnsw ((vector::{vector}) {schema}.vector_cosine_ops) "
+    "where model = {model} and cardinality(vector) = {size}"
+)

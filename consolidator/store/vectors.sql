@@ -1,0 +1,31 @@
+-- name: pgvector
+-- Where pgvector is installed, if the server has it at all.
+select (select n.nspname from pg_extension x join pg_namespace n on n.oid = x.extnamespace where x.extname = 'vector') as schema
+from pg_available_extensions where name = 'vector'
+
+-- name: waiting_facts
+select 'fact' as kind, i.number, i.scope, i.sentence as text from indexed_fact i
+left join embedding e on e.kind = 'fact' and e.number = i.number
+where e.model is distinct from %(model)s order by i.number limit %(limit)s
+
+-- name: waiting_turns
+select 'turn' as kind, t.id as number, t.scope, t.text from episode t
+left join embedding e on e.kind = 'turn' and e.number = t.id
+where e.model is distinct from %(model)s order by t.id desc limit %(limit)s
+
+-- name: save_fact
+insert into embedding (kind, number, scope, model, vector)
+select %(kind)s, number, scope, %(model)s, %(vector)s from indexed_fact where number = %(number)s for key share
+on conflict (kind, number) do update set model = excluded.model, vector = excluded.vector, scope = excluded.scope
+
+-- name: save_turn
+insert into embedding (kind, number, scope, model, vector)
+select %(kind)s, id, scope, %(model)s, %(vector)s from episode where id = %(number)s for key share
+on conflict (kind, number) do update set model = excluded.model, vector = excluded.vector, scope = excluded.scope
+
+-- name: sizes
+select count(*) as documents, max(cardinality(vector)) as size from embedding where model = %(model)s
+
+-- name: near
+select indexname as name from pg_indexes
+where schemaname = current_schema() and tablename = 'embedding' and indexname like 'embedding\_near\_%%'
