@@ -97,8 +97,8 @@ async def ranked(
             return []
         channels = await _by_words(conn, query, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
-            channels += await _by_vector(conn, settings.embed_model, vector, sums)
-        turns, facts = await _documents(conn, channels)
+            channels += await by_vector(conn, settings.embed_model, vector, sums)
+        turns, facts = await documents(conn, channels)
     return fused(turns, facts, channels, most=limit)
 
 
@@ -118,7 +118,7 @@ async def _by_words(conn: Driver, query: str, sums: index.Sums) -> list[Channel]
     return channels
 
 
-async def _by_vector(conn: Driver, model: str, vector: list[float], sums: index.Sums) -> list[Channel]:
+async def by_vector(conn: Driver, model: str, vector: list[float], sums: index.Sums) -> list[Channel]:
     """Return the documents nearest to a query's vector; in small scopes all are compared."""
     exact = sums.turns + sums.facts <= vectors.EXACT
     return [
@@ -143,7 +143,7 @@ def _hits(hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: r
     return ranking.Hits.of(found, corpus)
 
 
-async def _documents(conn: Driver, channels: Sequence[Channel]) -> tuple[list[Turn], list[Fact]]:
+async def documents(conn: Driver, channels: Sequence[Channel]) -> tuple[list[Turn], list[Fact]]:
     """Return the documents that channels name, as far as they are still there."""
     wanted = {kind: sorted({n for of, numbers in channels for n in numbers if of == kind}) for kind in (TURN, FACT)}
     turns = await index.turns(conn, wanted[TURN]) if wanted[TURN] else []

@@ -76,10 +76,10 @@ select asked.word, best.refs, best.documents
 from unnest(%(words)s::bigint[]) as asked (word)
 cross join lateral (
     select count(*) as documents, string_agg(int8send(ref), ''::bytea) as refs from (
-        select some.ref from (
+        select looked.ref from (
             select p.scope, p.ref from posting p where p.word = asked.word limit %(counted)s
-        ) as some
-        where some.scope in (select scope from scopes) limit %(most)s
+        ) as looked
+        where looked.scope in (select scope from scopes) limit %(most)s
     ) as weightiest
 ) as best
 where best.documents > 0

@@ -12,7 +12,7 @@ from psycopg import sql
 from consolidator.database.partitions import Driver
 from consolidator.store.queries import Row, load, row, rows, run
 
-EXACT = 20_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
+EXACT = 10_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
 _SQL = load("vectors")
 _Place = sql.Identifier
 
