@@ -52,19 +52,19 @@ async def _merge_procedures(
 ) -> None:
     """Publish what an agent's projects share, then each project with news."""
     found = await summed(conn, agent)
-    projects = found.by_project
+    projects, quotes = found.by_project, Quotes()
     shared: Learnt | None = None
     if found.shared:
         shared = await _published(conn, found, EVERYTHING, settings)
     before = {tuple(steps) for steps in await memory.shared_steps(conn, agent)}
-    await _save_scope(conn, agent, "", shared or Learnt([], {}), stamp, changes)
+    await _save_scope(conn, agent, "", shared or Learnt([], {}), quotes, stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
     # What the agent's projects have come to share, or no longer do, changes what each of them has for itself.
     dirty = {scope["project"] for scope in scopes} | (set(projects) if taken != before else set())
     for project in sorted(dirty - {EVERYTHING}):
         learnt = await _published(conn, found, project, settings)
         learnt = Learnt([p for p in learnt.procedures if _steps(p) not in taken], learnt.profiles)
-        await _save_scope(conn, agent, project, learnt, stamp, changes)
+        await _save_scope(conn, agent, project, learnt, quotes, stamp, changes)
     for scope in scopes:
         await memory.mark_merged(conn, scope, sessions=len(projects.get(scope["project"], [])))
 
@@ -89,9 +89,9 @@ def _learnt(found: Summed, project: str, sums: Sums, least: int) -> Learnt:
 
 
 async def _save_scope(
-    conn: Driver, agent: str, project: str, learnt: Learnt, stamp: dict[str, Any], changes: Changes
+    conn: Driver, agent: str, project: str, learnt: Learnt, quotes: Quotes, stamp: dict[str, Any], changes: Changes
 ) -> None:
-    quoted = await _quoted(conn, learnt.procedures)
+    quoted = await quotes.of(conn, learnt.procedures)
     rows = [_procedure_row(one, quoted) | {"agent": agent, "project": project or None} for one in learnt.procedures]
     outcomes = await memory.save_each(conn, "save_procedure", [{**values, **stamp} for values in rows])
     for procedure, outcome in zip(learnt.procedures, outcomes, strict=True):
@@ -113,15 +113,20 @@ def _procedure_row(procedure: Procedure, quoted: Mapping[tuple[str, int], str]) 
     }
 
 
-async def _quoted(conn: Driver, procedures: Iterable[Procedure]) -> dict[tuple[str, int], str]:
-    """Return what the first call of each piece of evidence was given, as the digests keep it."""
-    cited = {place for procedure in procedures for place in procedure.evidence}
-    found = await memory.quotes(conn, sorted({session for session, _ in cited}))
-    told: dict[tuple[str, int], str] = {}
-    for session, (seqs, quotes) in found.items():
-        said = zip(np.frombuffer(seqs, np.int64).tolist(), unpack_quotes(quotes), strict=True)
-        told |= {(session, seq): quote for seq, quote in said}
-    return {place: told.get(place, "") for place in cited}
+class Quotes:
+    """What calls were given, as the digests keep it; read once for all scopes of an agent, which cite much the same."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, dict[int, str]] = {}
+
+    async def of(self, conn: Driver, procedures: Iterable[Procedure]) -> dict[tuple[str, int], str]:
+        """Return what the first call of each piece of evidence was given."""
+        cited = {place for procedure in procedures for place in procedure.evidence}
+        found = await memory.quotes(conn, sorted({session for session, _ in cited} - self._told.keys()))
+        for session, (seqs, quotes) in found.items():
+            said = zip(np.frombuffer(seqs, np.int64).tolist(), unpack_quotes(quotes), strict=True)
+            self._told[session] = dict(said)
+        return {(session, seq): self._told.get(session, {}).get(seq, "") for session, seq in cited}
 
 
 async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:

@@ -57,13 +57,18 @@ def outcome_of(keys: Ints) -> int:
 class Pattern:
     """A frequent contiguous pattern of symbols; what proves it is looked up when it is asked for."""
 
-    __slots__ = ("_log", "_positions", "support", "symbols")
+    __slots__ = ("_log", "_places", "support", "symbols")
 
-    def __init__(self, symbols: tuple[int, ...], support: int, log: _Log, positions: Ints) -> None:
+    def __init__(self, symbols: tuple[int, ...], support: int, log: _Log, places: _Places) -> None:
         self.symbols = symbols
         self.support = support  # distinct roots
         self._log = log
-        self._positions = positions
+        self._places = places
+
+    @property
+    def _positions(self) -> Ints:
+        positions, order, start, end = self._places
+        return positions[order[start:end]]
 
     @property
     def outcomes(self) -> tuple[int, int]:
@@ -80,6 +85,9 @@ class Pattern:
         return tuple(
             (log.digests[s].session_id, int(seq)) for s, seq in zip(sessions[latest], seqs[latest], strict=True)
         )
+
+
+_Places = tuple[Ints, npt.NDArray[np.intp], int, int]  # starts of all patterns of a length, by pattern, and which
 
 
 @dataclass(slots=True)
@@ -166,12 +174,8 @@ def _best(log: _Log, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], lim
         symbols.append(named)
     supports, lengths, names = np.concatenate(support), np.concatenate(steps), np.concatenate(symbols)
     order = np.lexsort((*names.T[::-1], -supports * (lengths - 1)))[:limit]
-    patterns = []
-    for at in order.tolist():
-        positions, by_id, start, end = places[at]
-        told = tuple(names[at, : lengths[at]].tolist())
-        patterns.append(Pattern(told, int(supports[at]), log, positions[by_id[start:end]]))
-    return patterns
+    best = zip(order.tolist(), names[order].tolist(), lengths[order].tolist(), supports[order].tolist(), strict=True)
+    return [Pattern(tuple(told[:length]), count, log, places[at]) for at, told, length, count in best]
 
 
 def _first(log: _Log, min_support: int) -> _Grams:

@@ -105,22 +105,75 @@ def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", m
     Patterns with a symbol that has no name are left out.
     """
     profiles = build(tally.totals, names)
-    generic: dict[str, bool] = {}
-    chosen: list[tuple[str, ...]] = []
+    telling = _Telling(profiles)
+    chosen = _Chosen()
     procedures = []
     for pattern in tally.patterns:
         told = [names.text(value) for value in pattern.symbols]
         symbols = tuple(name for name in told if name is not None)
-        if len(symbols) < len(told) or not _telling(symbols, profiles, generic):
+        if len(symbols) < len(told) or not telling.tells(symbols) or not chosen.take(tuple(map(_short, symbols))):
             continue
-        plain = tuple(map(_short, symbols))
-        if len(set(plain)) < 2 or any(_alike(plain, other) for other in chosen):
-            continue
-        chosen.append(plain)
         procedures.append(_procedure(symbols, pattern, profiles, f"{agent}\x1f{project}"))
         if len(procedures) >= most:
             break
     return Learnt(procedures, profiles)
+
+
+class _Telling:
+    """Tells whether a pattern says what it is for; what there is to know of each symbol is found out once."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._profiles = profiles
+        self._known: dict[str, tuple[bool, bool]] = {}  # whether it tells something itself, whether it acts
+
+    def tells(self, symbols: Sequence[str]) -> bool:
+        """At least two steps that act and one of them no file tool; or a result that one step hands to the next."""
+        acting, telling = set(), False
+        for symbol in symbols:
+            tells, acts = self._known.get(symbol) or self._learn(symbol)
+            telling = telling or tells
+            if acts:
+                acting.add(symbol)
+        return len(acting) >= 2 if telling else self._handed_on(symbols)
+
+    def _learn(self, symbol: str) -> tuple[bool, bool]:
+        tells = not _generic(symbol, self._profiles)
+        self._known[symbol] = known = (tells, tells or _changes(symbol))
+        return known
+
+    def _handed_on(self, symbols: Sequence[str]) -> bool:
+        for position, symbol in enumerate(symbols):
+            profile = self._profiles.get(symbol)
+            for path in profile.bindings if profile else ():
+                binding = profile.binding(path) if profile else None
+                if binding is not None and binding.kind == "result" and binding.source in symbols[:position]:
+                    return True
+        return False
+
+
+class _Chosen:
+    """The patterns that were chosen so far, none of them a near-copy of a better one."""
+
+    def __init__(self) -> None:
+        self._bits: dict[str, int] = {}  # a bit for each symbol
+        self._taken: list[tuple[tuple[str, ...], int]] = []
+
+    def take(self, pattern: tuple[str, ...]) -> bool:
+        """Take a pattern, unless it says nothing new."""
+        mine = 0
+        for symbol in pattern:
+            mine |= self._bits.setdefault(symbol, 1 << len(self._bits))
+        kinds, length = mine.bit_count(), len(pattern)
+        if kinds < 2:
+            return False
+        for other, theirs in self._taken:
+            shared = mine & theirs
+            # Most have too little in common to be looked at: no more steps than shared symbols, and repeats.
+            most = shared.bit_count() + length - kinds
+            if (shared == mine or most > TOO_ALIKE * max(length, len(other))) and _alike(pattern, other):
+                return False
+        self._taken.append((pattern, mine))
+        return True
 
 
 def _generic(symbol: str, profiles: Mapping[str, Profile]) -> bool:
@@ -130,26 +183,6 @@ def _generic(symbol: str, profiles: Mapping[str, Profile]) -> bool:
     if symbol.removeprefix(SHELL_PREFIX).split(" ")[0] not in GENERIC_PROGRAMS:
         return False
     return _command(symbol, profiles)[1] is not True
-
-
-def _telling(symbols: Sequence[str], profiles: Mapping[str, Profile], generic: dict[str, bool]) -> bool:
-    """Whether a pattern says what it is for; `generic` remembers which symbols do not.
-
-    At least two steps that act and one of them no file tool; or a result that one step hands to the next.
-    """
-    for symbol in symbols:
-        if symbol not in generic:
-            generic[symbol] = _generic(symbol, profiles)
-    telling = {symbol for symbol in symbols if not generic[symbol]}
-    if telling:
-        return len(telling | {symbol for symbol in symbols if _changes(symbol)}) >= 2
-    for position, symbol in enumerate(symbols):
-        profile = profiles.get(symbol)
-        for path in profile.bindings if profile else ():
-            binding = profile.binding(path) if profile else None
-            if binding is not None and binding.kind == "result" and binding.source in symbols[:position]:
-                return True
-    return False
 
 
 def _changes(symbol: str) -> bool:
@@ -162,11 +195,10 @@ def _changes(symbol: str) -> bool:
 @lru_cache(maxsize=1 << 16)  # the scopes of an agent have much the same patterns
 def _alike(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether a pattern is a near-copy of a better one."""
-    known = [symbol in other for symbol in one]
-    if all(known) and (sorted(one) == sorted(other) or _within(one, other)):
+    if sorted(one) == sorted(other) or _within(one, other):
         return True
-    enough = max(2, int(TOO_ALIKE * max(len(one), len(other))) + 1)
-    return sum(known) >= enough and _common(one, other) >= enough
+    shared = _common(one, other)
+    return shared >= 2 and shared / max(len(one), len(other)) > TOO_ALIKE
 
 
 def _within(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

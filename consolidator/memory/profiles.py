@@ -153,13 +153,15 @@ class _Builder:
 
     def finish(self) -> dict[str, Profile]:
         """Return the profiles, everything in them sorted by content."""
-        for kind, rest, total, roots in self.hits:
-            self._bind(kind, rest, total, roots)
-        for parts, found in sorted(self.follows.items()):
+        chances = self.sums.total([_chances(kind, rest) for kind, rest, _, _ in self.hits])
+        for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
+            self._bind(kind, rest, total, roots, max(seen, total))
+        contexts = sorted(self.follows.items())
+        chances = self.sums.total([key_hash(("after", *parts)) for parts, _ in contexts])
+        for (parts, found), seen in zip(contexts, chances, strict=True):
             last, name = parts[-2].removesuffix("!"), context(*parts)
             profile = self.profiles.setdefault(last, Profile(last))
             profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
-            seen = self.sums.total(key_hash(("after", *parts)))
             profile.chances[name] = max(seen, sum(count for _, count in found))
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
@@ -169,7 +171,7 @@ class _Builder:
                 profile.bindings[path] = bindings[:MAX_BINDINGS]
         return dict(sorted(self.profiles.items()))
 
-    def _bind(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
+    def _bind(self, kind: str, rest: list[Any], total: int, roots: int, chances: int) -> None:
         symbol, path = rest[0], rest[1]
         profile = self.profiles.get(symbol)
         if profile is None or path not in profile.arguments:
@@ -178,16 +180,21 @@ class _Builder:
         if kind == "const":
             binding = Binding("constant", total / given, total, given, roots, value=rest[2])
         elif kind == "word":
-            chances = max(self.sums.total(key_hash(("said", symbol, path, rest[2]))), total)
             binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
         else:
             near = len(rest) > 4
-            chances = max(self.sums.total(key_hash(("use", symbol, path, rest[2], *rest[4:]))), total)
             place = "argument" if rest[3][0] == "<" else "result"
             binding = Binding(
                 place, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:], near=near
             )
         profile.bindings.setdefault(path, []).append(binding)
+
+
+def _chances(kind: str, rest: list[Any]) -> int:
+    """Return the key of how often a binding could have been seen; a constant could wherever its argument is given."""
+    if kind == "const":
+        return 0
+    return key_hash(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
 
 
 def _worth(binding: Binding) -> float:

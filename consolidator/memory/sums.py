@@ -106,10 +106,14 @@ class Sums:
         kept = self.roots >= least
         return Sums(self.keys[kept], self.totals[kept], self.roots[kept])
 
-    def total(self, key: int) -> int:
-        """Return how often a key was counted; 0 where it was not."""
-        at = int(np.searchsorted(self.keys, key))
-        return int(self.totals[at]) if at < len(self.keys) and self.keys[at] == key else 0
+    def total(self, wanted: list[int]) -> list[int]:
+        """Return how often each key was counted; 0 where it was not."""
+        if not len(self.keys) or not wanted:
+            return [0] * len(wanted)
+        keys = np.asarray(wanted, np.int64)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        found: list[int] = np.where(self.keys[at] == keys, self.totals[at], 0).tolist()
+        return found
 
     def told(self) -> dict[int, tuple[int, int]]:
         """Return total and roots by key."""
@@ -121,9 +125,8 @@ NOTHING = Sums(*(np.zeros(0, np.int64) for _ in range(3)))
 
 
 def lineage(sessions: Iterable[tuple[str, ...]]) -> int:
-    """Return one number for a set of sessions, each with what places it: it moves when any of them does."""
-    total = sum(stable_hash("\x1f".join(one)) for one in sessions) & 0xFFFFFFFFFFFFFFFF
-    return total - (1 << 64) if total >> 63 else total
+    """Return one number for a list of sessions, each with what places it: it moves when any of them does."""
+    return stable_hash("\x1e".join(map("\x1f".join, sessions)))
 
 
 def joined(arrays: list[Ints]) -> Ints:
