@@ -11,7 +11,7 @@ from typing import Any
 
 from consolidator.database import Database, Driver
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation import bounds_of
+from consolidator.jobs.learning import bounds_of
 from consolidator.llm.redaction import redact, redact_json
 from consolidator.memory.digest import Digest
 from consolidator.memory.fingerprint import fingerprint, headline, signature

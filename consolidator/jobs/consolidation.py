@@ -6,10 +6,9 @@ Every unit commits in windows of bounded size; when all units have ended, each a
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,20 +16,22 @@ from typing import Any
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs import indexing, learning
+from consolidator.jobs.calls import Calls, model_of
 from consolidator.jobs.embedding import embed_missing
-from consolidator.jobs.learning import Folded, Learnt
+from consolidator.jobs.extraction import BACKGROUND, Extraction, Read
+from consolidator.jobs.late import LateReading
+from consolidator.jobs.learning import Folded, Learnt, bounds_of, context_of
 from consolidator.jobs.ledger import Ledger, Unit, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.memory.digest import VERSION, Packed
-from consolidator.memory.facts import Rejected, SessionContext
 from consolidator.models.event import Event
 from consolidator.settings import Settings
-from consolidator.store import events, facts, memory, rederive, runs, sessions
+from consolidator.store import events, extraction, facts, memory, rederive, runs, sessions
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
 WINDOW = 2000  # events read, learnt from and committed at once
-SESSIONS, MERGES = 0, 1  # phases
+SESSIONS, MERGES, LATE = 0, 1, 2  # phases; what came before the model is read before the rest
 SafePoint = Callable[[Row, list[Event]], int]
 ARRAYS = ("sequence", "seqs", "keys", "counts", "terms", "quotes", "state")
 
@@ -53,16 +54,45 @@ async def consolidate(
     await ledger.begin(found, phase=SESSIONS)
     if started:
         started(len(found))
-    unit_work = SessionWork(database, settings, salt, ledger.stop)
-    await ledger.work(SESSIONS, unit_work.run, unit_work.bury)
-    async with database.connection() as conn:
-        agents = await memory.agents_with_news(conn)
-    await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
-    await ledger.work(MERGES, lambda units: merge_unit(database, settings, units), nothing_to_bury)
-    report = await report_of(database, ledger.run)
+    async with calls_of(database, settings, ledger.run) as calls:
+        model = model_of(settings)
+        reader = Extraction(calls, model, settings.chunk_tokens) if calls and model else None
+        if reader is not None:
+            await _read_late(ledger, reader, only)
+        unit_work = SessionWork(database, settings, salt, ledger.stop, reader)
+        await ledger.work(SESSIONS, unit_work.run, unit_work.bury)
+        async with database.connection() as conn:
+            agents = await memory.agents_with_news(conn)
+        await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
+        await ledger.work(MERGES, lambda units: merge_unit(database, settings, units), nothing_to_bury)
+        report = await report_of(database, ledger.run)
+        report["model"] = {"name": model, **await calls.report()} if calls else "none: rules only"
     if (made := await embed_missing(database, settings, ledger.stop)) is not None:
         report["vectors"] = made
     return await ledger.end(report)
+
+
+@asynccontextmanager
+async def calls_of(database: Database, settings: Settings, run: str) -> AsyncIterator[Calls | None]:
+    """Yield a run's calls of models; None where no model is configured."""
+    if model_of(settings) is None:
+        yield None
+        return
+    calls = Calls(database, settings, run)
+    try:
+        yield calls
+    finally:
+        await calls.close()
+
+
+async def _read_late(ledger: Ledger, reader: Extraction, only: list[str] | None) -> None:
+    """Have the model read what was learnt from before there was one; stamps do not move."""
+    async with ledger.database.connection() as conn:
+        found = await extraction.late(conn)
+    chosen = found if only is None else [one for one in found if one in set(only)]
+    await ledger.begin([f"model:{one}" for one in chosen], phase=LATE)
+    work = LateReading(ledger.database, reader, ledger.stop)
+    await ledger.work(LATE, work.run, nothing_to_bury)
 
 
 async def merge_unit(database: Database, settings: Settings, units: Sequence[Unit], *, sweep: bool = False) -> None:
@@ -91,6 +121,7 @@ class SessionWork:
     settings: Settings
     salt: bytes
     stop: asyncio.Event
+    reader: Extraction | None = None
 
     async def run(self, units: list[Unit]) -> None:
         """Read sessions window by window up to their safe points; the windows of a few sessions commit together."""
@@ -111,6 +142,8 @@ class SessionWork:
         """Do one window of each session; return the sessions that are done."""
         now = self.database.clock.now()
         windows = await self._read(units, now)
+        if self.reader is not None:  # no connection is held while a model is asked
+            await asyncio.gather(*(self._extract(self.reader, window) for window in windows))
         await asyncio.to_thread(self._learn, windows)
         steps = [window.step() for window in windows]
         read = {step.unit for step in steps}
@@ -129,14 +162,28 @@ class SessionWork:
             read = await events.read_each(conn, spans, limit=share)
             stored = await memory.digests(conn, [session["id"] for session in found])
             folds = [await self._folded(conn, session, stored.get(session["id"])) for session in found]
+            before = {} if self.reader is None else await background(conn, found)
         found_windows = []
         safe = safe_point(self.settings, now)
         for session, window, folded in zip(found, read, folds, strict=True):
             last = not window or window[-1].seq >= session["head"]
             upto = safe(session, window) if last else learning.window_end(window)
             readable = [event for event in window if event.seq <= upto]
-            found_windows.append(Window(session, readable, upto, last, folded))
+            found_windows.append(Window(session, readable, upto, last, folded, before.get(session["id"], [])))
         return found_windows
+
+    async def _extract(self, reader: Extraction, window: Window) -> None:
+        """Have a model read a window; what it cannot read tonight is left for another night."""
+        session = window.session
+        if session["simulated"] or not window.readable:
+            return
+        if max(session["extracted_to"], session["pruned_to"]) < session["consolidated_to"]:
+            window.cut(session["consolidated_to"])  # what came before it could not be read
+            return
+        read = await reader.read(context_of(session), window.readable, window.before)
+        if read.stopped_before is not None:
+            window.cut(read.stopped_before - 1)
+        window.read = read.upto(window.upto)
 
     async def _folded(self, conn: Driver, session: Row, stored: Row | None) -> Folded | None:
         """Return a session's folds; made anew where another version stored them, None where that cannot be."""
@@ -155,6 +202,8 @@ class SessionWork:
             window.learnt = learning.learn(context_of(window.session), folded, window.readable, self.salt)
             if window.folded is None:  # its beginning is gone: the digest of the older version stays as it is
                 window.learnt.folded = Folded()
+            if window.read is not None:
+                window.learnt.add_read(window.read)
 
 
 @dataclass(slots=True)
@@ -166,7 +215,15 @@ class Window:
     upto: int  # the safe point, or where the window ends
     last: bool  # whether nothing is left of the session after it
     folded: Folded | None
+    before: list[Event]  # of what was read earlier
+    read: Read | None = None  # by a model
     learnt: Learnt | None = None
+
+    def cut(self, upto: int) -> None:
+        """End the window earlier, between calls; the rest is left for another night."""
+        self.upto = learning.before_open_calls(self.readable, upto)
+        self.readable = [event for event in self.readable if event.seq <= self.upto]
+        self.last = True
 
     def step(self) -> runs.Step:
         """Return what it comes to in the ledger."""
@@ -198,6 +255,7 @@ async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: d
                 conn, run_id, session=session["id"], seq=seq, extractor=extractor, error=error, now=now
             )
     await events.stamp(conn, spans, now=now, dead=[list(one.dead) for _, one in learnt])
+    await extraction.advance(conn, [(w.session["id"], w.session["extracted_to"], w.upto) for w in windows if w.read])
 
 
 async def save_memory(
@@ -219,34 +277,8 @@ async def save_memory(
         await memory.save_errors(conn, [(session, r.to_json()) for session, one in learnt for r in one.errors])
     if candidates:
         proposed = [asdict(candidate) for _, one in learnt for candidate in one.candidates]
-        refused = [_refused(session, rejected) for session, one in learnt for rejected in one.rejected]
+        refused = [facts.refused(session, rejected) for session, one in learnt for rejected in one.rejected]
         await facts.save_candidates(conn, proposed + refused, run_id=run_id)
-
-
-def _refused(session: Row, rejected: Rejected) -> dict[str, Any]:
-    """Return what looked like a fact and may not become one as a candidate with the reason, to be looked up."""
-    name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
-    return {
-        "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        "agent": session["agent"],
-        "project": session["project"],
-        "peer": session["peer"],
-        "level": "agent",
-        "subject": "",
-        "predicate": rejected.predicate,
-        "value": "",
-        "sentence": rejected.quote,
-        "kind": "rejected",
-        "confidence": "explicit",
-        "trust": "user",
-        "session_id": rejected.session_id,
-        "seq": rejected.seq,
-        "occurred_at": session["last_occurred_at"],
-        "quote": rejected.quote,
-        "extractor": rejected.extractor,
-        "single_valued": False,
-        "rejected": rejected.reason,
-    }
 
 
 def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:
@@ -261,6 +293,17 @@ def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:
         "summary": learnt.folded.summary,
         **asdict(packed),
     }
+
+
+async def background(conn: Driver, found: Sequence[Row]) -> dict[str, list[Event]]:
+    """Return the last events of some sessions that were read earlier, by session."""
+    known = [s for s in found if s["consolidated_to"] > s["pruned_to"]]
+    spans = [
+        events.Span(s["id"], max(s["consolidated_to"] - BACKGROUND, s["pruned_to"]), s["consolidated_to"], bounds_of(s))
+        for s in known
+    ]
+    read = await events.read_each(conn, spans, limit=BACKGROUND) if spans else []
+    return {session["id"]: window for session, window in zip(known, read, strict=True)}
 
 
 def folded_of(stored: Row | None) -> Folded:
@@ -305,23 +348,6 @@ def safe_point(settings: Settings, now: datetime) -> SafePoint:
         )
 
     return of
-
-
-def context_of(session: Row) -> SessionContext:
-    """Return what memory is told of a session."""
-    return SessionContext(
-        session_id=session["id"],
-        root_id=session["root_id"],
-        agent=session["agent"],
-        project=session["project"],
-        peer=session["peer"],
-        is_subagent=session["kind"] == "sub-agent",
-    )
-
-
-def bounds_of(session: Row) -> tuple[datetime, datetime]:
-    """Return between which times a session's events were ingested, so that other partitions are left alone."""
-    return session["created_at"], session["last_event_at"]
 
 
 async def report_of(database: Database, run_id: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from consolidator.errors import ConsolidatorError
+from consolidator.jobs.extraction import Read
 from consolidator.llm.redaction import redact, redact_json
 from consolidator.memory.digest import Digest, Packed
 from consolidator.memory.episodes import Episode, episode
@@ -21,6 +22,7 @@ from consolidator.memory.failures import ErrorFold, ErrorRecord
 from consolidator.memory.summary import SummaryFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.store.queries import Row
 
 MOST_DEAD = 100  # events of one step that may be set aside before the step as a whole is given up
 LONGEST_ERROR = 2000  # characters of it that are kept
@@ -49,6 +51,13 @@ class Learnt:
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
     episodes: list[Episode] = field(default_factory=list)
     last_at: datetime | None = None
+
+    def add_read(self, read: Read) -> None:
+        """Add what a model read in the same events."""
+        self.candidates += read.candidates
+        self.rejected += read.rejected
+        self.dead |= read.dead
+        self.sources = (self.sources | read.sources) - set(self.dead)
 
 
 class Poisoned(ConsolidatorError):
@@ -151,12 +160,12 @@ def safe_point(
         return 0
     if ended or now - last >= abandoned:
         return events[-1].seq
-    return _before_open_calls(events, events[-1].seq if now - last >= quiet else _last_end(events))
+    return before_open_calls(events, events[-1].seq if now - last >= quiet else _last_end(events))
 
 
 def window_end(events: Sequence[Event]) -> int:
     """Return where to cut a window that is not the session's last: between calls, if there is such a place."""
-    cut = _before_open_calls(events, events[-1].seq)
+    cut = before_open_calls(events, events[-1].seq)
     return cut if cut >= events[0].seq else events[-1].seq
 
 
@@ -164,7 +173,7 @@ def _last_end(events: Sequence[Event]) -> int:
     return max((event.seq for event in events if event.type in _ENDS), default=0)
 
 
-def _before_open_calls(events: Sequence[Event], upto: int) -> int:
+def before_open_calls(events: Sequence[Event], upto: int) -> int:
     """Return the last seq before the first call that has no result by `upto`."""
     waiting: list[tuple[str, int]] = []
     for event in events:
@@ -177,6 +186,23 @@ def _before_open_calls(events: Sequence[Event], upto: int) -> int:
             if done:
                 waiting.remove(done)
     return waiting[0][1] - 1 if waiting else upto
+
+
+def context_of(session: Row) -> SessionContext:
+    """Return what memory is told of a session."""
+    return SessionContext(
+        session_id=session["id"],
+        root_id=session["root_id"],
+        agent=session["agent"],
+        project=session["project"],
+        peer=session["peer"],
+        is_subagent=session["kind"] == "sub-agent",
+    )
+
+
+def bounds_of(session: Row) -> tuple[datetime, datetime]:
+    """Return between which times a session's events were ingested, so that other partitions are left alone."""
+    return session["created_at"], session["last_event_at"]
 
 
 def packed_json(value: Any) -> bytes:

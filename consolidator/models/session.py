@@ -18,6 +18,9 @@ class Session(SQLModel, table=True):
     __table_args__ = (
         # No index holds what an append changes, so that the row's new version stays on its page (a HOT update).
         Index("session_due", "agent", "id", postgresql_where=text("due")),
+        Index(
+            "session_late", "agent", "id", postgresql_where=text("greatest(extracted_to, pruned_to) < consolidated_to")
+        ),
         Index("session_key_current", "key", unique=True, postgresql_where=text("current")),
         Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
         Index("session_root", "root_id"),
@@ -47,6 +50,7 @@ class Session(SQLModel, table=True):
     head: int = count()  # seq of the last event
     due: bool = flag()  # whether head > consolidated_to
     consolidated_to: int = count()  # every event up to here was learnt from or dead-lettered
+    extracted_to: int = count()  # every event up to here was read by a model, or was pruned before one could
     pruned_to: int = count()  # every event up to here is gone
     lease_epoch: int = count()
     turns: int = small()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,32 @@ async def save_candidates(conn: Driver, candidates: Sequence[Mapping[str, Any]],
         for candidate in candidates
     ]
     await run_each(conn, _SQL["save_candidate"], values)
+
+
+def refused(session: Row, rejected: Any) -> dict[str, Any]:
+    """Return what looked like a fact and may not become one as a candidate with the reason, to be looked up."""
+    name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
+    return {
+        "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        "agent": session["agent"],
+        "project": session["project"],
+        "peer": session["peer"],
+        "level": "agent",
+        "subject": "",
+        "predicate": rejected.predicate,
+        "value": "",
+        "sentence": rejected.quote,
+        "kind": "rejected",
+        "confidence": "explicit",
+        "trust": "user",
+        "session_id": rejected.session_id,
+        "seq": rejected.seq,
+        "occurred_at": session["last_occurred_at"],
+        "quote": rejected.quote,
+        "extractor": rejected.extractor,
+        "single_valued": False,
+        "rejected": rejected.reason,
+    }
 
 
 async def news_of_candidates(conn: Driver, agent: str) -> list[Row]:

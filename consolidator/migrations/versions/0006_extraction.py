@@ -9,8 +9,11 @@ down_revision = "0005"
 branch_labels = None
 depends_on = None
 
-UP: tuple[str, ...] = ()
-DOWN: tuple[str, ...] = ()
+UP: tuple[str, ...] = (
+    "alter table session add extracted_to bigint default 0 not null",
+    "create index session_late on session (agent, id) where greatest(extracted_to, pruned_to) < consolidated_to",
+)
+DOWN: tuple[str, ...] = ("drop index session_late", "alter table session drop extracted_to")
 
 
 def upgrade() -> None:

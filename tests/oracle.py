@@ -1,0 +1,55 @@
+"""A model for tests: it reads the lines it is shown, and answers with the facts of those that it has a pattern for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from consolidator.settings import Settings
+from consolidator.testing import ModelServer, Reply
+
+_LINE = re.compile(r'^(e\d+) \[[^\]]*\] (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+PATTERNS = {
+    r"(\w+) is my fuel": ("fuel", "{0}", "The user's fuel is {0}.", "preference"),
+    r"(\w+) is where my desk stands": ("lives_in", "{0}", "The user lives in {0}.", "profile"),
+    r"The staging server is (\S+\w)": ("staging_server", "{0}", "The staging server is {0}.", "environment"),
+    r"postgres version: (\S+\w)": ("postgres_version", "{0}", "PostgreSQL is {0}.", "environment"),
+}
+
+
+def lines(asked: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return name, who and words of the lines that a question shows."""
+    return [(name, who, json.loads(words)) for name, who, words in _LINE.findall(asked["messages"][1]["content"])]
+
+
+def fact(event: str, quote: str, predicate: str, value: str, sentence: str, kind: str, **more: Any) -> dict[str, Any]:
+    """Return a fact as an answer holds it."""
+    told = {"subject": "user", "predicate": predicate, "value": value, "sentence": sentence, "kind": kind}
+    evidence = [{"event": event, "quote": quote}]
+    return {**told, "single_valued": True, "valid_from": None, "valid_to": None, "evidence": evidence, **more}
+
+
+def oracle(asked: dict[str, Any]) -> Reply:
+    """Answer with what the lines state."""
+    if asked.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
+        return Reply.json({"operations": []})
+    found = []
+    for name, who, words in lines(asked):
+        for pattern, (predicate, value, sentence, kind) in PATTERNS.items():
+            for match in re.finditer(pattern, words) if who != "agent" else ():
+                one, two, three = (part.format(*match.groups()) for part in (predicate, value, sentence))
+                found.append(fact(name, match[0], one, two, three, kind))
+    return Reply.json({"facts": found})
+
+
+def configured(settings: Settings, server: ModelServer, **more: Any) -> Settings:
+    """Return settings that ask this server."""
+    told = {"model": "gpt-4o-mini", "openai_base_url": server.url, "model_timeout_seconds": 20, **more}
+    return settings.model_copy(update=told)
+
+
+def unless(broken: Callable[[dict[str, Any]], Reply | None]) -> Callable[[dict[str, Any]], Reply]:
+    """Return an oracle that answers otherwise where `broken` says how."""
+    return lambda asked: broken(asked) or oracle(asked)
