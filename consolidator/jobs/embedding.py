@@ -18,6 +18,7 @@ from consolidator.store import vectors
 log = logging.getLogger("consolidator.jobs")
 BATCH = 64  # texts of one request
 LONGEST = 2000  # characters of a text that a model reads
+PATIENCE = 5  # seconds that a question waits for its vector
 _told: set[str] = set()
 
 
@@ -30,7 +31,7 @@ async def embed_missing(database: Database, settings: Settings, stop: asyncio.Ev
             return _once("this server has no pgvector: recall searches by words alone")
     client, done = client_of(settings), 0
     try:
-        while (many := await _batch(database, settings.embed_model, client)) and not (stop and stop.is_set()):
+        while not (stop and stop.is_set()) and (many := await _batch(database, settings.embed_model, client)):
             done += many
     except ModelError as error:
         return f"{done} made, then: {error}"
@@ -59,9 +60,10 @@ async def vector_of(settings: Settings | None, query: str) -> list[float] | None
         return None
     client = client_of(settings)
     try:
-        return (await client.embed(settings.embed_model, [query[:LONGEST]]))[0]
-    except ModelError as error:
-        log.warning("recall by words alone: %s", error)
+        async with asyncio.timeout(PATIENCE):
+            return (await client.embed(settings.embed_model, [query[:LONGEST]]))[0]
+    except (ModelError, TimeoutError) as error:
+        log.warning("recall by words alone: %s", error or f"no vector within {PATIENCE} s")
         return None
     finally:
         await client.close()

@@ -29,6 +29,7 @@ RATIOS = {
     "increment": {"night with 1% new / full backfill"},
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},
     "mining": {"time", "peak of memory", "other orders that came out the same"},
+    "recall": {"1,000 facts: by text, p95", "vectors: 1,000, one scope, p95"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }
 

@@ -1,0 +1,139 @@
+"""Vectors: filled in by the night, resumed where it was stopped, made anew for another model, and never required."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs import embedding
+from consolidator.jobs.embedding import embed_missing
+from consolidator.jobs.erasing import erase, plan
+from consolidator.jobs.recalling import recall
+from consolidator.settings import Settings
+from consolidator.store import vectors
+from consolidator.testing.model_server import ModelServer
+from tests.nights import ask, count, tonight
+from tests.support import logged, said
+
+TEXTS = ["The heron nests at the mill.", "Our bakery opens at six.", "The violin needs new strings."]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer() as found:
+        yield found
+
+
+@pytest.fixture
+def vectored(settings: Settings, server: ModelServer) -> Settings:
+    return settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
+
+
+async def told(database: Database, *texts: str, session: str = "one") -> None:
+    await logged(database, session, [said(text) for text in texts])
+
+
+async def test_a_night_makes_the_vectors_that_are_missing_and_recall_asks_with_one(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
+) -> None:
+    await told(database, *TEXTS)
+    done = await tonight(database, clock, vectored)
+    assert done["vectors"] == "3 made"
+    assert [len(batch) for batch in server.embedded] == [3]
+    found = await recall(database, TEXTS[2], settings=vectored)
+    assert found.items[0].citation == "[one:3]"
+    await told(database, "The lighthouse is red.", session="two")
+    await tonight(database, clock, vectored)
+    assert server.embedded[-1] == ["The lighthouse is red."]
+
+
+async def test_who_is_stopped_goes_on_from_there(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    vectored: Settings,
+    server: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedding, "BATCH", 2)
+    await told(database, *TEXTS)
+    await tonight(database, clock, settings)
+    stop, save = asyncio.Event(), vectors.save
+
+    async def saved(*given: Any) -> None:
+        await save(*given)
+        stop.set()
+
+    monkeypatch.setattr(vectors, "save", saved)
+    assert await embed_missing(database, vectored, stop) == "2 made"
+    assert await embed_missing(database, vectored) == "1 made"
+    assert sum(len(batch) for batch in server.embedded) == 3
+
+
+async def test_another_model_makes_them_anew(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
+) -> None:
+    await told(database, *TEXTS)
+    await tonight(database, clock, vectored)
+    other = vectored.model_copy(update={"embed_model": "other-vectors"})
+    assert await embed_missing(database, other) == "3 made"
+    assert [one["model"] for one in await ask(database, "select distinct model from embedding")] == ["other-vectors"]
+
+
+async def test_in_large_scopes_an_index_finds_the_nearest(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "EXACT", 1)
+    await told(database, *TEXTS)
+    await tonight(database, clock, vectored)
+    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 1
+    assert (await recall(database, TEXTS[0], settings=vectored)).items[0].citation == "[one:1]"
+    await embed_missing(database, vectored.model_copy(update={"embed_model": "other-vectors"}))
+    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 1
+
+
+async def test_a_server_that_does_not_answer_leaves_recall_by_words(
+    database: Database, clock: FrozenClock, vectored: Settings
+) -> None:
+    nowhere = vectored.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
+    await told(database, *TEXTS)
+    done = await tonight(database, clock, nowhere)
+    assert done["status"] == "done"
+    assert done["vectors"].startswith("0 made, then: ")
+    assert (await recall(database, "heron", settings=nowhere)).items
+
+
+async def test_a_database_without_pgvector_is_searched_by_words(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vectors._SQL, "pgvector", "select null::text as schema where false")
+    await told(database, *TEXTS)
+    done = await tonight(database, clock, vectored)
+    assert "no pgvector" in done["vectors"]
+    assert server.embedded == []
+    assert (await recall(database, "heron", settings=vectored)).items[0].citation == "[one:1]"
+
+
+async def test_vectors_go_with_what_they_are_of(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
+) -> None:
+    await told(database, *TEXTS)
+    await tonight(database, clock, vectored)
+    await erase(database, vectored, await plan(database, session="one"), reason="asked to")
+    assert await count(database, "select count(*) from embedding") == 0
+
+
+async def test_no_secret_leaves_the_process(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
+) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    await told(database, f"My token is {secret} and it works.")
+    await tonight(database, clock, vectored)
+    await recall(database, f"is {secret} mine?", settings=vectored)
+    assert not [body for body in server.raw if secret in body]
+    assert secret not in str(await ask(database, "select * from episode"))
