@@ -6,6 +6,7 @@ Sums over digests and records, free of order; can be run again. What several pro
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -22,7 +23,7 @@ from consolidator.memory.digest import unpack_quotes
 from consolidator.memory.failures import ErrorRecord
 from consolidator.memory.patterns import tally
 from consolidator.memory.procedures import Learnt, Procedure, publish
-from consolidator.memory.solutions import SessionRef, Sighting, Solution, solutions
+from consolidator.memory.solutions import Met, Place, SessionRef, Sightings, Solution, shape_of
 from consolidator.memory.sums import Sums
 from consolidator.settings import Settings
 from consolidator.store import memory
@@ -134,11 +135,13 @@ async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], chan
     found = await memory.news_of_errors(conn, agent)
     if not found:
         return
-    sightings = [
-        (SessionRef(r["session_id"], r["root_id"], agent, r["project"]), ErrorRecord.from_json(r["record"]))
-        for r in found
-    ]
-    published = await asyncio.to_thread(solutions, list(_placed(sightings)))
+    unshaped = [(r["session_id"], r["seq"]) for r in found if r["shape"] is None]
+    records = _records(await memory.errors(conn, unshaped))
+    shapes = {place: json.dumps(shape_of(record)) for place, record in records.items()}
+    await memory.shape_errors(conn, shapes)
+    sightings = await asyncio.to_thread(Sightings, _met(found, agent, shapes))
+    records |= _records(await memory.errors(conn, sorted(sightings.cited() - records.keys())))
+    published = await asyncio.to_thread(sightings.solutions, records)
     for solution in published:
         values = _solution_row(solution) | stamp
         changes.note("solutions", await memory.save(conn, "save_solution", values), solution.line)
@@ -149,14 +152,27 @@ async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], chan
     await memory.mark_errors_merged(conn, agent, fingerprints)
 
 
-def _placed(sightings: Sequence[Sighting]) -> Iterable[Sighting]:
-    """Give the sightings of a fingerprint that several projects met to the agent as a whole."""
+def _records(stored: Mapping[Place, dict[str, Any]]) -> dict[Place, ErrorRecord]:
+    return {place: ErrorRecord.from_json(record) for place, record in stored.items()}
+
+
+def _met(found: Sequence[Row], agent: str, shapes: Mapping[Place, str]) -> Iterable[Met]:
+    """Yield what is counted of stored records; a fingerprint that several projects met is the agent's as a whole."""
     projects: dict[str, set[str | None]] = defaultdict(set)
-    for ref, record in sightings:
-        projects[record.fingerprint].add(ref.project)
-    for ref, record in sightings:
-        shared = len(projects[record.fingerprint]) > 1
-        yield (SessionRef(ref.session_id, ref.root, ref.agent, None) if shared else ref), record
+    for row in found:
+        projects[row["fingerprint"]].add(row["project"])
+    for row in found:
+        shape = json.loads(row["shape"] or shapes[row["session_id"], row["seq"]])
+        project = None if len(projects[row["fingerprint"]]) > 1 else row["project"]
+        yield Met(
+            ref=SessionRef(row["session_id"], row["root_id"], agent, project),
+            tried=tuple(json.loads(row["tried"])) if row["tried"] else (),
+            shape=None if shape is None else tuple(shape),
+            **{name: row[name] for name in _COUNTED},
+        )
+
+
+_COUNTED = ("seq", "fingerprint", "status", "occurred_at", "tool", "symbol", "headline")
 
 
 def _solution_row(solution: Solution) -> dict[str, Any]:

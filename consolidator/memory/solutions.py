@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -105,6 +105,41 @@ def _sessions(count: int) -> str:
 
 
 Sighting = tuple[SessionRef, ErrorRecord]
+Place = tuple[str, int]  # session and seq
+Shape = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What is counted of one sighting; of most, the whole record is never looked at."""
+
+    ref: SessionRef
+    seq: int
+    fingerprint: str
+    status: str
+    occurred_at: str
+    tool: str
+    symbol: str
+    headline: str
+    tried: tuple[str, ...]
+    shape: Shape | None  # of what resolved it
+
+    @property
+    def place(self) -> Place:
+        """Where its record is."""
+        return self.ref.session_id, self.seq
+
+    @classmethod
+    def of(cls, ref: SessionRef, record: ErrorRecord) -> Met:
+        """Return what is counted of a record."""
+        one = record
+        told = one.fingerprint, one.status, one.occurred_at, one.tool, one.symbol, one.headline, one.tried
+        return cls(ref, record.seq, *told, shape_of(record))
+
+
+def shape_of(record: ErrorRecord) -> Shape | None:
+    """Return the shape of what resolved an error; None where nothing did."""
+    return shape(record) if record.status == "resolved" else None
 
 
 def solution_id(agent: str, project: str | None, fingerprint: str) -> str:
@@ -115,12 +150,31 @@ def solution_id(agent: str, project: str | None, fingerprint: str) -> str:
 
 def solutions(records: Iterable[Sighting]) -> list[Solution]:
     """Group records by agent, project and fingerprint; the most certain and most frequent first, noise left out."""
-    groups: dict[tuple[str, str | None, str], list[Sighting]] = defaultdict(list)
-    for ref, record in records:
-        if record.status != "noise":
-            groups[ref.agent, ref.project, record.fingerprint].append((ref, record))
-    found = [_solution(key, _latest_first(group)) for key, group in groups.items()]
-    return sorted(found, key=rank)
+    found = list(records)
+    told = {(ref.session_id, record.seq): record for ref, record in found}
+    return Sightings(Met.of(*one) for one in found).solutions(told)
+
+
+class Sightings:
+    """Sightings by agent, project and fingerprint, and in each group by what resolved them; noise left out."""
+
+    def __init__(self, met: Iterable[Met]) -> None:
+        groups: dict[tuple[str, str | None, str], list[Met]] = defaultdict(list)
+        for one in met:
+            if one.status != "noise":
+                groups[one.ref.agent, one.ref.project, one.fingerprint].append(one)
+        self._groups = {key: _latest_first(group) for key, group in groups.items()}
+        self._clusters = {key: _clusters(group) for key, group in self._groups.items()}
+
+    def cited(self) -> set[Place]:
+        """Return the places of the records that solutions tell of: the latest of each group."""
+        groups = [*self._groups.values(), *(cluster for found in self._clusters.values() for cluster in found)]
+        return {one.place for group in groups for one in group[:MAX_EVIDENCE]}
+
+    def solutions(self, records: Mapping[Place, ErrorRecord]) -> list[Solution]:
+        """Return the solutions, given the cited records; the most certain and most frequent first."""
+        found = [_solution(key, group, self._clusters[key], records) for key, group in self._groups.items()]
+        return sorted(found, key=rank)
 
 
 def rank(solution: Solution) -> tuple[int, int, int, str, str, str]:
@@ -130,14 +184,27 @@ def rank(solution: Solution) -> tuple[int, int, int, str, str, str]:
     return (certainty, -solution.sessions, -solution.occurrences, *where)
 
 
-def _latest_first(group: Iterable[Sighting]) -> list[Sighting]:
-    return sorted(group, key=lambda pair: (pair[1].occurred_at, pair[0].session_id, pair[1].seq), reverse=True)
+def _latest_first(group: Iterable[Met]) -> list[Met]:
+    return sorted(group, key=lambda one: (one.occurred_at, one.ref.session_id, one.seq), reverse=True)
 
 
-def _solution(key: tuple[str, str | None, str], group: Sequence[Sighting]) -> Solution:
+def _clusters(group: Iterable[Met]) -> list[list[Met]]:
+    """Return what was resolved, by the shape of what resolved it."""
+    clusters: dict[Shape, list[Met]] = defaultdict(list)
+    for one in group:
+        if one.shape is not None:
+            clusters[one.shape].append(one)
+    return list(clusters.values())
+
+
+def _solution(
+    key: tuple[str, str | None, str],
+    group: Sequence[Met],
+    clusters: Iterable[Sequence[Met]],
+    records: Mapping[Place, ErrorRecord],
+) -> Solution:
     agent, project, fingerprint = key
-    records = [record for _, record in group]
-    fixes = _fixes(group)
+    fixes = _fixes(clusters, records)
     status = "unsolved"
     if fixes:
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
@@ -146,36 +213,32 @@ def _solution(key: tuple[str, str | None, str], group: Sequence[Sighting]) -> So
         agent=agent,
         project=project,
         fingerprint=fingerprint,
-        tool=_commonest(record.tool for record in records),
-        failed=failed(_commonest(record.symbol for record in records)),
-        headline=fixes[0].headline if fixes else _commonest(record.headline for record in records),
-        occurrences=len(records),
-        resolved=sum(record.status == "resolved" for record in records),
-        sessions=len({ref.root for ref, _ in group}),
+        tool=_commonest(one.tool for one in group),
+        failed=failed(_commonest(one.symbol for one in group)),
+        headline=fixes[0].headline if fixes else _commonest(one.headline for one in group),
+        occurrences=len(group),
+        resolved=sum(one.status == "resolved" for one in group),
+        sessions=len({one.ref.root for one in group}),
         status=status,
         fixes=tuple(fixes[:MAX_FIXES]),
-        tried=_tried(records),
-        evidence=_evidence(group),
-        last_at=records[0].occurred_at,
+        tried=_tried(group),
+        evidence=_evidence(group, records),
+        last_at=group[0].occurred_at,
     )
 
 
-def _fixes(group: Sequence[Sighting]) -> list[Fix]:
-    """Cluster what resolved an error by its shape; the one that worked in most sessions first."""
-    clusters: dict[tuple[str, ...], list[Sighting]] = defaultdict(list)
-    for ref, record in group:
-        if record.status == "resolved":
-            clusters[shape(record)].append((ref, record))
-    fixes = [_fix(cluster) for cluster in clusters.values()]
+def _fixes(clusters: Iterable[Sequence[Met]], records: Mapping[Place, ErrorRecord]) -> list[Fix]:
+    """Return what resolved an error; the one that worked in most sessions first."""
+    fixes = [_fix(cluster, records) for cluster in clusters]
     return sorted(
         fixes,
         key=lambda fix: (fix.rule == "superseded", -fix.sessions, -fix.worked, len(fix.description), fix.description),
     )
 
 
-def _fix(cluster: Sequence[Sighting]) -> Fix:
-    example = cluster[0][1]
-    sessions = len({ref.root for ref, _ in cluster})
+def _fix(cluster: Sequence[Met], records: Mapping[Place, ErrorRecord]) -> Fix:
+    example = records[cluster[0].place]
+    sessions = len({one.ref.root for one in cluster})
     return Fix(
         description=described(example),
         rule=example.rule or "",
@@ -187,19 +250,17 @@ def _fix(cluster: Sequence[Sighting]) -> Fix:
         worked=len(cluster),
         sessions=sessions,
         confirmed=sessions >= CONFIRMED,
-        evidence=_evidence(cluster),
+        evidence=_evidence(cluster, records),
     )
 
 
-def _evidence(group: Sequence[Sighting]) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(ref.session_id, record.seq, record.resolver_seq, record.quote, record.occurred_at)
-        for ref, record in group[:MAX_EVIDENCE]
-    )
+def _evidence(group: Sequence[Met], records: Mapping[Place, ErrorRecord]) -> tuple[Evidence, ...]:
+    latest = [(one.ref.session_id, records[one.place]) for one in group[:MAX_EVIDENCE]]
+    return tuple(Evidence(session, r.seq, r.resolver_seq, r.quote, r.occurred_at) for session, r in latest)
 
 
-def _tried(records: Iterable[ErrorRecord]) -> tuple[str, ...]:
-    counts = Counter(attempt for record in records for attempt in dict.fromkeys(record.tried))
+def _tried(group: Iterable[Met]) -> tuple[str, ...]:
+    counts = Counter(attempt for one in group for attempt in dict.fromkeys(one.tried))
     return tuple(sorted(counts, key=lambda attempt: (-counts[attempt], attempt))[:MAX_TRIED])
 
 

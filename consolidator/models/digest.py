@@ -91,6 +91,7 @@ class ErrorRow(SQLModel, table=True):
     fingerprint: str = words()
     status: str = words()  # open | resolved | unresolved | noise
     record: dict[str, Any] = document()
+    shape: str | None = maybe_words()  # JSON: what resolved it, in short; none where the merger has not seen it yet
     merged: bool = flag()  # whether its solution knows of it
 
 

@@ -107,8 +107,23 @@ async def mark_merged(conn: Driver, scope: Row, *, sessions: int) -> None:
 
 
 async def news_of_errors(conn: Driver, agent: str) -> list[Row]:
-    """Return every record of the fingerprints that have news."""
+    """Return what is counted of every record of the fingerprints that have news."""
     return await rows(conn, _SQL["news_of_errors"], {"agent": agent})
+
+
+async def errors(conn: Driver, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the records of some failed calls, by session and seq."""
+    if not places:
+        return {}
+    values = {"sessions": [session for session, _ in places], "seqs": [seq for _, seq in places]}
+    return {(r["session_id"], r["seq"]): r["record"] for r in await rows(conn, _SQL["errors"], values)}
+
+
+async def shape_errors(conn: Driver, shapes: Mapping[tuple[str, int], str]) -> None:
+    """Store what resolved some failed calls, in short."""
+    if shapes:
+        values = {"sessions": [session for session, _ in shapes], "seqs": [seq for _, seq in shapes]}
+        await run(conn, _SQL["shape_errors"], {**values, "shapes": list(shapes.values())})
 
 
 async def mark_errors_merged(conn: Driver, agent: str, fingerprints: Sequence[str]) -> None:

@@ -59,14 +59,27 @@ select session_id, seqs, quotes from digest where session_id = any(%(sessions)s)
 insert into error_record (session_id, seq, agent, project, fingerprint, status, record)
 values (%(session)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
 on conflict (session_id, seq) do update
-set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false
+set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false, shape = null
 
 -- name: news_of_errors
--- Every record of the fingerprints that have news; those of other fingerprints are summed already.
-select r.*, s.root_id from error_record r join session s on s.id = r.session_id and not s.simulated
+-- What is counted of every record of the fingerprints that have news; those of other fingerprints are summed already.
+select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.shape,
+       r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
+       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried
+from error_record r join session s on s.id = r.session_id and not s.simulated
 where r.agent = %(agent)s
   and r.fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
 order by r.session_id, r.seq
+
+-- name: errors
+select session_id, seq, record from error_record
+where (session_id, seq) in (select * from unnest(%(sessions)s::text[], %(seqs)s::bigint[]))
+
+-- name: shape_errors
+-- What resolved them is told in short, so that the next night need not read them whole.
+update error_record r set shape = told.shape
+from unnest(%(sessions)s::text[], %(seqs)s::bigint[], %(shapes)s::text[]) as told (session_id, seq, shape)
+where r.session_id = told.session_id and r.seq = told.seq
 
 -- name: errors_merged
 update error_record set merged = true

@@ -75,6 +75,7 @@ create table error_record (
     fingerprint text not null,
     status text not null,
     record jsonb default '{}'::jsonb not null,
+    shape text,
     merged boolean default false not null,
     primary key (session_id, seq)
 );
