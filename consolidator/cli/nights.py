@@ -20,6 +20,7 @@ from consolidator.jobs.backfill import EXTRACTORS, Backfill, Choice, retry
 from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import Service, summary
+from consolidator.mcp_server import Mounted, mounted
 from consolidator.store import rederive, runs, sessions
 
 runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
@@ -47,8 +48,10 @@ def serve_command() -> None:
         async with opened() as (database, settings):
             log = logging.getLogger("consolidator.serve")
             if settings.health_port:
-                log.info("serving; health at http://127.0.0.1:%d/healthz", settings.health_port)
-            await Service(Nights(database, settings, stop)).serve()
+                at = f"http://127.0.0.1:{settings.health_port}"
+                log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", at, at, settings.home)
+            memory = mounted(database, settings) if settings.health_port else Mounted((), None)
+            await Service(Nights(database, settings, stop), memory.routes, memory.lifespan).serve()
 
     run(work())
 

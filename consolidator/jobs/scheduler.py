@@ -10,18 +10,18 @@ import logging
 import socket
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs import slots
@@ -47,6 +47,8 @@ class Service:
     """Serves until it is told to stop."""
 
     nights: Nights
+    routes: Sequence[BaseRoute] = ()  # served beside the health page
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
     began: float = field(default_factory=time.monotonic)
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -138,8 +140,9 @@ class Service:
         return port
 
     def _health(self) -> uvicorn.Server:
-        app = Starlette(routes=[Route("/healthz", self._healthz)])
-        return _Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        app = Starlette(routes=[Route("/healthz", self._healthz), *self.routes], lifespan=self.lifespan)
+        lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
+        return _Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=5))
 
     async def _healthz(self, _request: Request) -> JSONResponse:
         """Tell whether the database answers, what was done last, and what comes next."""

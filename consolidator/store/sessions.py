@@ -52,6 +52,15 @@ async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime
     await run(conn, _SQL["open"], full)
 
 
+async def open_current(conn: Driver, values: Mapping[str, Any], *, now: datetime) -> str:
+    """Return the id of the one session that a key names now, made of `values` where there is none."""
+    full = {**values, "now": now}
+    await run(conn, _SQL["end_current"], full)
+    while (found := await row(conn, _SQL["open_current"], full)) is None:
+        continue  # somebody else is just making it
+    return str(found["id"])
+
+
 async def lock(conn: Driver, ids: Sequence[str]) -> dict[str, int]:
     """Lock the rows of sessions in order of id, and return the heads of those that are there."""
     return {r["id"]: r["head"] for r in await rows(conn, _SQL["lock"], {"ids": list(ids)})}

@@ -42,3 +42,17 @@ update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = 
 
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update
+
+-- name: end_current
+-- A key whose session has ended names none.
+update session set current = false where key = %(key)s and current and status = 'ended'
+
+-- name: open_current
+-- The one session that a key names now, made where there is none.
+with made as (
+    insert into session (id, key, agent, channel, peer, project, root_id, current, created_at, last_event_at, last_occurred_at)
+    values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, true, %(now)s, %(now)s,
+            '0001-01-01 00:00:00+00')
+    on conflict (key) where current do nothing returning id
+)
+select id from made union all select id from session where key = %(key)s and current limit 1

@@ -1,0 +1,180 @@
+"""Other agents ask memory over MCP: the official client, a process of its own, the same answers as the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.settings import Settings
+from consolidator.store.queries import rows
+from tests.nights import workday
+from tests.support import command, in_thread, later, logged, night
+
+TOOLS = {"recall", "lookup_error", "suggest_next", "list_procedures", "explain", "record_events"}
+PATIENCE = 30
+
+
+@pytest.fixture
+async def learnt(database: Database, clock: FrozenClock, settings: Settings) -> Database:
+    """Three working days, and the night after them."""
+    for number in range(3):
+        await logged(database, f"day{number}", workday(number), peer="mara")
+    clock.set(later(clock.now(), hours=1))
+    await night(database, settings)
+    return database
+
+
+@asynccontextmanager
+async def over_stdio(environment: Mapping[str, str]) -> AsyncIterator[Client]:
+    told = StdioServerParameters(command=sys.executable, args=["-m", "consolidator", "mcp"], env=dict(environment))
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:  # noqa: ASYNC230
+        async with Client(stdio_client(told, errlog=nowhere)) as client:
+            yield client
+
+
+async def asked(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    found = await client.call_tool(tool, arguments)
+    assert not found.is_error, found.content
+    assert isinstance(found.structured_content, dict)
+    return found.structured_content
+
+
+async def test_i14_every_tool_answers_as_the_command_line_does(learnt: Database, environment: dict[str, str]) -> None:
+    async with over_stdio(environment) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
+        procedures = (await asked(client, "list_procedures"))["procedures"]
+        assert procedures
+        fact = next(i for i in (await asked(client, "recall", query="tabs"))["items"] if i["kind"] == "fact")
+        for tool, arguments, words in (
+            ("lookup_error", {"error": "bash: pytets: command not found"}, ["solutions", "--error"]),
+            ("suggest_next", {"session": "day0"}, ["next", "day0"]),
+            ("explain", {"id": procedures[0]["id"]}, ["explain", procedures[0]["id"]]),
+        ):
+            found = await asked(client, tool, **arguments)
+            more = [arguments["error"]] if tool == "lookup_error" else []
+            limit = [] if tool == "explain" else ["--limit", "5"]
+            done = await in_thread(command, *words, *more, *limit, "--json", environment=environment)
+            told = json.loads(done.stdout) if done.stdout else []
+            assert (found if tool == "explain" else next(iter(found.values()))) == told
+        assert (
+            "tabs" in (await asked(client, "explain", id=fact["data"]["id"] if "data" in fact else fact["id"]))["title"]
+        )
+
+
+async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night(
+    database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str]
+) -> None:
+    told = [{"type": "UserMessage", "data": {"text": "From now on, always use tabs for indentation."}}]
+    async with over_stdio(environment) as client:
+        first = await asked(client, "record_events", session_key="main:cli:mara", events=told, idempotency_key="k1")
+        again = await asked(client, "record_events", session_key="main:cli:mara", events=told, idempotency_key="k1")
+        more = await asked(client, "record_events", session_key="main:cli:mara", events=told)
+        assert first == {"session": first["session"], "first_seq": 1, "last_seq": 1, "repeated": False}
+        assert again == {**first, "repeated": True}
+        assert more["session"] == first["session"]
+        assert more["first_seq"] == 2
+        clock.set(later(clock.now(), hours=1))
+        await night(database, settings)
+        assert "tabs" in (await asked(client, "recall", query="indentation", peer="mara"))["block"]
+
+
+WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
+    "an unknown type": ("record_events", {"session_key": "a", "events": [{"type": "Nonsense"}]}, "no event type"),
+    "no events": ("record_events", {"session_key": "a", "events": []}, "between 1 and"),
+    "no key": ("record_events", {"session_key": ":", "events": [{"type": "Error"}]}, "no key of a session"),
+    "a payload that does not fit": (
+        "record_events", {"session_key": "a", "events": [{"type": "UserMessage", "data": {"text": 5}}]}, "does not fit",
+    ),
+    "data that is no object": (
+        "record_events", {"session_key": "a", "events": [{"type": "UserMessage", "data": "x"}]}, "not an object",
+    ),
+    "an unknown id": ("explain", {"id": "nobody"}, "nobody"),
+    "an unknown session": ("suggest_next", {"session": "nobody"}, "nobody"),
+    "an argument of the wrong kind": ("recall", {"query": "x", "token_budget": "many"}, "token_budget"),
+    "a word too long": ("recall", {"query": "x" * 9000}, "query"),
+}  # fmt: skip
+
+
+async def test_what_cannot_be_answered_costs_one_clear_error_and_writes_nothing(
+    database: Database, environment: dict[str, str]
+) -> None:
+    async with over_stdio(environment) as client:
+        for tool, arguments, words in WRONG.values():
+            found = await client.call_tool(tool, arguments)
+            assert found.is_error
+            said = " ".join(getattr(part, "text", "") for part in found.content)
+            assert words in said
+            assert "Traceback" not in said
+        assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS  # it is still there
+    async with database.connection() as conn:
+        assert not await rows(conn, "select id from event")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def served(environment: Mapping[str, str], home: Path) -> AsyncIterator[str]:
+    """Run `serve` on a free port; yield its address."""
+    port = _free_port()
+    told = {**environment, "CONSOLIDATOR_HEALTH_PORT": str(port), "CONSOLIDATOR_SOURCES": "[]", "HOME": str(home)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "consolidator", "serve", env={**os.environ, **told}, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with httpx2.AsyncClient() as client, asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    await client.get(f"http://127.0.0.1:{port}/healthz")
+                    break
+                except httpx2.TransportError:
+                    await asyncio.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        assert await process.wait() == 0
+
+
+async def test_the_service_offers_the_same_over_http_behind_its_token(
+    learnt: Database, environment: dict[str, str], settings: Settings, tmp_path: Path
+) -> None:
+    async with served(environment, tmp_path) as address:
+        path = Path(environment["CONSOLIDATOR_HOME"]) / "token"
+        assert path.stat().st_mode & 0o777 == 0o600
+        token = path.read_text(encoding="utf-8").strip()
+        right = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"})
+        async with right, Client(streamable_http_client(f"{address}/mcp", http_client=right)) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
+            assert "tabs" in (await asked(client, "recall", query="tabs"))["block"]
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        kinds = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        async with httpx2.AsyncClient(headers=kinds) as plain:
+            assert (await plain.get(f"{address}/healthz")).status_code in (200, 503)
+            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {token}"}):
+                answer = await plain.post(f"{address}/mcp", json=hello, headers=headers)
+                assert answer.status_code == 401
+                assert "token" in answer.json()["error"]
+            known = {"authorization": f"Bearer {token}"}
+            for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+                answer = await plain.post(f"{address}/mcp", json=hello, headers={**known, **headers})
+                assert 400 <= answer.status_code < 500
+            answer = await plain.post(f"{address}/mcp", content=b"{garbage", headers=known)
+            assert 400 <= answer.status_code < 500
