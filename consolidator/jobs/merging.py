@@ -6,9 +6,11 @@ Sums over digests and records, free of order; can be run again. What several pro
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -85,8 +87,21 @@ def _learnt(found: Summed, project: str, sums: Sums, least: int) -> Learnt:
     if project == EVERYTHING:
         digests = [digest for some in found.by_project.values() for digest in some]
     several = 2 if project == EVERYTHING and len(found.by_project) > 1 else 1
-    result = tally(digests, least, min_projects=several, totals=sums)
-    return publish(result, found.names, agent=found.agent, project=project)
+    with _unswept():
+        result = tally(digests, least, min_projects=several, totals=sums)
+        return publish(result, found.names, agent=found.agent, project=project)
+
+
+@contextmanager
+def _unswept() -> Iterator[None]:
+    """Let the collector of cycles rest: so many small things at once make it look at all there is, time and again."""
+    resting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if resting:
+            gc.enable()
 
 
 async def _save_scope(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from psycopg import Rollback
 
 from consolidator.database import Driver
 from consolidator.memory.counts import Ints
@@ -67,23 +68,26 @@ class _Counted:
 
 async def summed(conn: Driver, agent: str) -> Summed:
     """Bring an agent's sums up to date, in the caller's transaction that holds the agent's lock."""
-    news = await sums.news(conn, agent)
-    placed = await sums.placed(conn, agent)
-    kept = await sums.ledger(conn, agent)
-    known = lineage(map(_place, (one for one in placed if one["size"] is not None)))
-    if kept is not None and (kept["version"], kept["lineage"]) == (VERSION, known):
-        found = await _grown(conn, agent, news, placed)
-        if found is not None:
-            return found
-    return await _anew(conn, agent)
+    found: Summed | None = None
+    async with conn.transaction() as attempt:
+        found = await _grown(conn, agent)
+        if found is None:  # lets go of what was locked, since all is locked in order
+            raise Rollback(attempt)
+    return found or await _anew(conn, agent)
 
 
 def _place(one: Row) -> tuple[str, str, str, str]:
     return one["session_id"], one["root_id"], one["project"], str(one["size"])
 
 
-async def _grown(conn: Driver, agent: str, news: Sequence[Row], placed: Sequence[Row]) -> Summed | None:
-    """Add what has news to the sums that are kept; None where something was taken back, or projects came to share."""
+async def _grown(conn: Driver, agent: str) -> Summed | None:
+    """Add what has news to the sums that are kept; None where they are not of what was summed, or would shrink."""
+    news = await sums.news(conn, agent)
+    placed = await sums.placed(conn, agent)
+    kept = await sums.ledger(conn, agent)
+    known = lineage(map(_place, (one for one in placed if one["size"] is not None)))
+    if kept is None or (kept["version"], kept["lineage"]) != (VERSION, known):
+        return None
     outcomes = {one["session_id"]: outcome_of(_ints(one["keys"])) for one in news}
     by_project: dict[str, list[DigestArrays]] = defaultdict(list)
     for one in placed:
@@ -102,8 +106,9 @@ async def _grown(conn: Driver, agent: str, news: Sequence[Row], placed: Sequence
         found._sums[project] = (await found.sums(conn, project)).plus(change)
         await sums.save_sums(conn, agent, project, found._sums[project].packed())
     await _learn_names(conn, found, news)
-    sizes = {one["session_id"]: len(one["keys"]) for one in news}
-    places = [{**one, "size": sizes.get(one["session_id"], one["size"])} for one in placed]
+    # Of what has news as it was summed: a root may have moved in between, which the next night must see.
+    added = {one["session_id"]: {**one, "size": len(one["keys"])} for one in news}
+    places = [added.get(one["session_id"], one) for one in placed]
     await _save_ledger(conn, agent, [one for one in places if one["size"] is not None])
     await sums.mark(conn, outcomes)
     return found

@@ -25,7 +25,7 @@ async def news(conn: Driver, agent: str, *, every: bool = False) -> list[Row]:
 
 
 async def counted(conn: Driver, ids: Sequence[str]) -> list[Row]:
-    """Return what some digests count."""
+    """Return what an agent's sums hold of some digests."""
     return await _read(conn, _SQL["counted"], {"sessions": list(ids)}) if ids else []
 
 

@@ -7,8 +7,10 @@ where d.agent = %(agent)s and (%(every)s or not d.summed)
 order by d.session_id for update of d
 
 -- name: counted
--- What some digests count that are summed already.
-select session_id, keys, counts from digest where session_id = any(%(sessions)s) order by session_id
+-- What the sums hold of some digests.
+select session_id, case when summed then keys else was_keys end as keys,
+       case when summed then counts else was_counts end as counts
+from digest where session_id = any(%(sessions)s) order by session_id
 
 -- name: placed
 -- What patterns are found in: every digest of an agent that is evidence, and how long it was when it was summed.
