@@ -15,29 +15,33 @@ import math
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 from benchmarks.quality.dialogues import dialogue
 from benchmarks.report import Report
 from benchmarks.server import Server, open_server
 from consolidator.clock import FrozenClock
-from consolidator.database import Database
 from consolidator.formats import locomo
 from consolidator.jobs.importing import Source, import_sources
 from consolidator.jobs.nightly import Nights
 from consolidator.jobs.recalling import ranked
-from consolidator.store import facts
 from consolidator.store.queries import rows
+from consolidator.testing import ModelServer, Reply
 
 FIRST = (5, 10, 20)
 REACH = {5: 0.57, 10: 0.65, 20: 0.75}
 _TURN = re.compile(r"D(\d+):(\d+)")
 _WORD = re.compile(r"\w+")
-Place = tuple[str, int]
+_LINE = re.compile(r'^(e\d+) \[[^\]]*\] \w+(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_TOLD: LiteralString = (
+    "select session_id, seq, data ->> 'dia_id' as id, data ->> 'text' as text from event "
+    "where event_type = 'UserMessage' order by session_id, seq"
+)
+OBSERVED = "observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,72 +98,67 @@ def bm25(texts: Sequence[str], query: str, k1: float = 1.5, b: float = 0.75) -> 
 async def answer(server: Server, path: Path, record: Mapping[str, Any]) -> dict[str, list[dict[int, float]]]:
     """Have a dialogue imported, consolidated and asked; return the shares of evidence found, for each question."""
     clock = FrozenClock(datetime.now(UTC))
-    async with server.database(clock) as database:
+    async with server.database(clock) as database, ModelServer(answers=observer(record)) as model:
         await import_sources(database, [Source(path, locomo)])
         clock.advance(timedelta(days=2))
+        settings = server.settings().model_copy(update={"model": "observations", "openai_base_url": model.url})
+        await Nights(database, settings).run_now("consolidation")
         async with database.connection() as conn:
-            told = await rows(
-                conn, "select session_id, seq, data from event where event_type = 'UserMessage' order by id"
+            told = await rows(conn, _TOLD)
+            believed = await rows(
+                conn, "select count(*) as facts from fact where predicate = %(name)s", {"name": OBSERVED}
             )
-        places = {one["data"]["dia_id"]: (one["session_id"], one["seq"]) for one in told}
-        await _observe(
-            database, record, places, {one["data"]["dia_id"]: one["data"]["text"] for one in told}, clock.now()
-        )
-        await Nights(database, server.settings()).run_now("consolidation")
-        names = {place: name for name, place in places.items()}
-        ours, plain = [], []
+        names = {(one["session_id"], one["seq"]): one["id"] for one in told}
+        found: dict[str, list[dict[int, float]]] = {"recall": [], "BM25 over turns": [], "facts": []}
+        found["facts"].append({0: believed[0]["facts"], 1: len(observations(record))})
         for question in questions(record):
-            found = await ranked(database, question.text, agent=locomo.NAME, limit=max(FIRST))
-            behind = [{names[place] for place in item.places if place in names} for item in found]
-            ours.append({most: share(question, set().union(*behind[:most])) for most in FIRST})
-            order = bm25([one["data"]["text"] for one in told], question.text)[: max(FIRST)]
-            ids = [told[place]["data"]["dia_id"] for place in order]
-            plain.append({most: share(question, set(ids[:most])) for most in FIRST})
-    return {"recall": ours, "BM25 over turns": plain}
+            items = await ranked(database, question.text, agent=locomo.NAME, limit=max(FIRST))
+            behind = [{names[place] for place in item.places if place in names} for item in items]
+            found["recall"].append({most: share(question, set().union(*behind[:most])) for most in FIRST})
+            order = bm25([one["text"] for one in told], question.text)
+            ids = [told[place]["id"] for place in order]
+            found["BM25 over turns"].append({most: share(question, set(ids[:most])) for most in FIRST})
+    return found
+
+
+def observer(record: Mapping[str, Any]) -> Callable[[dict[str, Any]], Reply]:
+    """Return what answers for a model: of the lines it is shown, what the annotators observed."""
+    texts = {turn["dia_id"]: turn["text"] for _, held, _ in locomo.sessions_of(dict(record)) for turn in held}
+    noted = observations(record)
+
+    def answer_to(asked: dict[str, Any]) -> Reply:
+        shown = {json.loads(words): name for name, words in _LINE.findall(asked["messages"][1]["content"])}
+        if asked.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
+            return Reply.json({"operations": []})
+        return Reply.json({"facts": [one for told in noted if (one := _fact(told, texts, shown)) is not None]})
+
+    return answer_to
+
+
+def _fact(
+    told: tuple[str, str, list[str]], texts: Mapping[str, str], shown: Mapping[str, str]
+) -> dict[str, Any] | None:
+    speaker, fact, turns_told = told
+    said = [texts[turn] for turn in turns_told if turn in texts]
+    proofs = [(shown[text], text) for text in said if text in shown]
+    if not proofs:
+        return None
+    return {
+        "subject": speaker,
+        "predicate": OBSERVED,
+        "value": fact,
+        "sentence": fact,
+        "kind": "profile",
+        "single_valued": False,
+        "valid_from": None,
+        "valid_to": None,
+        "evidence": [{"event": name, "quote": text[:200]} for name, text in proofs],
+    }
 
 
 def share(question: Question, found: set[str]) -> float:
     """Return which share of a question's evidence was found."""
     return len(question.evidence & found) / len(question.evidence)
-
-
-async def _observe(
-    database: Database, record: Mapping[str, Any], places: Mapping[str, Place], texts: Mapping[str, str], now: datetime
-) -> None:
-    """Say the observations as a model would: candidates with the turns that prove them."""
-    candidates = []
-    for number, (speaker, fact, proofs) in enumerate(observations(record)):
-        for turn in proofs:
-            if turn in places:
-                session, seq = places[turn]
-                candidates.append(_candidate(f"{number}-{turn}", speaker, fact, session, seq, texts[turn], now))
-    async with database.transaction() as conn:
-        await facts.save_candidates(conn, candidates, run_id="observations")
-
-
-def _candidate(
-    identity: str, speaker: str, fact: str, session: str, seq: int, text: str, now: datetime
-) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "agent": locomo.NAME,
-        "project": None,
-        "peer": "both",
-        "level": "peer",
-        "subject": speaker,
-        "predicate": "observation",
-        "value": fact,
-        "sentence": fact,
-        "kind": "profile",
-        "confidence": "explicit",
-        "trust": "user",
-        "session_id": session,
-        "seq": seq,
-        "occurred_at": now,
-        "quote": text[:300],
-        "extractor": "observations",
-        "single_valued": False,
-    }
 
 
 def measure(folder: Path | None) -> Report:
@@ -171,17 +170,19 @@ def measure(folder: Path | None) -> Report:
                 Path(made, f"made-{seed}.json").write_text(json.dumps(dialogue(seed)))
             report.notes.append("dialogues made up: the targets are for real ones")
         shares = asyncio.run(_all(sorted((folder or Path(made)).rglob("*.json"))))
+    told = shares.pop("facts")
     for name, found in shares.items():
         for most in FIRST:
             value = sum(one[most] for one in found) / max(len(found), 1)
             target = REACH[most] if name == "recall" and folder is not None else None
             report.add(f"{name}, first {most}", value, at_least=target)
     report.add("questions", len(shares["recall"]))
+    report.add("facts", sum(one[0] for one in told), f"of {sum(one[1] for one in told):,.0f} observations")
     return report
 
 
 async def _all(paths: Sequence[Path]) -> dict[str, list[dict[int, float]]]:
-    shares: dict[str, list[dict[int, float]]] = {"recall": [], "BM25 over turns": []}
+    shares: dict[str, list[dict[int, float]]] = {"recall": [], "BM25 over turns": [], "facts": []}
     async with open_server() as server:
         for path in paths:
             value = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))

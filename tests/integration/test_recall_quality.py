@@ -1,0 +1,76 @@
+"""The measure of recall: a small dialogue goes through import, a night and questions, beside plain BM25."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.quality.dialogues import dialogue
+from benchmarks.quality.recall import FIRST, answer, bm25, observations, questions, turns
+from benchmarks.server import Server
+
+DIALOGUE = {
+    "speaker_a": "Ada",
+    "speaker_b": "Ben",
+    "session_1_date_time": "1:56 pm on 8 May, 2023",
+    "session_1": [
+        {"speaker": "Ada", "dia_id": "D1:1", "text": "Hi Ben, how was the pottery workshop?"},
+        {"speaker": "Ben", "dia_id": "D1:2", "text": "Lovely! I made two blue bowls, one is for you."},
+        {"speaker": "Ada", "dia_id": "D1:3", "text": "That is so kind."},
+        {"speaker": "Ben", "dia_id": "D1:4", "text": "I moved to Bergen last week, by the way."},
+        {"speaker": "Ada", "dia_id": "D1:5", "text": "Rain all day, then!"},
+    ],
+    "session_1_observation": {
+        "Ben": [["Ben took part in ceramics and made blue bowls.", "D1:2"], ["Ben lives in Bergen.", ["D1:4"]]]
+    },
+    "qa": [
+        {"question": "What did Ben make with ceramics?", "evidence": ["D1:2"], "category": 1},
+        {"question": "Where does Ben live?", "evidence": ["D1:4"], "category": 4},
+        {"question": "What does Ada fear?", "evidence": ["D1:5"], "category": 5},
+        {"question": "Nobody knows?", "evidence": [], "category": 1},
+    ],
+}
+
+
+@pytest.fixture
+async def server(server_dsn: str) -> AsyncIterator[Server]:
+    opened = Server(server_dsn)
+    yield opened
+    await opened.close()
+
+
+async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(DIALOGUE))
+    found = await answer(server, path, DIALOGUE)
+    assert found["facts"] == [{0: 2, 1: 2}]
+    assert found["recall"] == [dict.fromkeys(FIRST, 1.0)] * 2
+    assert len(found["BM25 over turns"]) == 2
+
+
+async def test_facts_and_neighbours_find_more_than_the_words_of_turns(server: Server, tmp_path: Path) -> None:
+    path, record = tmp_path / "made.json", dialogue(1, sessions=8)
+    path.write_text(json.dumps(record))
+    found = await answer(server, path, record)
+    for most in FIRST:
+        ours, plain = (sum(one[most] for one in found[name]) for name in ("recall", "BM25 over turns"))
+        assert ours > plain
+
+
+def test_evidence_is_read_however_it_is_written() -> None:
+    assert turns(["D8:6; D9:17", "D02:3"]) == ["D8:6", "D9:17", "D2:3"]
+    assert turns("D1:1") == ["D1:1"]
+    assert turns(None) == []
+    assert [one.text for one in questions(DIALOGUE)] == ["What did Ben make with ceramics?", "Where does Ben live?"]
+    assert observations({"observation": {"session_3_observation": {"Ada": [["x", "D3:1"]]}}}) == [
+        ("Ada", "x", ["D3:1"])
+    ]
+
+
+def test_plain_bm25_puts_rare_words_first() -> None:
+    texts = ["the cat and the dog", "the heron", "the cat and the other cat"]
+    assert bm25(texts, "the heron")[0] == 1
+    assert bm25(texts, "cat") == [2, 0, 1]
