@@ -65,11 +65,16 @@ class Sums:
     @classmethod
     def unpack(cls, keys: bytes, totals: bytes, roots: bytes) -> Sums:
         """Read what `packed` returned."""
-        return cls(*(np.frombuffer(packed, np.int64) for packed in (keys, totals, roots)))
+        names = np.frombuffer(keys, np.int64)
+        wide = 8 * len(names)  # bytes of the wider of the two forms
+        told = (np.frombuffer(one, np.int64 if len(one) == wide else np.int32) for one in (totals, roots))
+        return cls(names, *(one.astype(np.int64) for one in told))
 
     def packed(self) -> dict[str, bytes]:
-        """Return the sums as they are stored."""
-        return {"keys": self.keys.tobytes(), "totals": self.totals.tobytes(), "roots": self.roots.tobytes()}
+        """Return the sums as they are stored: in half the bytes, but where they are larger than any should be."""
+        told = {"totals": self.totals, "roots": self.roots}
+        small = {name: one.astype(np.int32) for name, one in told.items() if not len(one) or one.max() < 1 << 31}
+        return {"keys": self.keys.tobytes(), **{name: small.get(name, one).tobytes() for name, one in told.items()}}
 
     def __len__(self) -> int:
         return len(self.keys)

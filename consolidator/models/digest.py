@@ -59,8 +59,8 @@ class ScopeSum(SQLModel, table=True):
     agent: str = words(primary_key=True)
     project: str = Field(default="", sa_type=Text, primary_key=True)  # "" is everything
     keys: bytes = packed()  # int64: hashes of what is counted
-    totals: bytes = packed()  # int64: how often
-    roots: bytes = packed()  # int64: in how many lineage roots
+    totals: bytes = packed()  # int32, or int64 where one is too large: how often
+    roots: bytes = packed()  # the same: in how many lineage roots
 
 
 class SummedName(SQLModel, table=True):

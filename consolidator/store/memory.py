@@ -148,9 +148,9 @@ async def save_each(conn: Driver, query: str, values: Sequence[Mapping[str, Any]
 async def save_profiles(conn: Driver, agent: str, project: str, bodies: Mapping[str, Any]) -> None:
     """Store the profiles of a scope's tools, in place of those it had."""
     scope = {"agent": agent, "project": project}
-    values = [{**scope, "tool": escape(tool), "body": jsonb(body)} for tool, body in bodies.items()]
-    await run_each(conn, _SQL["save_profile"], values)
-    await run(conn, _SQL["drop_profiles"], {**scope, "kept": [one["tool"] for one in values]})
+    told = {escape(tool): jsonb(body) for tool, body in bodies.items()}
+    await run(conn, _SQL["save_profiles"], {**scope, "tools": list(told), "bodies": list(told.values())})
+    await run(conn, _SQL["drop_profiles"], {**scope, "kept": list(told)})
 
 
 async def tidy(conn: Driver, query: str, values: dict[str, Any]) -> int:

@@ -99,8 +99,9 @@ returning (xmax = 0) as added
 update procedure set retired_at = %(now)s, run_id = %(run_id)s
 where agent = %(agent)s and project is not distinct from %(project)s and not (id = any(%(kept)s)) and retired_at is null
 
--- name: save_profile
-insert into tool_profile (agent, project, tool, body) values (%(agent)s, %(project)s, %(tool)s, %(body)s)
+-- name: save_profiles
+insert into tool_profile (agent, project, tool, body)
+select %(agent)s, %(project)s, told.tool, told.body from unnest(%(tools)s::text[], %(bodies)s::jsonb[]) as told (tool, body)
 on conflict (agent, project, tool) do update set body = excluded.body
 where tool_profile.body is distinct from excluded.body
 

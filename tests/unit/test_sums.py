@@ -73,6 +73,13 @@ def test_a_total_that_is_not_there_is_nothing() -> None:
     assert NOTHING.total([1]) == [0]
 
 
+def test_sums_too_large_for_half_the_bytes_are_stored_in_all_of_them() -> None:
+    for large in (1, (1 << 31) - 1, 1 << 31, 1 << 40):
+        sums = Sums.of([One("a", {1: large, 5: 3})])
+        assert Sums.unpack(**sums.packed()).told() == {1: (large, 1), 5: (3, 1)}
+    assert Sums.unpack(**NOTHING.packed()).told() == {}
+
+
 def test_a_lineage_moves_with_each_part_of_it() -> None:
     told = [("s1", "r1", "p"), ("s2", "r1", "p")]
     others = [told[:1], [("s1", "r2", "p"), told[1]], [told[0], ("s2", "r1", "q")], []]

@@ -56,7 +56,8 @@ create table scope_sum (
     roots bytea default ''::bytea not null,
     primary key (agent, project)
 );
-alter table scope_sum alter column keys set storage external;
+alter table scope_sum alter column keys set storage external,
+    alter column totals set storage external, alter column roots set storage external;
 
 create table summed_name (
     agent text not null,
