@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -12,9 +12,15 @@ from psycopg import sql
 from consolidator.database.partitions import Driver
 from consolidator.store.queries import Row, load, row, rows, run
 
+KINDS = ("fact", "turn")
 EXACT = 10_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
 _SQL = load("vectors")
 _Place = sql.Identifier
+# Where few of the nearest are in the scopes that may be read, the index goes on, but not through everything.
+_BOUNDED: LiteralString = (
+    "set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = 120; "
+    "set local hnsw.max_scan_tuples = 3000"
+)
 
 
 async def prepare(conn: Driver) -> str | None:
@@ -52,12 +58,12 @@ async def nearest(
     found = await row(conn, _SQL["pgvector"])
     if found is None or found["schema"] is None:
         return []
-    values = {"kind": kind, "scopes": list(scopes), "vector": vector, "limit": limit}
+    values = {"scopes": list(scopes), "vector": vector, "limit": limit}
     async with conn.transaction(), conn.cursor() as cursor:
         if not exact:
-            await cursor.execute("set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = 200")
+            await cursor.execute(_BOUNDED)
         query = _NEAREST if exact else _NEAREST_BY_INDEX
-        await cursor.execute(query.format(**_parts(found["schema"], model, len(vector))), values)
+        await cursor.execute(query.format(**_parts(found["schema"], model, len(vector), kind)), values)
         return [number for (number,) in await cursor.fetchall()]
 
 
@@ -67,37 +73,43 @@ async def index_many(conn: Driver, model: str) -> None:
     place = await row(conn, _SQL["pgvector"])
     if place is None or found is None or found["size"] is None or place["schema"] is None:
         return
-    name = "embedding_near_" + hashlib.blake2b(f"{model}\x1f{found['size']}".encode(), digest_size=6).hexdigest()
+    mark = hashlib.blake2b(f"{model}\x1f{found['size']}".encode(), digest_size=6).hexdigest()
+    names = {kind: f"embedding_near_{kind}_{mark}" for kind in KINDS}
     for other in await rows(conn, _SQL["near"]):
-        if other["name"] != name:
+        if other["name"] not in names.values():
             await conn.execute(sql.SQL("drop index if exists {}").format(_Place(other["name"])))
-    if found["documents"] > EXACT and found["size"] <= 2000:  # pgvector's index takes no more dimensions
-        made = _INDEX.format(name=_Place(name), **_parts(place["schema"], model, found["size"]))
-        await conn.execute(made)
+    if found["documents"] <= EXACT or found["size"] > 2000:  # pgvector's index takes no more dimensions
+        return
+    async with conn.transaction():
+        await conn.execute("set local maintenance_work_mem = '512MB'")  # the graph of 250,000 vectors of usual size
+        for kind, name in names.items():
+            made = _INDEX.format(name=_Place(name), **_parts(place["schema"], model, found["size"], kind))
+            await conn.execute(made)
 
 
-def _parts(schema: str, model: str, size: int) -> dict[str, sql.Composable]:
+def _parts(schema: str, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
     return {
         "vector": sql.SQL("{}.vector({})").format(_Place(schema), sql.Literal(size)),
         "schema": _Place(schema),
         "size": sql.Literal(size),
         "model": sql.Literal(model),
+        "kind": sql.Literal(kind),
     }
 
 
 # Composed, since the type has the size of the model's vectors, and lives where the extension was installed.
 _NEAREST = sql.SQL(
     "with mine as materialized (select number, vector from embedding where scope = any(%(scopes)s) "
-    "and model = {model} and kind = %(kind)s and cardinality(vector) = {size}) "
+    "and model = {model} and kind = {kind} and cardinality(vector) = {size}) "
     "select number from mine order by vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector}, number "
     "limit %(limit)s"
 )
 _NEAREST_BY_INDEX = sql.SQL(
-    "select number from embedding where model = {model} and cardinality(vector) = {size} and kind = %(kind)s "
+    "select number from embedding where model = {model} and cardinality(vector) = {size} and kind = {kind} "
     "and scope = any(%(scopes)s) "
     "order by vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector} limit %(limit)s"
 )
 _INDEX = sql.SQL(
     "create index if not exists {name} on embedding using hnsw ((vector::{vector}) {schema}.vector_cosine_ops) "
-    "where model = {model} and cardinality(vector) = {size}"
+    "where model = {model} and cardinality(vector) = {size} and kind = {kind}"
 )

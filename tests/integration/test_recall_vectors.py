@@ -91,10 +91,10 @@ async def test_in_large_scopes_an_index_finds_the_nearest(
     monkeypatch.setattr(vectors, "EXACT", 1)
     await told(database, *TEXTS)
     await tonight(database, clock, vectored)
-    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 1
+    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
     assert (await recall(database, TEXTS[0], settings=vectored)).items[0].citation == "[one:1]"
     await embed_missing(database, vectored.model_copy(update={"embed_model": "other-vectors"}))
-    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 1
+    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
 
 
 async def test_a_server_that_does_not_answer_leaves_recall_by_words(
