@@ -47,6 +47,14 @@ def arm(number: int) -> None:
             commit()
         return await execute(self, query, *values, **more)
 
+    finish = psycopg.Connection.commit
+
+    def committing(self: psycopg.Connection[Any]) -> None:
+        if self.info.transaction_status != TransactionStatus.IDLE:
+            commit()
+        finish(self)
+
+    mock.patch.object(psycopg.Connection, "commit", committing).start()  # of an upgrade
     mock.patch.object(psycopg.AsyncTransaction, "__aexit__", leaving).start()
     mock.patch.object(psycopg.AsyncCursor, "execute", executing).start()
 

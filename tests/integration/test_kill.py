@@ -1,4 +1,4 @@
-"""Kill the program at every commit of an import, a night and a pruning, and prove that the next run makes it whole.
+"""Kill the program at every commit of a job or an upgrade, and prove that the next run makes it whole.
 
 A job is killed before each of its commits, which is after the one before it, and run again: the log and the memory must
 be those of a job that nobody killed, with nothing lost and nothing learnt twice.
@@ -22,7 +22,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock
-from consolidator.database import Database
+from consolidator.database import Database, upgrade
 from tests.acceptance.agents import Chat, Claude, Office
 from tests.conftest import NOON
 from tests.killing import KILLED, Killer
@@ -51,6 +51,11 @@ STATE = {
     "scope": "select agent, project, sessions, version = merged from scope",
     "letter": "select session_id, seq, error from dead_letter",
 }
+COMMANDS = {
+    "backfill": ("backfill", "--json"),
+    "reprocess": ("backfill", "--reprocess", "--replace", "--json"),
+    "upgrade": ("db", "upgrade"),
+}
 RUNS = "select job, status from run"
 OTHERS = "select count(*) from pg_stat_activity where datname = %s"
 
@@ -64,6 +69,10 @@ class World:
     environment: dict[str, str]
     killer: Killer
     made: list[str] = field(default_factory=list)
+
+    def empty(self) -> str:
+        """Make a database with nothing in it, not even a schema."""
+        return self.copy("template0")
 
     def copy(self, of: str) -> str:
         """Make a database as another is, when nobody uses that one, and return its name."""
@@ -92,7 +101,7 @@ class World:
     def run(self, name: str, job: str, at: datetime, number: int = 0) -> tuple[int, str]:
         """Run a job at a moment, to its end or to its death at a commit."""
         told = {"CONSOLIDATOR_DATABASE_URL": self.dsn(name), "CONSOLIDATOR_CLOCK": at.isoformat()}
-        words = ("run", job, "--json")
+        words = COMMANDS.get(job, ("run", job, "--json"))
         return self.killer.run(*words, environment=self.environment | told, number=number)
 
     def does(self, name: str, job: str, at: datetime) -> None:
@@ -205,10 +214,15 @@ def stages(world: World, template: str) -> dict[str, Stage]:
         name = world.copy(before)
         world.does(name, job, at)
         found[job] = Stage(before, at, name)
+    night = found["consolidation"]
+    for job, before in (("backfill", night.before), ("reprocess", night.after)):
+        name = world.copy(before)
+        world.does(name, job, night.at)
+        found[job] = Stage(before, night.at, name)
     return found
 
 
-@pytest.mark.parametrize("job", ["import", "consolidation", "retention"])
+@pytest.mark.parametrize("job", ["import", "consolidation", "retention", "backfill", "reprocess"])
 def test_a_job_that_is_killed_at_any_commit_is_made_whole_by_the_next_run(
     job: str, world: World, stages: dict[str, Stage]
 ) -> None:
@@ -226,3 +240,20 @@ def test_a_job_that_is_killed_at_any_commit_is_made_whole_by_the_next_run(
             assert (code, number > LEAST) == (0, True), output
             return
     pytest.fail(f"{job} has more than {MOST} commits")
+
+
+def test_an_upgrade_that_is_killed_at_any_commit_is_made_whole_by_the_next_start(world: World, template: str) -> None:
+    expected = state_of(world.dsn(world.copy(template)))
+    for number in range(1, MOST):
+        name = world.empty()
+        code, output = world.run(name, "upgrade", NOON, number)
+        world.does(name, "upgrade", NOON)
+        dsn = world.dsn(name)
+        assert asyncio.run(upgrade.revision(dsn)) == upgrade.newest()
+        assert not asyncio.run(upgrade.drift(dsn))
+        assert state_of(dsn) == expected
+        world.drop(name)
+        if code != KILLED:
+            assert (code, number > 1) == (0, True), output
+            return
+    pytest.fail(f"an upgrade has more than {MOST} commits")
