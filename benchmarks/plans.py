@@ -88,7 +88,8 @@ async def explain(conn: Driver, query: LiteralString, values: Mapping[str, Any])
 
 async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, LiteralString, dict[str, Any]]]:
     """Return the hot queries by name, with values that find something."""
-    log, rest = load("events"), {name: load(name) for name in ("sessions", "runs", "retention", "memory", "facts")}
+    others = ("sessions", "runs", "retention", "memory", "sums", "facts")
+    log, rest = load("events"), {name: load(name) for name in others}
     new = await sessions.get(conn, f"made-{count:07}")
     bounds = {"low": new["created_at"], "high": new["last_event_at"]}
     span = {"session": new["id"], "after": 0, "upto": LENGTH, **bounds}
@@ -112,7 +113,8 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
         ("claim", rest["runs"]["claim"], lease),
         ("units waiting", rest["runs"]["waiting"], lease),
         ("prunable", rest["retention"]["prunable"], {"cutoff": now - timedelta(hours=12)}),
-        ("digests of a scope", rest["memory"]["arrays"], {"agent": "coder-0"}),
+        ("digests with news", rest["sums"]["news"], {"agent": "coder-0", "every": False}),
+        ("sequences of an agent", rest["sums"]["placed"], {"agent": "coder-0"}),
         ("errors with news", rest["memory"]["news_of_errors"], {"agent": "coder-0"}),
         ("facts with news", rest["facts"]["news_of_candidates"], {"agent": "coder-0"}),
         ("solutions by fingerprint", *by_fingerprint),
