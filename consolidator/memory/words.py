@@ -1,6 +1,6 @@
 """Words to search by, in any language: split as Unicode says, folded, light suffixes off; bigrams where no spaces are.
 
-The index and the queries go through the same function. VERSION changes with what it returns: the index is made anew.
+The index and the questions go through the same function: what changes here asks for an index made anew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
-VERSION = 1
 LONGEST = 40  # characters of a word; what is longer (a hash, a key) is found by its beginning
 # Marks that can be left out: accents, Hebrew points, Arabic vowels. Those of Indic scripts cannot.
 _ACCENTS = dict.fromkeys([*range(0x0300, 0x0370), *range(0x0591, 0x05C8), *range(0x064B, 0x0660), 0x0670])
