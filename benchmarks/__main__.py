@@ -35,7 +35,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (all of them)")
-    parser.add_argument("--scale", choices=SCALES, default="small", help="how much: small takes under a minute each")
+    parser.add_argument("--scale", choices=SCALES, default="small", help="how much: small takes a minute or three each")
     parser.add_argument("--json", type=Path, help="write all figures to this file, too")
     parser.add_argument("--strict", action="store_true", help="end with 1 where a target is missed")
     options = parser.parse_args()
