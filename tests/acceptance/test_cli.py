@@ -218,7 +218,7 @@ IN_JSON = [
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0", "runs", "runs show {run}",
     "db info", "db verify", "run import", "run consolidation", "run retention", "run retention --dry-run", "retry",
     "backfill", "backfill --dry-run", "backfill --reprocess", "import consolidator {empty}", "erase --session s3 --yes",
-    "erase --log", "procedures make", "facts --rejected",
+    "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError",
 ]  # fmt: skip
 ELSEWHERE = {("demo",)}  # with tests of its own
 
@@ -249,6 +249,16 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(here: H
     assert (code, out) == (0, f"1 skills in {tmp_path / 'skills'}\n")
     (tmp_path / "file").touch()
     assert here("procedures", "export", str(tmp_path / "file"))[0] == 2
+
+
+def test_memory_is_asked_and_answers_with_a_block_and_citations(here: Here, dsn: str) -> None:
+    known = asyncio.run(remember(dsn))
+    code, out, _ = here("recall", "ModuleNotFoundError: No module named 'foo'", "--agent", "coder")
+    assert code == 0
+    assert f"[solution:{known['solution']}]" in out.splitlines()[2]
+    found = json.loads(here("recall", "ModuleNotFoundError: No module named 'foo'", "--json")[1])
+    assert found["items"][0]["id"] == known["solution"]
+    assert here("recall", "zebras")[:2] == (0, "nothing is known of that\n")
 
 
 def test_filters_count_wherever_they_are_taken(here: Here, dsn: str) -> None:
