@@ -16,6 +16,7 @@ from typing import Any
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs import indexing, learning
+from consolidator.jobs.batches import batches_of
 from consolidator.jobs.calls import Calls, model_of
 from consolidator.jobs.embedding import embed_missing
 from consolidator.jobs.extraction import BACKGROUND, Extraction, Read
@@ -54,6 +55,9 @@ async def consolidate(
     await ledger.begin(found, phase=SESSIONS)
     if started:
         started(len(found))
+    if settings.batch and model_of(settings):
+        async with batches_of(database, settings) as batches:
+            await batches.collect()
     async with calls_of(database, settings, ledger.run) as calls:
         model = model_of(settings)
         reader = Extraction(calls, model, settings.chunk_tokens) if calls and model else None
@@ -66,6 +70,9 @@ async def consolidate(
         await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
         await ledger.work(MERGES, lambda units: merge_unit(database, settings, units), nothing_to_bury)
         report = await report_of(database, ledger.run)
+        if settings.batch and calls:
+            async with batches_of(database, settings) as batches:
+                await batches.submit()
         report["model"] = {"name": model, **await calls.report()} if calls else "none: rules only"
     if (made := await embed_missing(database, settings, ledger.stop)) is not None:
         report["vectors"] = made

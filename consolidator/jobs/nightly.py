@@ -18,6 +18,8 @@ from consolidator.database import Database, Driver, partitions
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
 from consolidator.formats import format_named, on_this_machine
 from consolidator.jobs import slots
+from consolidator.jobs.batches import batches_of
+from consolidator.jobs.calls import model_of
 from consolidator.jobs.consolidation import consolidate
 from consolidator.jobs.importing import Source, import_sources
 from consolidator.jobs.ledger import PAUSE, Ledger, interrupt
@@ -59,14 +61,27 @@ class Nights:
         slot = await self.owed(job)
         return None if slot is None else await self._run(job, slot, "schedule")
 
+    async def collect(self) -> dict[str, Any] | None:
+        """Collect what came back of the batches of questions, and learn from it; None where nothing did."""
+        if not self.settings.batch or model_of(self.settings) is None:
+            return None
+        async with batches_of(self.database, self.settings) as batches:
+            if not await batches.collect():
+                return None
+        return await self._beside("consolidation", "batch")
+
     async def run_now(self, job: Job, **arguments: Any) -> dict[str, Any]:
         """Run a job by hand: for the slot it owes, if it owes one, else beside the schedule."""
         if not arguments:
             done = await self.run_owed(job)
             if done is not None:
                 return done
+        return await self._beside(job, "manual", **arguments)
+
+    async def _beside(self, job: Job, trigger: str, **arguments: Any) -> dict[str, Any]:
+        """Run a job beside the schedule."""
         slot = self.database.clock.now()
-        while (report := await self._run(job, slot, "manual", **arguments)) is None:
+        while (report := await self._run(job, slot, trigger, **arguments)) is None:
             slot += timedelta(microseconds=1)  # somebody else has this moment
         return report
 

@@ -10,7 +10,7 @@ import logging
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from consolidator.llm.redaction import redact
 
 log = logging.getLogger("consolidator.serve")
 NOTHING = "NOTHING LEARNT"
+POLL = 300  # seconds between looks at the batches that are out
 LOOK = 30  # seconds between looks at what is owed, beside the ticks: a clock that jumps misses none
 
 
@@ -50,6 +51,7 @@ class Service:
     routes: Sequence[BaseRoute] = ()  # served beside the health page
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
     began: float = field(default_factory=time.monotonic)
+    polled: float = 0.0  # when batches were looked at
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[Job, str] = field(default_factory=dict)  # of each job's last run that ended
@@ -97,10 +99,13 @@ class Service:
             if self.nights.stop.is_set():
                 return
             await self._do(job)
+        if time.monotonic() - self.polled >= POLL:
+            self.polled = time.monotonic()
+            await self._do("consolidation", self.nights.collect)
 
-    async def _do(self, job: Job) -> None:
+    async def _do(self, job: Job, work: Callable[[], Awaitable[dict[str, Any] | None]] | None = None) -> None:
         try:
-            done = await self.nights.run_owed(job)
+            done = await (work() if work else self.nights.run_owed(job))
         except Interrupted:
             log.info("%s interrupted; it goes on with the next start", job)
         except DatabaseUnavailable as error:

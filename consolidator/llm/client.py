@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 import openai
 from jsonschema import Draft202012Validator
@@ -105,7 +105,12 @@ class ModelClient:
             body = self._body(request)
             try:
                 raw = await self._open().chat.completions.with_raw_response.create(**body)
-                return _reply(raw.http_response.content, request)
+                content = raw.http_response.content
+                reply = read_completion(content, request.model, json.dumps(request.messages))
+                if reply is None:
+                    shown = redact(content[:200].decode("utf-8", "replace"))
+                    raise ModelUnavailable(f"the server's answer is no completion: {shown}")
+                return reply
             except openai.BadRequestError as error:
                 if not self._learnt(_told(error)):
                     raise _refused(error) from error
@@ -204,28 +209,31 @@ def parsed(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _reply(content: bytes, request: Request) -> Reply:
-    """Read a completion leniently: servers differ in all but the choice's text."""
+def read_completion(content: bytes, model: str, asked: str) -> Reply | None:
+    """Read a completion leniently, since servers differ in all but the choice's text; None where it is none.
+
+    Tokens that the server does not tell are counted in `asked` and the answer.
+    """
     try:
         body = json.loads(content)
         choice = body["choices"][0]
         message = choice["message"]
         text = _text(message.get("content"))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        shown = redact(content[:200].decode("utf-8", "replace"))
-        raise ModelUnavailable(f"the server's answer is no completion: {shown}") from error
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        return None
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     refusal = message.get("refusal")
+    sent, back = usage.get("prompt_tokens"), usage.get("completion_tokens")
     return Reply(
         text=text,
         refusal=str(refusal) if refusal else None,
         finish=choice.get("finish_reason"),
-        model=request.model,
-        input_tokens=_number(usage.get("prompt_tokens"), request.tokens),
-        cached_tokens=_number(cached, 0),
-        output_tokens=_number(usage.get("completion_tokens"), count_tokens(text or "")),
+        model=model,
+        input_tokens=sent if _is_count(sent) else count_tokens(asked) + _OVERHEAD,
+        cached_tokens=cached if _is_count(cached) else 0,
+        output_tokens=back if _is_count(back) else count_tokens(text or ""),
     )
 
 
@@ -237,8 +245,8 @@ def _text(content: Any) -> str | None:
     return None if content is None else str(content)
 
 
-def _number(value: Any, otherwise: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _told(error: openai.APIError) -> str:

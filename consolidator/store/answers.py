@@ -97,7 +97,7 @@ async def submitted(
 
 
 async def open_batches(conn: Driver) -> list[Row]:
-    """Return the batches that have not been collected, locked until the transaction ends."""
+    """Return the batches that have not been collected."""
     return await rows(conn, _SQL["open_batches"])
 
 
@@ -111,9 +111,16 @@ async def end_question(conn: Driver, key: str, *, status: str) -> None:
     await run(conn, _SQL["end_question"], {"key": key, "status": status})
 
 
-async def end_batch(conn: Driver, batch: str, *, status: str, now: datetime) -> None:
-    """Say that a batch was collected."""
-    await run(conn, _SQL["end_batch"], {"id": batch, "status": status, "now": now})
+async def take_batch(conn: Driver, batch: str, *, status: str, now: datetime) -> bool:
+    """Say that a batch is collected; False where another replica was faster."""
+    return bool(await run(conn, _SQL["take_batch"], {"id": batch, "status": status, "now": now}))
+
+
+async def rename_batch(conn: Driver, batch: str, new: str, *, status: str, due: datetime) -> None:
+    """Give a batch the name that its provider has for it."""
+    values = {"id": batch, "new": new, "status": status, "due": due}
+    if await run(conn, _SQL["rename_batch"], values):
+        await run(conn, _SQL["rename_questions"], values)
 
 
 async def awaited(conn: Driver) -> Row:

@@ -52,7 +52,7 @@ values (%(key)s, %(purpose)s, %(model)s, %(body)s, %(run)s, %(session)s, %(call)
 on conflict (key) do nothing
 
 -- name: queued
--- What waits for a batch, of one model, so that each is taken by one replica.
+-- What waits for a batch; each is taken by one replica.
 select * from model_question where status = 'queued' order by created_at, key limit %(limit)s for update skip locked
 
 -- name: submitted
@@ -62,7 +62,13 @@ update model_question set status = 'submitted', batch_id = %(batch)s where key =
 insert into model_batch (id, status, submitted_at, due_at) values (%(id)s, %(status)s, %(now)s, %(due)s)
 
 -- name: open_batches
-select * from model_batch where collected_at is null order by submitted_at, id for update skip locked
+select * from model_batch where collected_at is null order by submitted_at, id
+
+-- name: rename_batch
+update model_batch set id = %(new)s, status = %(status)s, due_at = %(due)s where id = %(id)s and collected_at is null
+
+-- name: rename_questions
+update model_question set batch_id = %(new)s where batch_id = %(id)s
 
 -- name: questions_of
 select * from model_question where batch_id = %(batch)s and status = 'submitted' order by key
@@ -70,8 +76,9 @@ select * from model_question where batch_id = %(batch)s and status = 'submitted'
 -- name: end_question
 update model_question set status = %(status)s where key = %(key)s
 
--- name: end_batch
-update model_batch set status = %(status)s, collected_at = %(now)s where id = %(id)s
+-- name: take_batch
+-- Whoever is first collects it.
+update model_batch set status = %(status)s, collected_at = %(now)s where id = %(id)s and collected_at is null
 
 -- name: awaited
 select count(*) as questions, count(distinct session_id) as sessions from model_question where status in ('queued', 'submitted')

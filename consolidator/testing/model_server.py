@@ -48,6 +48,7 @@ class ModelServer:
     embedded: list[list[str]] = field(default_factory=list)  # texts of embeddings, by request
     raw: list[str] = field(default_factory=list)  # every body that arrived, to look for what must not have
     hold_batches: bool = False  # leave batches unfinished
+    without_batches: bool = False
     files: dict[str, str] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -130,9 +131,11 @@ class ModelServer:
         return JSONResponse({"object": "list", "data": data, "model": asked["model"], "usage": usage})
 
     async def _upload(self, request: Request) -> Response:
-        form = await request.form()
-        upload = form["file"]
-        text = upload if isinstance(upload, str) else (await upload.read()).decode()
+        if self.without_batches:
+            return JSONResponse({"error": {"message": "not found"}}, status_code=404)
+        async with request.form() as form:
+            upload = form["file"]
+            text = upload if isinstance(upload, str) else (await upload.read()).decode()
         self.raw.append(text)
         return JSONResponse(self._keep(text))
 
