@@ -14,6 +14,7 @@ from datetime import datetime
 
 from consolidator.memory.approvals import operation
 from consolidator.memory.phrases import is_question
+from consolidator.memory.quoted import passed_on
 from consolidator.memory.recalled import without_recalled
 from consolidator.memory.rules import Statement, statements
 from consolidator.memory.sentences import sentences
@@ -119,9 +120,12 @@ def _from_message(event: Event, session: SessionContext, redact: Callable[[str],
     speaker = event.data.get("speaker")
     who = redact(str(speaker))[:80] if isinstance(speaker, str) and speaker.strip() else None
     found = 0
+    elsewhere = passed_on(text)
     seen: set[str] = set()
     for statement, quote in _stated(text, session, who):
         refused = statement.refused or _unfit(statement, quote, text)
+        if refused is None and elsewhere and verify_quote(quote, elsewhere):
+            refused = "quoted from elsewhere"
         candidate = _candidate(event, session, statement, quote, subject=who or "user")
         if refused is None and candidate.id not in seen and found >= MOST:
             refused = f"more than {MOST} in one message"

@@ -6,13 +6,13 @@ A line's words are a JSON string, so that nothing in them can pass for another l
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.memory.approvals import operation
 from consolidator.memory.facts import SessionContext
+from consolidator.memory.quoted import passed_on
 from consolidator.memory.recalled import without_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -20,8 +20,6 @@ from consolidator.models.payload import EventType
 LONGEST = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}  # characters of a line
 CONTEXT = 4  # lines before a chunk that are shown beside it
 _FRAME = 14  # tokens of a line beside its words
-_QUOTED = re.compile(r"^[ \t]*>|^-{3,}.*(?:forwarded|original) message|^begin forwarded message", re.I)
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)")
 _ANSWERS = {EventType.APPROVAL_GRANTED: "granted", EventType.APPROVAL_DENIED: "denied"}
 
 
@@ -125,20 +123,6 @@ def _from_user(event: Event, session: SessionContext, redact: Callable[[str], st
     speaker = event.data.get("speaker")
     name = redact(speaker.strip())[:80] if isinstance(speaker, str) and speaker.strip() else None
     return Line(event.seq, "user", text, event.occurred_at, "user", name, passed_on(text))
-
-
-def passed_on(text: str) -> str:
-    """Return the part of a message that its author quotes or pastes: quoted lines, fenced blocks, forwarded mail."""
-    found: list[str] = []
-    fenced = forwarded = False
-    for line in text.splitlines():
-        fence = bool(_FENCE.match(line))
-        quoted = bool(_QUOTED.match(line))
-        forwarded = forwarded or (quoted and not line.lstrip().startswith(">"))
-        if fenced or fence or quoted or forwarded:
-            found.append(line.lstrip().removeprefix(">"))
-        fenced = fenced != fence
-    return "\n".join(found)
 
 
 def _shown(line: Line) -> str:
