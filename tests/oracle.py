@@ -15,6 +15,7 @@ PATTERNS = {
     r"(\w+) is my fuel": ("fuel", "{0}", "The user's fuel is {0}.", "preference"),
     r"(\w+) is where my desk stands": ("lives_in", "{0}", "The user lives in {0}.", "profile"),
     r"The staging server is (\S+\w)": ("staging_server", "{0}", "The staging server is {0}.", "environment"),
+    r"(\w+) is where staging lives": ("staging_server", "{0}", "Staging lives on {0}.", "environment"),
     r"postgres version: (\S+\w)": ("postgres_version", "{0}", "PostgreSQL is {0}.", "environment"),
 }
 

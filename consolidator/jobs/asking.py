@@ -81,11 +81,14 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
         f"true since {fact['valid_from']:%Y-%m-%d %H:%M}"
         + (f" until {fact['valid_to']:%Y-%m-%d %H:%M}" if fact["valid_to"] else ""),
     ]  # fmt: skip
-    for other in await recall.history(conn, fact):
+    history = await recall.history(conn, fact)
+    for other in history:
         if other["id"] != fact["id"] and other["valid_to"] is not None and other["superseded_by"] is not None:
             lines.append(f"before: {other['sentence']} (until {other['valid_to']:%Y-%m-%d}, {other['id']})")
     if fact["superseded_by"]:
-        lines.append(f"superseded by {fact['superseded_by']}")
+        after = next((one for one in history if one["id"] == fact["superseded_by"]), None)
+        told = f": {after['sentence']} (since {after['valid_from']:%Y-%m-%d}, {after['id']})" if after else ""
+        lines.append(f"superseded by {told.removeprefix(': ') or fact['superseded_by']}")
     if refused := await recall.rejections(conn, fact):
         why = ", ".join(f"{one['count']} {one['reason']}" for one in refused)
         lines.append(f"of the same subject, {sum(one['count'] for one in refused)} rejected: {why}")
@@ -94,7 +97,11 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
         "kind": "fact",
         "title": fact["sentence"],
         "lines": lines,
-        "evidence": [_proof(seen, c["session_id"], c["seq"], c["quote"], c["occurred_at"]) for c in cited],
+        "evidence": [
+            _proof(seen, c["session_id"], seq, quote, c["occurred_at"])
+            for c in cited
+            for seq, quote in [(c["seq"], c["quote"]), *c["evidence"]]
+        ],
         "extractors": sorted({c["extractor"] for c in cited}),
         "learnt_at": fact["recorded_at"],
         "run_id": fact["run_id"],

@@ -156,6 +156,10 @@ def _once(start: datetime) -> Iterator[LogFile]:
         yield agent.file
     changed = Claude("changed", at(20, 19), SHOP)
     yield changed.hears("Our package manager is pnpm.").runs("pnpm install", "Done in 2s").file
+    for day, box in ((21, "box7"), (40, "box9")):
+        agent = Claude(f"staging-{day}", at(day, 10), SHOP)
+        agent.hears(f"Deploy, please. {box} is where staging lives.").runs("make deploy", "deployed").says("Done.")
+        yield agent.file
     yield from _resumed(at)
     yield from _erased(at)
     for day in (4, 18, 25, 50):

@@ -1,6 +1,7 @@
 """Sixty days: agents work, their logs grow, every night imports, consolidates and prunes, and nothing is forgotten.
 
-On the fortieth day a person has a session and a peer erased. At the end all of it equals one batch.
+On the twentieth day a model is configured; a fact is told to it, and superseded. On the fortieth day a person has a
+session and a peer erased. At the end all of it equals one batch.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ from consolidator.database import Database, partitions
 from consolidator.jobs.asking import explain
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.nightly import JOBS, Nights
+from consolidator.jobs.recalling import recall
 from consolidator.settings import Settings
 from consolidator.store.queries import Row, rows
+from consolidator.testing import ModelServer
 from tests.acceptance.agents import Claude, Office, named
-from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, diary
+from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, SHOP, diary
+from tests.oracle import configured, oracle
 from tests.support import memory_of, unbroken
 
 DAYS = 60
 ERASURE = 40
 RETENTION = 21  # three weeks, and every week is like the one before: from then on nothing may grow
 STEADY = 32
+MODEL, TOLD, CHANGED = 20, 21, 40  # days on which a model appears, and is told where staging lives
 REREAD = 10  # old files a day that are read again as if they were new
 AT = {"import": (2, 45), "consolidation": (3, 0), "retention": (3, 30)}
 
@@ -114,7 +119,8 @@ class Life:
                 self.events += done["events"]
                 self.repeated += done["repeated"]
             elif job == "consolidation":
-                assert left == done["seen"] == done["learnt"] + done["nothing"] + done["deferred"], done
+                assert done["seen"] == done["learnt"] + done["nothing"] + done["deferred"], done
+                assert left == done["seen"] or (day == MODEL and left < done["seen"])  # it read what was kept, too
                 self.deferred += done["deferred"]
             else:
                 self.pruned += done["events"]
@@ -132,6 +138,12 @@ class Life:
                 if kind == "fact":
                     assert was["live"] or not found["live"], f"day {day}: fact {identity} holds again"
         self.known = now
+
+    async def staging(self) -> list[str]:
+        """Return the facts in recall's block on where staging lives."""
+        found = await recall(self.database, "where does staging live?", project=SHOP)
+        assert all(item.line in found.block for item in found.items if item.kind == "fact")
+        return [str(item.data["text"]) for item in found.items if item.kind == "fact" and "staging" in item.line.lower()]
 
     async def erase(self) -> None:
         """Have a session and a peer erased."""
@@ -161,21 +173,34 @@ async def test_sixty_days_lose_nothing_and_keep_nothing_too_long(
     for name in ("claude", "support", "claw0", "pi"):
         (folder / name).mkdir(parents=True)
     life = Life(database, clock, settings, Office(folder, diary(start, DAYS)), start)
+    async with ModelServer(oracle) as server:
+        await _live(life, server)
+        _stayed_flat(life)
+        await _first_week_is_still_explained(life)
+        await _minds_changed(life)
+        await _the_loop_closed(life)
+        await _equals_one_batch(life, batch)
+
+
+async def _live(life: Life, server: ModelServer) -> None:
+    """Let the sixty days pass."""
     for day in range(DAYS):
+        if day == MODEL:
+            assert not server.requests
+            life.settings = configured(life.settings, server)
         await life.night(day)
         await life.nothing_fell(day)
         if day == 6:
-            life.first_week = await memory_of(database)
+            life.first_week = await memory_of(life.database)
+        if day in (TOLD - 1, TOLD, CHANGED):
+            known = {TOLD: ["Staging lives on box7."], CHANGED: ["Staging lives on box9."]}
+            assert await life.staging() == known.get(day, [])
         if day == ERASURE - 1:
             await life.erase()
         if day >= ERASURE - 1:
             await life.nothing_returned()
         if day % 10 == 9:
-            await unbroken(database)
-    _stayed_flat(life)
-    await _first_week_is_still_explained(life)
-    await _minds_changed(life)
-    await _equals_one_batch(life, batch)
+            await unbroken(life.database)
 
 
 def _stayed_flat(life: Life) -> None:
@@ -214,6 +239,21 @@ async def _minds_changed(life: Life) -> None:
         "npm": 20,
         "pnpm": None,
     }
+
+
+async def _the_loop_closed(life: Life) -> None:
+    """What a model was told, and what took its place, is explained by both quotes when their events are gone."""
+    life.clock.advance(timedelta(days=RETENTION))
+    assert await Nights(life.database, life.settings).run_owed("retention") is not None
+    async with life.database.connection() as conn:
+        found = await rows(conn, "select id, value from fact where predicate = 'staging_server' order by valid_from")
+    assert [one["value"] for one in found] == ["box7", "box9"]
+    for one in found:
+        told = await explain(life.database, one["id"])
+        (proof,) = told["evidence"]
+        assert (proof["quote"], proof["log"]) == (f"{one['value']} is where staging lives", "pruned")
+        assert "model:gpt-4o-mini:1" in told["extractors"]
+    assert "box9" in str(await explain(life.database, found[0]["id"]))
 
 
 async def _equals_one_batch(life: Life, batch: Database) -> None:
