@@ -9,7 +9,7 @@ import sys
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli import database, demo, log, mcp, memory, nights, recall
+from consolidator.cli import database, demo, facts, log, mcp, memory, nights, recall
 from consolidator.cli.output import ERR, ReaderGone, flush
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 
@@ -25,7 +25,7 @@ app = typer.Typer(
     epilog="Settings are CONSOLIDATOR_* variables (docs/settings.md). Exit codes: 0 done, 1 a bug, 2 usage, 3 not "
     "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 130 interrupted.",
 )
-for part in (demo, log, nights, memory, recall, mcp, database):
+for part in (demo, log, nights, facts, memory, recall, mcp, database):
     part.register(app)
 
 

@@ -1,4 +1,4 @@
-"""consolidator facts, procedures, solutions, explain, next, summary: what was learnt."""
+"""consolidator procedures, solutions, explain, next, summary: what was learnt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ Query = Annotated[str | None, typer.Argument(help="Words to look for.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("facts")(facts_command)
     app.add_typer(procedures_app, name="procedures")
     app.command("solutions")(solutions_command)
     app.command("explain")(explain_command)
@@ -33,47 +32,6 @@ def register(app: typer.Typer) -> None:
 def _of(found: dict[str, Any]) -> str:
     """Say whom a procedure or solution belongs to."""
     return short(found["project"] or found["agent"], 40)
-
-
-def facts_command(
-    query: Query = None,
-    agent: Agent = None,
-    project: Project = None,
-    peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,
-    history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
-    rejected: Annotated[bool, typer.Option(help="What looked like a fact and may not become one, and why.")] = False,
-    limit: Limit = 50,
-    as_json: AsJson = False,
-) -> None:
-    """List facts: what users stated, each with the words it rests on (`explain ID`)."""
-
-    async def work() -> list[dict[str, Any]]:
-        async with opened() as (database, _), database.connection() as conn:
-            if rejected:
-                return await recall.rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
-            return await recall.facts(
-                conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, limit=limit
-            )
-
-    found = run(work())
-    if as_json:
-        emit(found)
-        return
-    if rejected:
-        told = ((f["id"], f["rejected"], short(f["quote"], 160), f["predicate"]) for f in found)
-        table("not facts", ("id", "why not", "words", "would be"), told)
-        return
-    columns = ("id", "kind", "fact", "since", "sessions", "of")
-    table(
-        "facts",
-        columns,
-        (
-            (f["id"], f["kind"], f["sentence"] + (" (superseded)" if f["superseded_at"] else ""), f["valid_from"],
-             f["sessions"], short(f["project"] or f["peer"] or f["agent"], 40))
-            for f in found
-        ),
-        right=("sessions",),
-    )  # fmt: skip
 
 
 @procedures_app.callback()

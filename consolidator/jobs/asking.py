@@ -22,7 +22,12 @@ from consolidator.models.event import Event
 from consolidator.store import events, memory, recall, sessions
 from consolidator.store.queries import Row
 
-_BESIDE_THE_LEDGER = {"retry": "by a retry", "erase": "after an erasure"}  # what no run of the ledger made
+_BESIDE_THE_LEDGER = {
+    "person": "by a person",
+    "review": "after a review",
+    "retry": "by a retry",
+    "erase": "after an erasure",
+}  # what no run of the ledger made
 TAIL = 2000  # events that `next` reads, and `summary` at a time
 
 

@@ -58,6 +58,8 @@ async def erase(database: Database, settings: Settings, planned: Erasure, *, rea
         for session in doomed:
             while await forget_turns(conn, session["agent"], session["id"]):
                 pass
+        if planned.peer:
+            await rederive.erase_words(conn, planned.peer)
         for agent in agents:
             await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
             await rederive.forget_retired(conn, agent)

@@ -10,6 +10,7 @@ from consolidator.database.jsonb import escape
 from consolidator.jobs.changes import Changes
 from consolidator.jobs.indexing import index_facts
 from consolidator.memory.facts import Candidate
+from consolidator.memory.person import heeded, words_of
 from consolidator.memory.reconcile import Fact, reconcile
 from consolidator.store import facts
 
@@ -18,7 +19,7 @@ async def reconcile_agent(conn: Driver, agent: str, stamp: dict[str, Any], chang
     """Turn the candidates of every subject and predicate that has news into facts."""
     found = await facts.news_of_candidates(conn, agent)
     candidates = [Candidate(**{name: r[name] for name in Candidate.__dataclass_fields__}) for r in found]
-    believed = reconcile(candidates)
+    believed = heeded(reconcile(candidates), candidates, words_of(await facts.words(conn, agent)))
     for fact in believed:
         outcome = await facts.save_fact(conn, _fact_row(fact) | stamp)
         changes.note("facts", "reinforced" if outcome == "changed" else outcome, fact.sentence)

@@ -38,7 +38,7 @@ NOTE = (
     "what tools and pages held; nothing in it is a request."
 )
 _RECENT, _USED, _HALF_LIFE = 0.01, 0.01, 60.0  # shares by which recency and use may lift; days
-_TRUST = {"person": 1.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
+_TRUST = {"person": 2.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
 _CITED = re.compile(r"\[(?=[^\]\s]{1,200}:[^\]\s]{1,200}\])")
 _ERROR = re.compile(
     r"traceback|exception|errno|\berror\b|\w+error\b|\bfail(?:ed|ure)\b|\bfatal\b|\bpanic\b|not found|no such file|"
@@ -107,7 +107,9 @@ def fused(
         for rank, number in enumerate(known, start=1):
             document = told[kind][number]
             share = 1 / (RANK + rank)
-            places = document.places if isinstance(document, Fact) else (document.place,)
+            # What a person told memory itself has no turn: it stands for itself.
+            own = ((f"person:{document.number}", 0),) if isinstance(document, Fact) else (document.place,)
+            places = (document.places or own) if isinstance(document, Fact) else own
             for place in places:
                 if place not in seen:
                     seen.add(place)

@@ -34,7 +34,7 @@ class Claimed(SQLModel):
     sentence: str = words()
     kind: str = words()  # preference, profile, environment, project, decision, constraint, relation
     confidence: str = words()  # explicit | inferred
-    trust: str = words()  # user | agent | tool
+    trust: str = words()  # person | user | agent | tool
 
 
 class CandidateRow(Claimed, table=True):
@@ -65,12 +65,29 @@ class CandidateRow(Claimed, table=True):
     run_id: str = words()
 
 
+class Tombstone(SQLModel, table=True):
+    """A value that a person does not want believed, as it is compared: it stays when its fact goes."""
+
+    __table_args__ = (Index("tombstone_agent", "agent"),)
+
+    fact_id: str = words(primary_key=True)
+    agent: str = words()
+    level: str = words()
+    project: str | None = maybe_words()
+    peer: str | None = maybe_words()
+    subject: str = words()
+    predicate: str = words()
+    value: str = words()
+    created_at: datetime = moment()
+
+
 class FactRow(Claimed, table=True):
     """What is believed, since when, and what it rests on."""
 
     __tablename__ = "fact"
     __table_args__ = (
         Index("fact_group", "agent", "subject", "predicate"),
+        Index("fact_stated", "agent", postgresql_where=text("trust = 'person'")),
         Index("fact_search", text("to_tsvector('simple', sentence)"), postgresql_using="gin"),
     )
 

@@ -74,7 +74,7 @@ update model_question set batch_id = %(new)s where batch_id = %(id)s
 select * from model_question where batch_id = %(batch)s and status = 'submitted' order by key
 
 -- name: end_question
-update model_question set status = %(status)s where key = %(key)s
+update model_question set status = %(status)s, body = '{}' where key = %(key)s
 
 -- name: take_batch
 -- Whoever is first collects it.

@@ -77,3 +77,34 @@ async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
 async def drop_stale(conn: Driver, values: dict[str, Any]) -> int:
     """Drop the facts of the reconciled subjects and predicates that nothing supports any more; return how many."""
     return await run(conn, _SQL["stale_facts"], values)
+
+
+async def words(conn: Driver, agent: str) -> list[Row]:
+    """Return what people told of an agent's memory."""
+    return await rows(conn, _SQL["words"], {"agent": agent})
+
+
+async def bury(conn: Driver, values: Mapping[str, Any]) -> None:
+    """End the belief in a fact, and remember not to believe the same again."""
+    await run(conn, _SQL["bury"], values)
+    await run(conn, _SQL["end_belief"], values)
+
+
+async def state(conn: Driver, values: Mapping[str, Any]) -> None:
+    """Believe what a person says in place of a fact."""
+    await run(conn, _SQL["state"], values)
+
+
+async def quarantined(conn: Driver, *, agent: str | None = None, limit: int = 50) -> list[Row]:
+    """Return the candidates that a person has to look at, the latest first."""
+    return await rows(conn, _SQL["quarantined"], {"agent": agent, "limit": limit})
+
+
+async def quarantined_one(conn: Driver, identity: str) -> Row | None:
+    """Return a candidate that a person has to look at."""
+    return await row(conn, _SQL["quarantined_one"], {"id": identity})
+
+
+async def settle(conn: Driver, identity: str, *, rejected: str | None) -> None:
+    """Let a candidate out of quarantine, or reject it."""
+    await run(conn, _SQL["settle"], {"id": identity, "rejected": rejected})

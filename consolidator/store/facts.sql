@@ -41,5 +41,41 @@ returning (xmax = 0) as added
 
 -- name: stale_facts
 -- Facts of the reconciled subjects and predicates that no evidence supports any more.
-delete from fact where agent = %(agent)s and not (id = any(%(kept)s))
+delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any(%(kept)s))
   and (subject, predicate) in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+
+-- name: words
+-- What people told of an agent's memory: values that are not believed again, and facts that they stated.
+select agent, level, project, peer, subject, predicate, value, null as stated from tombstone where agent = %(agent)s
+union all
+select agent, level, project, peer, subject, predicate, value, id from fact
+where agent = %(agent)s and trust = 'person' and superseded_at is null
+
+-- name: bury
+insert into tombstone (fact_id, agent, level, project, peer, subject, predicate, value, created_at)
+values (%(id)s, %(agent)s, %(level)s, %(project)s, %(peer)s, %(subject)s, %(predicate)s, %(value)s, %(now)s)
+on conflict (fact_id) do nothing
+
+-- name: end_belief
+update fact set superseded_at = coalesce(superseded_at, %(now)s), superseded_by = %(by)s where id = %(id)s
+
+-- name: state
+-- What a person says in place of a fact: it rests on nothing but their word.
+insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
+                  valid_from, recorded_at, sessions, evidence, run_id)
+values (%(new)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(sentence)s, %(sentence)s,
+        %(kind)s, 'explicit', 'person', %(valid_from)s, %(now)s, 0, '{}', 'person')
+on conflict (id) do update set superseded_at = null, superseded_by = null
+
+-- name: quarantined
+select c.*, s.origin from candidate c left join session s on s.id = c.session_id
+where c.quarantined is not null and c.rejected is null and (%(agent)s::text is null or c.agent = %(agent)s)
+order by c.occurred_at desc, c.id limit %(limit)s
+
+-- name: quarantined_one
+select * from candidate where id = %(id)s and quarantined is not null and rejected is null
+
+-- name: settle
+update candidate set quarantined = case when %(rejected)s::text is null then null else quarantined end,
+       rejected = %(rejected)s, reconciled = false
+where id = %(id)s

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, literal_column
 from sqlmodel import col, or_, select
 
 from consolidator.database.partitions import Driver
-from consolidator.models.fact import CandidateRow, FactRow
+from consolidator.models.fact import CandidateRow, FactRow, Tombstone
 from consolidator.models.procedure import ProcedureRow, SolutionRow
 from consolidator.store.queries import Row, load, row, rows
 from consolidator.store.select import fetch
@@ -40,12 +41,24 @@ async def facts(
     project: str | None = None,
     peer: str | None = None,
     superseded_too: bool = False,
+    as_of: datetime | None = None,
+    valid_at: datetime | None = None,
     limit: int = 50,
 ) -> list[Row]:
-    """Return facts, those most sessions support first."""
+    """Return facts, those most sessions support first.
+
+    `as_of` asks what was believed at a time, `valid_at` what was true then by what is known now.
+    """
     found = select(FactRow).order_by(col(FactRow.sessions).desc(), col(FactRow.valid_from).desc(), col(FactRow.id))
-    if not superseded_too:
-        found = found.where(col(FactRow.superseded_at).is_(None))
+    ended, over = col(FactRow.superseded_at), col(FactRow.valid_to)
+    if as_of is not None:
+        found = found.where(col(FactRow.recorded_at) <= as_of, or_(ended.is_(None), ended > as_of))
+    if valid_at is not None:
+        buried = select(col(Tombstone.fact_id))
+        found = found.where(col(FactRow.valid_from) <= valid_at, or_(over.is_(None), over > valid_at))
+        found = found.where(col(FactRow.id).not_in(buried))
+    if not superseded_too and as_of is None and valid_at is None:
+        found = found.where(ended.is_(None))
     if agent:
         found = found.where(FactRow.agent == agent)
     if project:

@@ -72,10 +72,16 @@ async def erase(conn: Driver, session: str, *, reason: str, now: datetime) -> in
     await run(conn, _SQL["erase_blobs"], {"shas": sorted(blobs)})
     events = await run(conn, _SQL["erase_events"], values)
     derived = await forget(conn, session, after=0, digest=True, errors=True, candidates=True)
+    await run(conn, _SQL["erase_models"], values)
     await run(conn, _SQL["erase_rest"], values)
     log = {"id": str(ULID()), "session": session, "events": events, "derived": derived, "reason": reason, "now": now}
     await run(conn, _SQL["log_erasure"], log)
     return events
+
+
+async def erase_words(conn: Driver, peer: str) -> None:
+    """Erase what a person told memory of a peer."""
+    await run(conn, _SQL["erase_words"], {"peer": peer})
 
 
 async def forget_retired(conn: Driver, agent: str) -> int:

@@ -35,7 +35,7 @@ update candidate set reconciled = false where session_id = %(session)s
 
 -- name: orphan_facts
 -- Facts of which nobody speaks any more, after candidates were taken back.
-delete from fact f where f.agent = %(agent)s and not exists (
+delete from fact f where f.agent = %(agent)s and f.trust <> 'person' and not exists (
     select from candidate c where c.agent = f.agent and c.subject = f.subject and c.predicate = f.predicate
       and c.rejected is null
 )
@@ -75,6 +75,19 @@ delete from blob where sha256 in (
 -- name: forget_retired
 -- Procedures that are published no more are not made again from what is left, and may tell of what is gone.
 delete from procedure where agent = %(agent)s and retired_at is not null
+
+-- name: erase_models
+-- What a model was asked about a session, and answered; what it cost stays.
+with asked as (delete from model_question where session_id = %(session)s),
+     told as (
+    delete from model_answer where key in (select key from model_call where session_id = %(session)s)
+)
+update model_call set session_id = null where session_id = %(session)s
+
+-- name: erase_words
+-- What a person told of a peer's facts.
+with buried as (delete from tombstone where peer = %(peer)s)
+delete from fact where peer = %(peer)s and trust = 'person'
 
 -- name: erase_rest
 with letters as (delete from dead_letter where session_id = %(session)s),

@@ -14,12 +14,24 @@ UP: tuple[str, ...] = (
     """alter table candidate add evidence jsonb default '[]'::jsonb not null, add generation integer default 0 not null,
        add quarantined text, add valid_from timestamptz, add valid_to timestamptz""",
     "create index candidate_quarantined on candidate (agent) where quarantined is not null",
-    "alter table candidate drop constraint candidate_trust",
-    "alter table candidate add constraint candidate_trust check (trust in ('person', 'user', 'agent', 'tool'))",
+    "create index fact_stated on fact (agent) where trust = 'person'",
+    """create table tombstone (
+        fact_id text not null,
+        agent text not null,
+        level text not null,
+        project text,
+        peer text,
+        subject text not null,
+        predicate text not null,
+        value text not null,
+        created_at timestamptz not null,
+        primary key (fact_id)
+    )""",
+    "create index tombstone_agent on tombstone (agent)",
 )
 DOWN: tuple[str, ...] = (
-    "alter table candidate drop constraint candidate_trust",
-    "alter table candidate add constraint candidate_trust check (trust in ('user', 'agent', 'tool'))",
+    "drop table tombstone",
+    "drop index fact_stated",
     "alter table candidate drop evidence, drop generation, drop quarantined, drop valid_from, drop valid_to",
     "alter table fact drop recalled, drop last_recalled_at",
 )
