@@ -88,8 +88,8 @@ async def _written(conn: Driver, first: int, told: Sequence[str]) -> None:
     rows = [(f"f{first + n}", n % SCOPES, sentence, now - timedelta(minutes=n)) for n, sentence in enumerate(told)]
     async with conn.transaction(), conn.cursor() as cursor:
         async with cursor.copy(
-            "copy candidate (id, agent, level, subject, predicate, value, sentence, kind, confidence, trust, session_id, "
-            "seq, occurred_at, quote, extractor, reconciled, run_id) from stdin"
+            "copy candidate (id, agent, level, subject, predicate, value, sentence, kind, confidence, trust, "
+            "session_id, seq, occurred_at, quote, extractor, reconciled, run_id) from stdin"
         ) as copy:
             for name, scope, said, at in rows:
                 common = (f"agent-{scope}", "agent", "user", name, "", said, "profile", "explicit", "user")

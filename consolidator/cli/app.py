@@ -23,7 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Settings are CONSOLIDATOR_* variables (docs/settings.md). Exit codes: 0 done, 1 a bug, 2 usage, 3 not "
-    "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 8 a model failed, 130 interrupted.",
+    "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 8 a model failed, "
+    "130 interrupted.",
 )
 for part in (demo, log, nights, facts, memory, recall, mcp, database):
     part.register(app)

@@ -143,7 +143,8 @@ class Life:
         """Return the facts in recall's block on where staging lives."""
         found = await recall(self.database, "where does staging live?", project=SHOP)
         assert all(item.line in found.block for item in found.items if item.kind == "fact")
-        return [str(item.data["text"]) for item in found.items if item.kind == "fact" and "staging" in item.line.lower()]
+        facts = [str(item.data["text"]) for item in found.items if item.kind == "fact"]
+        return [text for text in facts if "staging" in text.lower()]
 
     async def erase(self) -> None:
         """Have a session and a peer erased."""

@@ -48,8 +48,12 @@ def digest(session: str, counts: Counts) -> Row:
         **{name: np.asarray(values, np.int64).tobytes() for name, values in arrays.items()},
         "terms": zlib.compress(json.dumps(terms).encode()),
         **dict.fromkeys(("quotes", "state", "folds"), b""),
-        "session": session, "agent": "coder", "project": PROJECTS[session], "calls": len(keys),
-        "version": "d1", "summary": {},
+        "session": session,
+        "agent": "coder",
+        "project": PROJECTS[session],
+        "calls": len(keys),
+        "version": "d1",
+        "summary": {},
     }
 
 
