@@ -12,22 +12,27 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
+from ulid import ULID
 
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted, NotFound
 from consolidator.jobs.consolidation import (
     MERGES,
     SESSIONS,
+    calls_of,
     consolidate,
     folded_of,
     merge_unit,
     nothing_to_bury,
+    reader_of,
     report_of,
     safe_point,
     save_memory,
     windows,
 )
 from consolidator.jobs.learning import Folded
+from consolidator.jobs.extraction import Extraction
+from consolidator.jobs.late import reread, save_read
 from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
@@ -231,9 +236,11 @@ async def retry(
     settled = 0
     async with database.connection() as conn:
         await _refuse_unknown(conn, word)
-    while letters := await _untried(database, word, tried):
-        settled += await _settle(database, letters, discard=discard, now=now)
-        tried |= {letter["id"] for letter in letters}
+    async with calls_of(database, settings, f"retry-{ULID()}") as calls:
+        reader = reader_of(settings, calls)
+        while letters := await _untried(database, word, tried):
+            settled += await _settle(database, letters, None if discard else reader, discard=discard, now=now)
+            tried |= {letter["id"] for letter in letters}
     async with database.transaction() as conn:
         for agent in await memory.agents_with_news(conn):
             await merge_agent(conn, agent, run_id="retry", now=now, settings=settings)
@@ -258,17 +265,26 @@ async def _untried(database: Database, word: str | None, tried: set[str]) -> lis
     return [letter for letter in found if letter["id"] not in tried]
 
 
-async def _settle(database: Database, letters: list[Row], *, discard: bool, now: datetime) -> int:
+async def _settle(
+    database: Database, letters: list[Row], reader: Extraction | None, *, discard: bool, now: datetime
+) -> int:
     """Settle what can be settled of some dead letters, session by session; return how many that were."""
     by_session: dict[str, list[int]] = {}
+    asked: dict[str, list[int]] = {}  # what a model died of, and is asked again
     for letter in letters:
         by_session.setdefault(letter["session_id"], []).append(letter["seq"])
+        if letter["extractor"] == "model" and reader is not None:
+            asked.setdefault(letter["session_id"], []).append(letter["seq"])
     async with database.connection() as conn:
         salt = await memory.salt(conn)
     settled = 0
     for name, seqs in by_session.items():
+        read = await reread(database, reader, name, asked[name]) if reader is not None and name in asked else None
         async with database.transaction() as conn:
             fine = seqs if discard else await _learn_again(conn, name, seqs, salt)
+            if read is not None:
+                fine = [seq for seq in fine if seq not in asked[name] or seq in read.fine]
+                await save_read(conn, read.taken, run_id="retry")
             await rederive.stamp_some(conn, name, seqs=fine, now=now)
             settlement = "discarded" if discard else "retried"
             await runs.settle(conn, session=name, seqs=fine, settlement=settlement, now=now)

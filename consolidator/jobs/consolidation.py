@@ -59,8 +59,7 @@ async def consolidate(
         async with batches_of(database, settings) as batches:
             await batches.collect()
     async with calls_of(database, settings, ledger.run) as calls:
-        model = model_of(settings)
-        reader = Extraction(calls, model, settings.chunk_tokens) if calls and model else None
+        reader = reader_of(settings, calls)
         if reader is not None:
             await _read_late(ledger, reader, only)
         unit_work = SessionWork(database, settings, salt, ledger.stop, reader)
@@ -73,7 +72,7 @@ async def consolidate(
         if settings.batch and calls:
             async with batches_of(database, settings) as batches:
                 await batches.submit()
-        report["model"] = {"name": model, **await calls.report()} if calls else "none: rules only"
+        report["model"] = {"name": model_of(settings), **await calls.report()} if calls else "none: rules only"
     if (made := await embed_missing(database, settings, ledger.stop)) is not None:
         report["vectors"] = made
     return await ledger.end(report)
@@ -90,6 +89,12 @@ async def calls_of(database: Database, settings: Settings, run: str) -> AsyncIte
         yield calls
     finally:
         await calls.close()
+
+
+def reader_of(settings: Settings, calls: Calls | None) -> Extraction | None:
+    """Return the model that reads for facts, where there is one."""
+    model = model_of(settings)
+    return Extraction(calls, model, settings.chunk_tokens) if calls and model else None
 
 
 async def _read_late(ledger: Ledger, reader: Extraction, only: list[str] | None) -> None:

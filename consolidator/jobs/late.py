@@ -92,3 +92,28 @@ async def save_read(conn: Driver, read: Sequence[tuple[Row, Read]], *, run_id: s
     proposed = [asdict(candidate) for _, one in read for candidate in one.candidates]
     refused = [facts.refused(session, rejected) for session, one in read for rejected in one.rejected]
     await facts.save_candidates(conn, proposed + refused, run_id=run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What a model read in single events that had been set aside."""
+
+    taken: list[tuple[Row, Read]]
+    fine: set[int]  # the events it could read
+
+
+async def reread(database: Database, reader: Extraction, name: str, seqs: Sequence[int]) -> Reread:
+    """Have a model read single events of a session again, each by itself."""
+    taken: list[tuple[Row, Read]] = []
+    fine: set[int] = set()
+    for seq in seqs:
+        async with database.connection() as conn:
+            found = await sessions.get_each(conn, [name])
+            bounds = bounds_of(found[0]) if found else None
+            event = await events.read(conn, name, after=seq - 1, upto=seq, limit=1, bounds=bounds) if bounds else []
+        if event:
+            read = await reader.read(context_of(found[0]), event)
+            if not read.dead and read.stopped_before is None:
+                taken.append((found[0], read))
+                fine.add(seq)
+    return Reread(taken, fine)

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from consolidator.database import Database, partitions
 from consolidator.jobs.indexing import forget_turns
+from consolidator.store import answers
 from consolidator.store.queries import Row, load, rows, run, run_each
 
 WINDOW = 200  # events that the context of an open session may read
@@ -100,6 +101,8 @@ async def prune(
         if progress:
             progress(name)
     await _forget_turns(database, None if episodes is None else now - episodes)
+    async with database.connection() as conn:
+        await answers.prune(conn, before=report.cutoff)
     report.blobs = await _sweep(database, now, report.cutoff)
     return report
 

@@ -128,3 +128,8 @@ async def awaited(conn: Driver) -> Row:
     found = await row(conn, _SQL["awaited"])
     assert found is not None
     return found
+
+
+async def prune(conn: Driver, *, before: datetime) -> int:
+    """Forget answers that are older than what is kept of the log; return how many."""
+    return await run(conn, _SQL["prune"], {"before": before})

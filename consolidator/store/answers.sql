@@ -89,3 +89,8 @@ update model_call
 set settled_at = %(now)s, outcome = %(outcome)s, input_tokens = case when %(paid)s then reserved_tokens else 0 end,
     cost = case when %(paid)s then reserved_cost when reserved_cost is not null then 0 end
 where id = %(id)s and settled_at is null
+
+-- name: prune
+-- Answers serve retries of the same night's questions, and a few nights after it.
+with asked as (delete from model_question where created_at < %(before)s and status in ('answered', 'failed'))
+delete from model_answer where created_at < %(before)s

@@ -11,6 +11,8 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs import calls as calls_module
+from consolidator.jobs.backfill import retry
+from consolidator.jobs.erasing import erase, plan
 from consolidator.models.event import NewEvent
 from consolidator.settings import Settings
 from consolidator.store.queries import Row, rows
@@ -142,6 +144,50 @@ async def test_one_event_that_no_answer_survives_is_set_aside_and_the_others_are
     assert letter["extractor"] == "model"
     assert letter["seq"] == len(TALK) + 1
     await unbroken(database)
+
+
+async def test_a_retry_asks_the_model_again_and_settles_only_what_it_could_read(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def broken(asked: dict[str, Any]) -> Reply | None:
+        return Reply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+
+    await talked(database, clock, [*TALK, said("cursed: Oolong is my fuel.")])
+    async with ModelServer(unless(broken)) as server:
+        told = configured(settings, server)
+        await night(database, told)
+        assert (await retry(database, told)) == {"settled": 0, "remaining": 1}
+        server.answers = oracle
+        assert (await retry(database, told)) == {"settled": 1, "remaining": 0}
+    assert "The user's fuel is Oolong." in await facts_of(database)
+    assert await unstamped(database) == 0
+    await unbroken(database)
+
+
+async def test_an_erasure_takes_what_a_model_was_asked_and_answered(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await talked(database, clock, TALK)
+    async with ModelServer(oracle) as server:
+        await night(database, configured(settings, server))
+    await erase(database, settings, await plan(database, session="s1"), reason="asked for")
+    async with database.connection() as conn:
+        for table in ("model_answer", "model_question", "candidate", "fact", "episode"):
+            assert not await rows(conn, f"select * from {table}"), table
+        (paid,) = await rows(conn, "select session_id, cost from model_call")
+    assert paid["session_id"] is None
+    assert paid["cost"] > 0
+
+
+async def test_answers_are_kept_as_long_as_events(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    await talked(database, clock, TALK)
+    async with ModelServer(oracle) as server:
+        await night(database, configured(settings, server))
+    clock.advance(timedelta(days=40))
+    await night(database, settings, "retention")
+    async with database.connection() as conn:
+        assert not await rows(conn, "select * from model_answer")
+    assert set(await facts_of(database)) == FACTS
 
 
 async def test_a_bad_answer_is_repaired_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
