@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 import uvicorn
@@ -25,7 +26,7 @@ from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs import slots
-from consolidator.jobs.nightly import JOBS, Job, Nights
+from consolidator.jobs.nightly import JOBS, Nights
 from consolidator.llm.redaction import redact
 
 log = logging.getLogger("consolidator.serve")
@@ -54,8 +55,8 @@ class Service:
     polled: float = 0.0  # when batches were looked at
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failures: dict[Job, str] = field(default_factory=dict)  # of each job's last run that ended
-    trouble: dict[Job, str] = field(default_factory=dict)  # what kept a job from running; it is looked at again
+    failures: dict[str, str] = field(default_factory=dict)  # of each job's last run that ended
+    trouble: dict[str, str] = field(default_factory=dict)  # what kept a job from running; it is looked at again
 
     async def serve(self) -> None:
         """Catch up, then tick; return when the nights are told to stop."""
@@ -98,14 +99,14 @@ class Service:
         for job in JOBS:
             if self.nights.stop.is_set():
                 return
-            await self._do(job)
-        if time.monotonic() - self.polled >= POLL:
+            await self._do(job, partial(self.nights.run_owed, job))
+        if self.nights.settings.batch and time.monotonic() - self.polled >= POLL:
             self.polled = time.monotonic()
-            await self._do("consolidation", self.nights.collect)
+            await self._do("batches", self.nights.collect)
 
-    async def _do(self, job: Job, work: Callable[[], Awaitable[dict[str, Any] | None]] | None = None) -> None:
+    async def _do(self, job: str, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
         try:
-            done = await (work() if work else self.nights.run_owed(job))
+            done = await work()
         except Interrupted:
             log.info("%s interrupted; it goes on with the next start", job)
         except DatabaseUnavailable as error:

@@ -18,6 +18,7 @@ from consolidator.llm.assignments import (
 )
 from consolidator.llm.commands import argument_passwords, find_command_passwords, program_of
 from consolidator.llm.credentials import Span, find_private_keys, find_tokens
+from consolidator.llm.told import find_told
 
 _MARK = re.compile(r"(\[redacted:[a-z-]+\])")
 _ROUNDS = 8  # hiding one value can bare another's edge; more rounds than this no honest text needs
@@ -60,6 +61,7 @@ def find(text: str) -> list[Span]:
         *find_headers(text, lowered),
         *find_assignments(text, lowered),
         *find_command_passwords(text, lowered),
+        *find_told(text, lowered),
     ]
     return _merged(spans)
 

@@ -218,7 +218,8 @@ IN_JSON = [
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0", "runs", "runs show {run}",
     "db info", "db verify", "run import", "run consolidation", "run retention", "run retention --dry-run", "retry",
     "backfill", "backfill --dry-run", "backfill --reprocess", "import consolidator {empty}", "erase --session s3 --yes",
-    "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError",
+    "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
+    "facts correct {fact} Short.", "facts forget {fact}",
 ]  # fmt: skip
 ELSEWHERE = {("demo",)}  # with tests of its own
 
