@@ -32,18 +32,22 @@ def days_ahead(now: datetime) -> list[date]:
 
 
 async def ensure(conn: Driver, now: datetime) -> int:
-    """Create the partitions that are missing for `days_ahead`; return how many were."""
+    """Create the partitions that are missing for `days_ahead`; return how many days lacked one of events."""
     cursor = await conn.execute(
         "select count(*) filter (where create_event_partition(day)) from unnest(%s::date[]) as day", [days_ahead(now)]
     )
     row = await cursor.fetchone()
     assert row is not None
+    await conn.execute("select create_chunk_partition(day) from unnest(%s::date[]) as day", [days_ahead(now)])
     return int(row[0])
 
 
 async def ensure_day(conn: Driver, moment: datetime) -> None:
     """Create the partition of a moment's day where it is missing."""
-    await conn.execute("select create_event_partition(%s)", [moment.astimezone(UTC).date()])
+    await conn.execute(
+        "select create_event_partition(day), create_chunk_partition(day) from (select %s::date as day) as one",
+        [moment.astimezone(UTC).date()],
+    )
 
 
 async def listing(conn: Driver) -> list[tuple[str, date]]:

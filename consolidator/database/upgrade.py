@@ -101,7 +101,7 @@ def _upgrade(dsn: str, clock: Clock) -> None:
         if found != newest():
             command.upgrade(_config(connection), "head")
         for day in partitions.days_ahead(clock.now()):
-            connection.execute(text("select create_event_partition(:day)"), {"day": day})
+            connection.execute(text("select create_event_partition(:day), create_chunk_partition(:day)"), {"day": day})
 
 
 def _downgrade(dsn: str, target: str) -> None:
@@ -111,10 +111,12 @@ def _downgrade(dsn: str, target: str) -> None:
 
 def _drift(dsn: str) -> list[str]:
     with _locked(dsn) as connection:
-        context = MigrationContext.configure(
-            connection, opts={"include_name": lambda name, kind, _: not (kind == "table" and name.startswith("event_"))}
-        )
+        context = MigrationContext.configure(connection, opts={"include_name": _is_no_partition})
         return [str(change) for change in compare_metadata(context, METADATA)]
+
+
+def _is_no_partition(name: str | None, kind: str, _: object) -> bool:
+    return kind != "table" or not (name or "").startswith(("event_", "generation_chunk_"))
 
 
 def _current(dsn: str) -> str | None:

@@ -26,6 +26,8 @@ class Session(SQLModel, table=True):
         Index("session_root", "root_id"),
         Index("session_peer", "peer", postgresql_where=text("peer is not null")),
         Index("session_origin", "origin", unique=True),
+        Index("session_pending", "id", postgresql_where=text("pending")),
+        Index("session_attention", "id", postgresql_where=text("attention <> '{}'::jsonb")),
     )
 
     id: str = words(primary_key=True)
@@ -52,7 +54,19 @@ class Session(SQLModel, table=True):
     consolidated_to: int = count()  # every event up to here was learnt from or dead-lettered
     extracted_to: int = count()  # every event up to here was read by a model, or was pruned before one could
     pruned_to: int = count()  # every event up to here is gone
-    lease_epoch: int = count()
+    lease_epoch: int = count()  # grows with each harness that takes the session up
+    lease_owner: str | None = maybe_words()
+    lease_until: datetime | None = maybe_moment()
+    settled_to: int = count()  # up to here nothing is open: no call, generation or approval, no message unanswered
+    delivered_to: int = count()  # every message up to here reached the session's channel
+    pending: bool = flag()  # whether something is open after `settled_to`, for a wake to look at
+    hidden: bool = flag()  # a person deleted it: it is ended and not listed; only an erasure removes it
+    attention: dict[str, Any] = document()  # call_id -> what a person must say: approval | uncertain
+    config: dict[str, Any] = document()  # system prompt, strategy, budgets, tools
+    max_cost: Decimal | None = Field(default=None, sa_type=Numeric, nullable=True)
+    reserved: Decimal = Field(
+        default=Decimal(0), sa_type=Numeric, nullable=False, sa_column_kwargs={"server_default": text("0")}
+    )
     turns: int = small()
     input_tokens: int = count()
     output_tokens: int = count()

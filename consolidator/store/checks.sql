@@ -43,8 +43,9 @@ limit 20
 -- name: guarded
 select c.relname || ' lacks a guarding trigger' as problem
 from pg_inherits i join pg_class c on c.oid = i.inhrelid
-where i.inhparent = 'event'::regclass
-  and (select count(*) from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled = 'A') < 4
+where i.inhparent in ('event'::regclass, 'generation_chunk'::regclass)
+  and (select count(*) from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled = 'A')
+      < case when i.inhparent = 'event'::regclass then 4 else 3 end
 limit 20
 
 -- name: ledger

@@ -90,7 +90,11 @@ with buried as (delete from tombstone where peer = %(peer)s)
 delete from fact where peer = %(peer)s and trust = 'person'
 
 -- name: erase_rest
+-- What the session's model calls cost stays; whose they were does not.
 with letters as (delete from dead_letter where session_id = %(session)s),
+     chunks as (delete from generation_chunk where session_id = %(session)s),
+     sent as (delete from delivery where session_id = %(session)s),
+     spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
      keys as (delete from idempotency where session_id = %(session)s)
 delete from session where id = %(session)s
 
