@@ -1,4 +1,4 @@
-"""Tools: a function's type hints are its schema, and whatever a model or a tool does wrong is an outcome it can read."""
+"""Tools: type hints are the schema, and whatever a model or a tool does wrong is an outcome that can be read."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def test_nothing_at_all_is_no_arguments() -> None:
     def now() -> str:
         return "noon"
 
-    assert [outcome(now, arguments).content for arguments in ("", "  ", None, "{}", {})] == ["noon"] * 5
+    nothing: list[Any] = ["", "  ", None, "{}", {}]
+    assert [outcome(now, arguments).content for arguments in nothing] == ["noon"] * 5
 
 
 def test_an_unknown_tool_is_told_which_there_are() -> None:
@@ -282,9 +283,8 @@ def test_a_tool_may_change_the_sessions_state_and_fail_in_its_own_words() -> Non
     def refuse() -> Outcome:
         return Outcome.failed("full")
 
-    assert outcome(book, None) == Outcome(
-        {"room": {"title": "hall", "floor": 0}}, patch={"room": {"title": "hall", "floor": 0}}
-    )
+    booked = {"room": {"title": "hall", "floor": 0}}
+    assert outcome(book, None) == Outcome(booked, patch=booked)
     assert outcome(refuse, None) == Outcome("full", "error")
 
 
@@ -304,7 +304,7 @@ def test_a_tool_may_change_the_sessions_state_and_fail_in_its_own_words() -> Non
     ids=repr,
 )
 def test_whatever_a_tool_returns_fits_the_log_and_the_model(value: Any) -> None:
-    found = outcome(lambda: value, None) if False else _returned(value)
+    found = _returned(value)
     assert found.status == "ok"
     check_payload(EventType.TOOL_RESULT, {"call_id": "c", "content": found.content, "status": found.status})
     cut(found.content, 10_000).encode()
@@ -361,7 +361,7 @@ def test_functions_that_no_model_could_call_are_refused() -> None:
     with pytest.raises(UsageError, match="cannot name a tool"):
         tool(name="with space")(many)
     with pytest.raises(UsageError, match="more than nothing"):
-        tool(timeout=0)(lambda: None)
+        tool(timeout=0, name="instant")(lambda: None)
 
 
 def test_two_tools_cannot_have_one_name() -> None:
