@@ -29,6 +29,26 @@ def count_tokens(text: str) -> int:
     return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 
 
+def is_exact() -> bool:
+    """Tell whether tokens are counted, not estimated."""
+    return _encoding() is not None
+
+
+_counted: dict[tuple[int, int], int] = {}
+_MOST_COUNTED = 200_000
+
+
+def counted(text: str) -> int:
+    """Return `count_tokens` of a text, remembered: a context is counted again at every step of its session."""
+    key = (hash(text), len(text))
+    found = _counted.get(key)
+    if found is None:
+        if len(_counted) >= _MOST_COUNTED:
+            _counted.clear()
+        found = _counted[key] = count_tokens(text)
+    return found
+
+
 def estimate(text: str) -> int:
     """Return an over-estimate: a token for every three ASCII characters begun, and one for every byte of others.
 

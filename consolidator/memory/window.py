@@ -1,0 +1,91 @@
+"""Which turns of a session a context holds: the latest that fit into a budget of tokens, and what was asked for.
+
+What must be there is shortened rather than left out; everything else goes from its oldest end. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from consolidator.memory.messages import Asked, Turn, shortened
+
+MESSAGE, CALL = 8, 24  # tokens of a message's and a call's frame, rather more than fewer
+_LEAST = 24  # tokens below which a text says nothing any more
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The turns that a context holds, oldest first; `cut` where earlier ones did not fit."""
+
+    turns: list[Turn]
+    tokens: int
+    cut: bool
+
+
+def size(turn: Turn, count: Count) -> int:
+    """Return a turn's tokens, rather more than fewer."""
+    calls = sum(CALL + MESSAGE + count(c.tool) + count(c.arguments) + count(c.result or "") for c in turn.calls)
+    return MESSAGE + count(turn.text) + calls
+
+
+def fitting(turns: Sequence[Turn], budget: int, count: Count) -> Window:
+    """Return the latest turns within a budget.
+
+    The person's last message is among them however old it is, since it says what all of them are for.
+    """
+    sizes = [size(turn, count) for turn in turns]
+    if sum(sizes) <= budget:
+        return Window(list(turns), sum(sizes), cut=False)
+    asked = max((n for n, turn in enumerate(turns) if turn.asks), default=None)
+    kept: dict[int, Turn] = {}
+    left = budget
+    if asked is not None:
+        # What was asked may take all but a quarter, where it is not the last word itself.
+        most = budget if asked == len(turns) - 1 else budget * 3 // 4
+        kept[asked] = turns[asked] if sizes[asked] <= most else squeezed(turns[asked], most, count)
+        left -= size(kept[asked], count)
+    for number in range(len(turns) - 1, -1, -1):
+        if number in kept:
+            continue
+        if sizes[number] > left:
+            if number == len(turns) - 1 and left > 0:
+                _squeeze_in(kept, number, turns[number], left, count)
+            break
+        kept[number] = turns[number]
+        left -= sizes[number]
+    found = [kept[number] for number in sorted(kept)]
+    return Window(found, sum(size(turn, count) for turn in found), cut=True)
+
+
+def _squeeze_in(kept: dict[int, Turn], number: int, turn: Turn, left: int, count: Count) -> None:
+    small = squeezed(turn, left, count)
+    if size(small, count) <= left:
+        kept[number] = small
+
+
+def squeezed(turn: Turn, budget: int, count: Count) -> Turn:
+    """Return a turn with its longest texts shortened until it fits, or can be no smaller."""
+    small = replace(turn, calls=[replace(call) for call in turn.calls])
+    for _ in range(64):
+        over = size(small, count) - budget
+        if over <= 0:
+            return small
+        texts = [(count(small.text), None), *((count(call.result or ""), call) for call in small.calls)]
+        longest, call = max(texts, key=lambda one: one[0])
+        if longest <= _LEAST:
+            return small
+        _shorten(small, call, max(_LEAST // 2, min(longest - over, longest * 9 // 10)) / longest)
+    return small
+
+
+def _shorten(turn: Turn, call: Asked | None, share: float) -> None:
+    """Shorten a call's result, or the turn's own words, to a share of itself; the note on the gap is no gain."""
+    text = turn.text if call is None else call.result or ""
+    short = shortened(text, int(len(text) * share))
+    short = short if len(short) < len(text) else text[: int(len(text) * share)]
+    if call is None:
+        turn.text = short
+    else:
+        call.result = short
