@@ -47,6 +47,7 @@ class ModelServer:
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of completions, as they came
     embedded: list[list[str]] = field(default_factory=list)  # texts of embeddings, by request
     raw: list[str] = field(default_factory=list)  # every body that arrived, to look for what must not have
+    embedding: Reply | None = None  # what embeddings are answered with, in place of vectors
     hold_batches: bool = False  # leave batches unfinished
     without_batches: bool = False
     files: dict[str, str] = field(default_factory=dict)
@@ -123,6 +124,8 @@ class ModelServer:
 
     async def _embed(self, request: Request) -> Response:
         asked = await self._read(request)
+        if (told := self.embedding) is not None:
+            return JSONResponse(told.body, status_code=told.status, headers=told.headers)
         texts = [asked["input"]] if isinstance(asked["input"], str) else list(asked["input"])
         self.embedded.append(texts)
         data = [{"object": "embedding", "index": n, "embedding": vector(text)} for n, text in enumerate(texts)]
