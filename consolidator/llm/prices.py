@@ -1,10 +1,11 @@
-"""What calls cost, by the prices that genai-prices carries; no network."""
+"""What calls cost and how much a model can see, by what genai-prices carries; no network."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 from genai_prices import Usage, calc_price
+from genai_prices.data_snapshot import get_snapshot
 
 
 def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> Decimal | None:
@@ -17,3 +18,21 @@ def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_token
         return Decimal(calc_price(usage, model).total_price)
     except LookupError:
         return None
+
+
+def tier(model: str, own: str | None) -> str | None:
+    """Return "cheap" where a model costs at most half of what a session's own does, else "main"; None if not known."""
+    asked = price(model, input_tokens=4000, output_tokens=1000)
+    if asked is None:
+        return None
+    usual = price(own, input_tokens=4000, output_tokens=1000) if own and own != model else None
+    return "cheap" if usual is not None and asked * 2 <= usual else "main"
+
+
+def context_window(model: str) -> int | None:
+    """Return how many tokens a model can see; None where nobody knows."""
+    try:
+        _, found = get_snapshot().find_provider_model(model, None, None, None)
+    except LookupError:
+        return None
+    return found.context_window

@@ -70,7 +70,7 @@ class Spend(SQLModel, table=True):
     reserved: Decimal = Field(
         default=Decimal(0), sa_type=Numeric, nullable=False, sa_column_kwargs={"server_default": text("0")}
     )
-    cost: Decimal | None = Field(default=None, sa_type=Numeric, nullable=True)
+    cost: Decimal | None = Field(default=None, sa_type=Numeric, nullable=True)  # none once settled: no known price
     input_tokens: int = count()
     output_tokens: int = count()
     cached_tokens: int = count()

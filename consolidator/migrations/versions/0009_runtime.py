@@ -74,7 +74,7 @@ GUARDS = """
 alter table generation_chunk add constraint generation_chunk_seq check (seq > 0);
 alter table delivery add constraint delivery_upto check (upto_seq >= 0);
 alter table spend add constraint spend_purpose check (purpose in ('step', 'compaction', 'tool'));
-alter table spend add constraint spend_settled check ((cost is null) = (settled_at is null));
+alter table spend add constraint spend_settled check (cost is null or settled_at is not null);
 alter table session add constraint session_settled check (settled_to <= head and delivered_to <= head);
 alter table session add constraint session_max_cost check (max_cost is null or max_cost >= 0);
 

@@ -1,0 +1,64 @@
+-- name: reserve
+-- Sets money aside for a call before it is made, unless the session's cap would be passed or another holds the session.
+with held as (
+    update session
+    set reserved = reserved + coalesce(%(amount)s::numeric, 0)
+    where id = %(session)s
+      and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+      and (max_cost is null or cost + reserved + %(amount)s::numeric <= max_cost)
+    returning id, turns
+)
+insert into spend (call_id, session_id, message_id, purpose, model, day, reserved, input_tokens, output_tokens, tier,
+                   strategy, turn, reserved_at)
+select %(call)s, id, %(message)s, %(purpose)s, %(model)s, (%(now)s::timestamptz at time zone 'UTC')::date,
+       coalesce(%(amount)s::numeric, 0), %(input)s, %(output)s, %(tier)s, %(strategy)s,
+       coalesce(%(turn)s::integer, turns), %(now)s
+from held
+returning call_id
+
+-- name: refusal
+select cost, reserved, max_cost, lease_epoch from session where id = %(session)s
+
+-- name: settle
+-- Puts what a call took in the place of its reserve, once; the session's row is locked first, as by whoever reserves.
+with held as (
+    select id from session where id = (select session_id from spend where call_id = %(call)s) for update
+), closed as (
+    update spend
+    set cost = %(cost)s, input_tokens = %(input)s, cached_tokens = %(cached)s, output_tokens = %(output)s,
+        settled_at = %(now)s
+    from held
+    where call_id = %(call)s and session_id = held.id and settled_at is null
+    returning session_id, reserved
+)
+update session
+set cost = cost + coalesce(%(cost)s::numeric, 0), reserved = session.reserved - closed.reserved,
+    input_tokens = input_tokens + %(input)s, cached_tokens = cached_tokens + %(cached)s,
+    output_tokens = output_tokens + %(output)s
+from closed
+where id = closed.session_id
+
+-- name: call
+select * from spend where call_id = %(call)s
+
+-- name: settle_open
+-- What a process that is gone had set aside counts as spent: nobody knows what its calls took.
+with held as (
+    select id from session where id = %(session)s for update
+), closed as (
+    update spend set cost = case when tier is null then null else reserved end, settled_at = %(now)s
+    from held
+    where session_id = held.id and settled_at is null
+    returning reserved, input_tokens, output_tokens
+), summed as (
+    select count(*) as calls, coalesce(sum(reserved), 0) as reserved, coalesce(sum(input_tokens), 0)::bigint as input,
+           coalesce(sum(output_tokens), 0)::bigint as output
+    from closed
+), told as (
+    update session
+    set cost = cost + summed.reserved, reserved = session.reserved - summed.reserved,
+        input_tokens = input_tokens + summed.input, output_tokens = output_tokens + summed.output
+    from summed
+    where id = %(session)s and summed.calls > 0
+)
+select calls from summed
