@@ -6,14 +6,16 @@ Reserved before the call and settled after it; a call whose process dies has cos
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from ulid import ULID
 
@@ -21,10 +23,12 @@ from consolidator.database import Database
 from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
 from consolidator.llm.client import ModelClient, Reply, Request, parsed, read
 from consolidator.llm.prices import price
+from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
 from consolidator.store import answers
 
 log = logging.getLogger("consolidator.llm")
+T = TypeVar("T")
 TRIES = 4  # of one call
 LONGEST_WAIT = 60.0  # seconds between two tries, also where a server asks for more
 IN_A_ROW = 5  # calls that fail for want of the server before the run stops asking
@@ -41,6 +45,22 @@ def client_of(settings: Settings) -> ModelClient:
     return ModelClient(
         settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call that is about to be made, and the most it may take."""
+
+    purpose: str
+    model: str
+    key: str
+    input_tokens: int
+    output_tokens: int = 0
+    session: str | None = None
+
+
+def _planned(request: Request, session: str | None) -> Planned:
+    return Planned(request.purpose, request.model, request.key, request.tokens, request.max_tokens, session)
 
 
 @dataclass(slots=True)
@@ -72,11 +92,30 @@ class Calls:
             return known
         if self.stopped is not None:
             raise ModelUnavailable(self.stopped)
-        if self.settings.batch and not request.turns and await self._batched(request, session):
+        alone = request.turns or request.purpose == "reconcile"  # few, and about facts that would move meanwhile
+        if self.settings.batch and not alone and await self._batched(request, session):
             self.counts["awaited"] += 1
             raise Awaited(f"{request.purpose}: the answer comes with a batch")
         async with self._turn:
             return await self._asked(request, session)
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text, within the run's caps; raise ModelUnavailable or OverBudget where none come.
+
+        No vector is kept here, as an answer is: whoever asks stores it.
+        """
+        key = hashlib.sha256(json.dumps([model, *texts]).encode()).hexdigest()
+        planned = Planned("embed", model, key, input_tokens=sum(count_tokens(text) + 1 for text in texts))
+
+        async def once(call: str) -> list[list[float]]:
+            found = await self.client.embed(model, texts)
+            taken = self._taken(model, input_tokens=found.tokens)
+            async with self.database.transaction() as conn:
+                await answers.settle(conn, call, taken, now=self.database.clock.now())
+            return found.vectors
+
+        async with self._turn:
+            return await self._tried(planned, once)
 
     async def report(self) -> dict[str, Any]:
         """Return what the calls of the run come to, all replicas together."""
@@ -111,13 +150,19 @@ class Calls:
         return None
 
     async def _asked(self, request: Request, session: str | None) -> dict[str, Any]:
+        async def once(call: str) -> dict[str, Any]:
+            return await self._settled(call, request, await self.client.send(request))
+
+        return await self._tried(_planned(request, session), once)
+
+    async def _tried(self, planned: Planned, once: Callable[[str], Awaitable[T]]) -> T:
+        """Make a call, and again where the server is not there for a while; each try is reserved for itself."""
         for attempt in range(TRIES):
             if self.stopped is not None:
                 raise ModelUnavailable(self.stopped)
-            call = await self.reserve(request, session)
+            call = await self._reserve(planned)
             try:
-                reply = await self.client.send(request)
-                found = await self._settled(call, request, reply)
+                found = await once(call)
             except ModelUnavailable as error:
                 await self._failed(call, error)
                 if error.lasting:
@@ -135,14 +180,17 @@ class Calls:
         raise AssertionError("the last try returns or raises")
 
     async def reserve(self, request: Request, session: str | None) -> str:
-        """Write down a call before it is made, and return its id; raise OverBudget where it would pass a cap."""
-        tokens = request.tokens + request.max_tokens
-        cost = price(request.model, input_tokens=request.tokens, output_tokens=request.max_tokens)
-        if cost is not None and self.settings.batch:
+        """Write down a question before it is asked, and return its id; raise OverBudget where it would pass a cap."""
+        return await self._reserve(_planned(request, session))
+
+    async def _reserve(self, planned: Planned) -> str:
+        tokens = planned.input_tokens + planned.output_tokens
+        cost = price(planned.model, input_tokens=planned.input_tokens, output_tokens=planned.output_tokens)
+        if cost is not None and self.settings.batch and planned.purpose != "embed":
             cost /= 2
         cap = self.settings.night_max_cost_usd
         if cap is not None and cost is None:
-            told = f"nobody knows the price of {request.model}, so a cap in money cannot be held; cap tokens instead"
+            told = f"nobody knows the price of {planned.model}, so a cap in money cannot be held; cap tokens instead"
             self.stopped = told
             raise OverBudget(told)
         call = str(ULID())
@@ -152,26 +200,27 @@ class Calls:
             if (most is not None and used + tokens > most) or (cap is not None and cost and paid + cost > cap):
                 self.counts["over budget"] += 1
                 raise OverBudget(f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved")
-            values: dict[str, Any] = {"purpose": request.purpose, "model": request.model, "key": request.key}
-            values |= {"session": session, "id": call, "run": self.run_id, "tokens": tokens, "cost": cost}
+            values: dict[str, Any] = {"purpose": planned.purpose, "model": planned.model, "key": planned.key}
+            values |= {"session": planned.session, "id": call, "run": self.run_id, "tokens": tokens, "cost": cost}
             await answers.reserve(conn, {**values, "now": self.database.clock.now()})
         return call
+
+    def _taken(
+        self, model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0
+    ) -> dict[str, Any]:
+        """Return what an answered call took, with its price."""
+        used = {"input_tokens": input_tokens, "cached_tokens": cached_tokens, "output_tokens": output_tokens}
+        return {**used, "cost": price(model, **used), "outcome": "answered"}
 
     async def _settled(self, call: str, request: Request, reply: Reply) -> dict[str, Any]:
         """Write down what a call took and what came back, before anybody reads it; then read it."""
         now = self.database.clock.now()
-        taken = {
-            "input_tokens": reply.input_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "output_tokens": reply.output_tokens,
-            "cost": price(
-                request.model,
-                input_tokens=reply.input_tokens,
-                cached_tokens=reply.cached_tokens,
-                output_tokens=reply.output_tokens,
-            ),
-            "outcome": "answered",
-        }
+        taken = self._taken(
+            request.model,
+            input_tokens=reply.input_tokens,
+            cached_tokens=reply.cached_tokens,
+            output_tokens=reply.output_tokens,
+        )
         async with self.database.transaction() as conn:
             await answers.settle(conn, call, taken, now=now)
             if reply.text:

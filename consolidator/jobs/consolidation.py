@@ -72,9 +72,9 @@ async def consolidate(
         if settings.batch and calls:
             async with batches_of(database, settings) as batches:
                 await batches.submit()
+        if (made := await embed_missing(database, settings, ledger.stop, run=ledger.run)) is not None:
+            report["vectors"] = made
         report["model"] = {"name": model_of(settings), **await calls.report()} if calls else "none: rules only"
-    if (made := await embed_missing(database, settings, ledger.stop)) is not None:
-        report["vectors"] = made
     return await ledger.end(report)
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+
+from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import ModelError
-from consolidator.jobs.calls import client_of
-from consolidator.llm.client import ModelClient
+from consolidator.jobs.calls import Calls, client_of
 from consolidator.settings import Settings
 from consolidator.store import vectors
 
@@ -22,34 +24,46 @@ PATIENCE = 5  # seconds that a question waits for its vector
 _told: set[str] = set()
 
 
-async def embed_missing(database: Database, settings: Settings, stop: asyncio.Event | None = None) -> str | None:
-    """Make the vectors that are missing; return what came of it in words, None where no model for them is set."""
+async def embed_missing(
+    database: Database,
+    settings: Settings,
+    stop: asyncio.Event | None = None,
+    *,
+    run: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> str | None:
+    """Make the vectors that are missing; return what came of it in words, None where no model for them is set.
+
+    The calls count in a `run` and stop at its caps; `progress` is told how many have been made.
+    """
     if settings.embed_model is None:
         return None
     async with database.connection() as conn:
         if await vectors.prepare(conn) is None:
             return _once("this server has no pgvector: recall searches by words alone")
-    client, done = client_of(settings), 0
+    calls, done = Calls(database, settings, run or str(ULID())), 0
     try:
-        while not (stop and stop.is_set()) and (many := await _batch(database, settings.embed_model, client)):
+        while not (stop and stop.is_set()) and (many := await _batch(calls, settings.embed_model)):
             done += many
+            if progress is not None:
+                progress(done)
     except ModelError as error:
         return f"{done} made, then: {error}"
     finally:
-        await client.close()
+        await calls.close()
     async with database.connection() as conn:
         await vectors.index_many(conn, settings.embed_model)
     return f"{done} made"
 
 
-async def _batch(database: Database, model: str, client: ModelClient) -> int:
+async def _batch(calls: Calls, model: str) -> int:
     """Make some vectors; no connection is held while the model is asked."""
-    async with database.connection() as conn:
+    async with calls.database.connection() as conn:
         waiting = await vectors.waiting(conn, model, BATCH)
     if not waiting:
         return 0
-    found = await client.embed(model, [one["text"][:LONGEST] for one in waiting])
-    async with database.transaction(flushed=False) as conn:
+    found = await calls.embed(model, [one["text"][:LONGEST] for one in waiting])
+    async with calls.database.transaction(flushed=False) as conn:
         await vectors.save(conn, model, waiting, found)
     return len(waiting)
 
@@ -61,7 +75,7 @@ async def vector_of(settings: Settings | None, query: str) -> list[float] | None
     client = client_of(settings)
     try:
         async with asyncio.timeout(PATIENCE):
-            return (await client.embed(settings.embed_model, [query[:LONGEST]]))[0]
+            return (await client.embed(settings.embed_model, [query[:LONGEST]])).vectors[0]
     except (ModelError, TimeoutError) as error:
         log.warning("recall by words alone: %s", error or f"no vector within {PATIENCE} s")
         return None

@@ -75,6 +75,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors, and the tokens that they took."""
+
+    vectors: list[list[float]]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer and what it took."""
 
@@ -118,7 +126,7 @@ class ModelClient:
                 raise _unavailable(error) from error
         raise ModelRefused("the server takes the question in no form")
 
-    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, model: str, texts: Sequence[str]) -> Embedded:
         """Return a vector for each text; raise ModelUnavailable where the server does not give them."""
         told = [redact(text) for text in texts]
         try:
@@ -127,8 +135,9 @@ class ModelClient:
             raise _unavailable(error) from error
         vectors = [list(map(float, one.embedding)) for one in sorted(found.data, key=lambda one: one.index)]
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
-            raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts")
-        return vectors
+            raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts", paid=True)
+        used = found.usage.prompt_tokens if found.usage else None
+        return Embedded(vectors, used if _is_count(used) else sum(count_tokens(text) for text in told))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -258,6 +267,11 @@ def _refused(error: openai.BadRequestError) -> Exception:
     if _CONTEXT.search(told):
         return ModelTruncated(f"the question is too long for the model: {told}")
     return ModelRefused(f"the server does not take the question: {told}")
+
+
+def failure(error: openai.APIError) -> Exception:
+    """Return what an error of the protocol means: ModelRefused, ModelTruncated or ModelUnavailable."""
+    return _refused(error) if isinstance(error, openai.BadRequestError) else _unavailable(error)
 
 
 def _unavailable(error: openai.APIError) -> ModelUnavailable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 
 from genai_prices import Usage, calc_price
@@ -14,10 +15,10 @@ def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_token
     `input_tokens` are all of the question's, the cached ones among them.
     """
     usage = Usage(input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens)
-    try:
-        return Decimal(calc_price(usage, model).total_price)
-    except LookupError:
-        return None
+    for provider in (None, "openai"):  # its models of vectors are not found by their names alone
+        with suppress(LookupError):
+            return Decimal(calc_price(usage, model, provider_id=provider).total_price)
+    return None
 
 
 def tier(model: str, own: str | None) -> str | None:

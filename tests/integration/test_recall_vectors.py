@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs import embedding
+from consolidator.jobs import calls, embedding
+from consolidator.jobs.calls import Calls
 from consolidator.jobs.embedding import embed_missing
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.recalling import recall
 from consolidator.settings import Settings
 from consolidator.store import vectors
-from consolidator.testing.model_server import ModelServer
+from consolidator.testing import ModelServer, Reply
 from tests.nights import ask, count, tonight
 from tests.support import logged, said
 
@@ -98,8 +101,9 @@ async def test_in_large_scopes_an_index_finds_the_nearest(
 
 
 async def test_a_server_that_does_not_answer_leaves_recall_by_words(
-    database: Database, clock: FrozenClock, vectored: Settings
+    database: Database, clock: FrozenClock, vectored: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(calls, "TRIES", 1)
     nowhere = vectored.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     await told(database, *TEXTS)
     done = await tonight(database, clock, nowhere)
@@ -137,3 +141,57 @@ async def test_no_secret_leaves_the_process(
     await recall(database, f"is {secret} mine?", settings=vectored)
     assert not [body for body in server.raw if secret in body]
     assert secret not in str(await ask(database, "select * from episode"))
+
+
+async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "BATCH", 1)
+    await told(database, *TEXTS)
+    done = await tonight(database, clock, vectored.model_copy(update={"night_max_tokens": 20}))
+    assert re.fullmatch(r"[12] made, then: the run's cap is reached: .*", done["vectors"])
+    assert done["status"] == "done"
+    paid = await ask(database, "select purpose, run_id, outcome, input_tokens from model_call")
+    assert len(paid) == len(server.embedded) < 3
+    assert {(one["purpose"], one["run_id"], one["outcome"]) for one in paid} == {("embed", done["run"], "answered")}
+    assert 0 < sum(one["input_tokens"] for one in paid) <= 20
+    assert (await tonight(database, clock, vectored))["vectors"].endswith(" made")
+    assert await count(database, "select count(*) from embedding") == 3
+
+
+async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_knows(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
+) -> None:
+    await told(database, *TEXTS)
+    capped = vectored.model_copy(update={"night_max_cost_usd": Decimal("0.01")})
+    assert "nobody knows the price of small-vectors" in (await tonight(database, clock, capped))["vectors"]
+    assert server.embedded == []
+    priced = capped.model_copy(update={"embed_model": "text-embedding-3-small"})
+    assert await embed_missing(database, priced, run="run-1") == "3 made"
+    (paid,) = await ask(database, "select run_id, cost from model_call")
+    assert paid["run_id"] == "run-1"
+    assert 0 < paid["cost"] < Decimal("0.0001")
+    nothing = priced.model_copy(update={"night_max_cost_usd": Decimal(0), "embed_model": "text-embedding-3-large"})
+    assert "cap is reached" in str(await embed_missing(database, nothing))
+
+
+async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
+    database: Database, clock: FrozenClock, settings: Settings, vectored: Settings, server: ModelServer
+) -> None:
+    await told(database, *TEXTS)
+    await tonight(database, clock, settings)
+    asked = Calls(database, vectored, "run-1")
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        server.embedding = None
+
+    asked.sleep = wait
+    server.embedding = Reply.failed(429, retry_after=7)
+    assert len(await asked.embed("small-vectors", TEXTS)) == 3
+    await asked.close()
+    assert waits == [7.0]
+    paid = await ask(database, "select outcome, input_tokens from model_call order by id")
+    assert paid[0]["outcome"].startswith("failed: ModelUnavailable")
+    assert [one["input_tokens"] > 0 for one in paid] == [False, True]
