@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.report import SCALES
 from benchmarks.server import open_server
 
-NAMES = ("append", "bulk", "consolidation", "increment", "retention", "mining", "plans", "recall", "models")
+NAMES = ("append", "bulk", "consolidation", "increment", "retention", "mining", "plans", "recall", "models", "runtime")
 
 
 async def run(names: list[str], scale: str) -> list[dict[str, Any]]:

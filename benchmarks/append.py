@@ -37,12 +37,12 @@ async def measure(server: Server, scale: str) -> Report:
         await partitions.ensure(conn, now)
         await conn.execute(PLAIN)
         await sessions.open_session(conn, {"id": "s", "agent": "coder"}, now=now)
-        door, bare = _door(conn, count), _bare(other, count)
-        await by_turns(2, door, bare)
-        ours, theirs = await by_turns(rounds, door, bare)
+        door, plain = _door(conn, count), bare(other, count)
+        await by_turns(2, door, plain)
+        ours, theirs = await by_turns(rounds, door, plain)
         for one in (conn, other):
             await one.execute("set synchronous_commit = off")
-        ours_off, theirs_off = await by_turns(rounds, door, bare)
+        ours_off, theirs_off = await by_turns(rounds, door, plain)
     report.add("append / INSERT", ratio(theirs, ours), "of its rate", at_least=0.65)
     report.add("append", count / statistics.median(ours), "events/s")
     report.add("INSERT", count / statistics.median(theirs), "events/s")
@@ -63,7 +63,8 @@ def _door(conn: Driver, count: int) -> Timed:
     return append
 
 
-def _bare(conn: Driver, count: int) -> Timed:
+def bare(conn: Driver, count: int) -> Timed:
+    """Return the writing of so many bare rows, one after another."""
     written = 0
 
     async def insert() -> float:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
 WITHOUT_DEFAULT = {"home": "the platform's data directory, `~/.local/share/consolidator`", "sources": "`[]`"}
-FOR_TESTS = {"CONSOLIDATOR_TEST_DATABASE_URL", "CONSOLIDATOR_TEST_DATA", "CONSOLIDATOR_TEST_MEM0"}
+FOR_TESTS = {f"CONSOLIDATOR_TEST_{name}" for name in ("DATABASE_URL", "DATA", "MEM0", "STORES")}
 
 
 def page(name: str) -> str:
