@@ -35,6 +35,7 @@ class Asked:
     arguments: str  # a JSON object
     result: str | None = None
     ok: bool = True
+    result_seq: int = 0
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ class _Folding:
         if not waiting:
             return
         asked = waiting.pop(0)
+        asked.result_seq = event.seq
         asked.ok = event.data.get("status", "ok") == "ok"
         text = within(plain(event.data.get("content")), self._limits.get(asked.tool, LONGEST))
         asked.result = _with_status(text, event.data)

@@ -1,19 +1,27 @@
-"""The marks round what recall puts into a prompt, by which the nights tell it from what was said."""
+"""The marks round what memory puts into a prompt, by which the nights tell it from what was said."""
 
 from __future__ import annotations
 
 import re
 
 BEGIN, END = "<recalled-memory>", "</recalled-memory>"
+SUMMARY, WORKING = "session-summary", "working_memory"  # the tags of a context's other blocks
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?(?:{re.escape(END)}|\Z)", re.DOTALL | re.IGNORECASE)
-_MARK = re.compile(r"<(/?)recalled-memory>", re.IGNORECASE)
+_TAGS = f"{SUMMARY}|{WORKING}"
+_OTHER = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTALL | re.IGNORECASE)
+_MARK = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
 
 
 def without_recalled(text: str) -> str:
-    """Return a text without the blocks that recall put there; one that does not end goes to the end of the text."""
-    return _BLOCK.sub(" ", text) if "<" in text else text
+    """Return a text without the blocks that memory put there; a recalled one that does not end goes to the end."""
+    return _OTHER.sub(" ", _BLOCK.sub(" ", text)) if "<" in text else text
 
 
 def unmarked(text: str) -> str:
     """Return a text that cannot begin or end a block."""
-    return _MARK.sub(r"(\1recalled-memory)", text)
+    return _MARK.sub(r"(\1\2)", text)
+
+
+def marked(text: str, tag: str) -> str:
+    """Return a text as a block of a context, which nothing in it can end."""
+    return f"<{tag}>\n{unmarked(text)}\n</{tag}>"

@@ -96,7 +96,7 @@ def _line(event: Event, session: SessionContext, redact: Callable[[str], str], a
     if event.type is EventType.USER_MESSAGE:
         return _from_user(event, session, redact)
     if event.type is EventType.TOOL_RESULT:
-        text = _shortened(redact(_plain(event.data.get("content"))), LONGEST["tool"])
+        text = _shortened(redact(without_recalled(_plain(event.data.get("content")))), LONGEST["tool"])
         return Line(event.seq, "tool", text, event.occurred_at, "tool") if text else None
     if event.type is EventType.ASSISTANT_RESPONSE:
         text = _shortened(redact(without_recalled(str(event.data.get("text") or ""))), LONGEST["agent"])

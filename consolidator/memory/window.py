@@ -30,10 +30,11 @@ def size(turn: Turn, count: Count) -> int:
     return MESSAGE + count(turn.text) + calls
 
 
-def fitting(turns: Sequence[Turn], budget: int, count: Count) -> Window:
+def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1) -> Window:
     """Return the latest turns within a budget.
 
-    The person's last message is among them however old it is, since it says what all of them are for.
+    The person's last message is among them however old it is, since it says what all of them are for. Where turns are
+    left out, a window begins at a multiple of `stride` events, so that the next ones begin with the same messages.
     """
     sizes = [size(turn, count) for turn in turns]
     if sum(sizes) <= budget:
@@ -55,8 +56,22 @@ def fitting(turns: Sequence[Turn], budget: int, count: Count) -> Window:
             break
         kept[number] = turns[number]
         left -= sizes[number]
+    _align(kept, asked, stride, budget, count)
     found = [kept[number] for number in sorted(kept)]
     return Window(found, sum(size(turn, count) for turn in found), cut=True)
+
+
+def _align(kept: dict[int, Turn], asked: int | None, stride: int, budget: int, count: Count) -> None:
+    """Drop the oldest turns up to a multiple of `stride`, unless half of the budget would stay empty."""
+    free = sorted(number for number in kept if number != asked)
+    if not free or stride <= 1:
+        return
+    begin = -(-kept[free[0]].seq // stride) * stride
+    dropped = [number for number in free if kept[number].seq < begin]
+    rest = sum(size(turn, count) for number, turn in kept.items() if number not in dropped)
+    if rest * 2 >= budget:
+        for number in dropped:
+            del kept[number]
 
 
 def _squeeze_in(kept: dict[int, Turn], number: int, turn: Turn, left: int, count: Count) -> None:

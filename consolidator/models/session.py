@@ -1,4 +1,4 @@
-"""A session: one conversation of one agent, and the head of its log."""
+"""A session: one conversation of one agent, the head of its log, and what is folded of its past."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import BigInteger, Index, Numeric, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Numeric, Text, text
 from sqlmodel import Field, SQLModel
 
 from consolidator.models.columns import count, document, flag, maybe_moment, maybe_words, moment, small, words
@@ -79,3 +79,17 @@ class Session(SQLModel, table=True):
     last_event_at: datetime = moment()  # ingest time of the last event
     last_occurred_at: datetime = moment()  # when the last thing happened
     expires_at: datetime | None = maybe_moment()
+
+
+class SessionView(SQLModel, table=True):
+    """What a context needs of a session's past without reading it again: folds, which outlive their events."""
+
+    __tablename__ = "session_view"
+
+    session_id: str = Field(sa_column=Column(Text, ForeignKey("session.id", ondelete="CASCADE"), primary_key=True))
+    upto: int = count()  # every event up to here is in the summary
+    summary: dict[str, Any] = document()  # the fold of tools, errors, approvals, sub-agents
+    compaction_seq: int = count()  # of the latest compaction, 0 where there is none
+    compaction: dict[str, Any] = document()  # what it says
+    scratchpad_seq: int = count()
+    scratchpad: str | None = maybe_words()  # the agent's own notes, as they stand

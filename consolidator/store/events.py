@@ -253,13 +253,13 @@ async def read(
             "limit": limit,
         },
     )
-    return await _complete(conn, found)
+    return await complete(conn, found)
 
 
 async def read_unconsolidated(conn: Driver, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> list[Event]:
     """Return the next events that were not learnt from, over all sessions, ordered by session and seq."""
     values = {"session": after[0], "after": after[1], "limit": limit}
-    return await _complete(conn, await rows(conn, _SQL["unconsolidated"], values))
+    return await complete(conn, await rows(conn, _SQL["unconsolidated"], values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +277,11 @@ class Span:
         return {"session": self.session, "after": self.after, "upto": self.upto, "low": low, "high": high}
 
 
+async def read_rows(conn: Driver, span: Span) -> list[Row]:
+    """Return the events of a span as they are kept, in order: `complete` follows what they refer to."""
+    return await rows(conn, _SQL["read"], {**span.values(), "limit": None})
+
+
 async def read_each(conn: Driver, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:
     """Return the first `limit` events of each span, complete, in one round trip (two where there are blobs)."""
     found = await rows_each(conn, _SQL["read"], [{**span.values(), "limit": limit} for span in spans])
@@ -291,8 +296,8 @@ async def stamp(conn: Driver, spans: Sequence[Span], *, now: datetime, dead: Seq
     return await run_each(conn, _SQL["stamp"], values)
 
 
-async def _complete(conn: Driver, found: Sequence[Row]) -> list[Event]:
-    """Turn rows into events, following blob references in one more query where there are any."""
+async def complete(conn: Driver, found: Sequence[Row]) -> list[Event]:
+    """Return rows as events, following blob references in one more query where there are any."""
     bodies = await _bodies(conn, found)
     return [_event(event, bodies) for event in found]
 

@@ -1,0 +1,43 @@
+-- name: view
+-- What is folded of a session's past; the nights' own fold stands in where no step has made one.
+select s.id as session_id, s.head, s.pruned_to, s.consolidated_to, s.created_at, s.last_event_at, s.state,
+       v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
+       coalesce(v.scratchpad_seq, 0) as scratchpad_seq, v.scratchpad,
+       case when v.session_id is null then d.summary end as learnt
+from session s
+left join session_view v on v.session_id = s.id
+left join digest d on d.session_id = s.id and v.session_id is null
+where s.id = %(session)s
+
+-- name: keep
+-- Keeps what was folded further than what is there; of two that fold at once the further one stays.
+insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
+values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad)s)
+on conflict (session_id) do update
+set summary = case when excluded.upto >= session_view.upto then excluded.summary else session_view.summary end,
+    compaction = case when excluded.compaction_seq > session_view.compaction_seq then excluded.compaction
+                      else session_view.compaction end,
+    scratchpad = case when excluded.scratchpad_seq > session_view.scratchpad_seq then excluded.scratchpad
+                      else session_view.scratchpad end,
+    upto = greatest(session_view.upto, excluded.upto),
+    compaction_seq = greatest(session_view.compaction_seq, excluded.compaction_seq),
+    scratchpad_seq = greatest(session_view.scratchpad_seq, excluded.scratchpad_seq)
+
+-- name: asked
+-- A person's last message before a window, looked for no further back than a bound.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+  and e.event_type = 'UserMessage' and coalesce(e.data ->> 'origin', 'user') = 'user'
+order by e.seq desc
+limit 1
+
+-- name: compacted
+update session set compactions = compactions + 1 where id = %(session)s
+
+-- name: ends
+-- The beginning and the end of large bodies, which nobody reads whole.
+select sha256, substring(body from 1 for %(head)s) as head,
+       substring(body from greatest(size - %(tail)s, %(head)s)::integer + 1) as tail
+from blob where sha256 = any(%(shas)s)
