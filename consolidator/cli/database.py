@@ -1,16 +1,21 @@
-"""consolidator db: upgrade, info, verify."""
+"""consolidator db: upgrade, info, verify, reindex."""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import typer
 
-from consolidator.cli.context import opened, run
-from consolidator.cli.output import AsJson, emit, say, table
+from consolidator.cli.context import opened, run, stop_on_signals
+from consolidator.cli.output import AsJson, emit, progress, say, short, table
 from consolidator.database import partitions, upgrade
-from consolidator.errors import DatabaseError
+from consolidator.errors import DatabaseError, RunFailed
+from consolidator.jobs.reindexing import Reindexing
 from consolidator.store import checks
 
-db = typer.Typer(help="The database: upgrade it, see where it is, verify its invariants.", no_args_is_help=True)
+db = typer.Typer(
+    help="The database: upgrade it, see where it is, verify its invariants, index anew.", no_args_is_help=True
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -68,3 +73,33 @@ def verify(as_json: AsJson = False) -> None:
     broken = [name for name, cases in found.items() if cases]
     if broken:
         raise DatabaseError(f"broken: {', '.join(broken)}")
+
+
+@db.command()
+def reindex(
+    vectors: Annotated[bool, typer.Option("--vectors", help="Make all vectors anew, too; asks their model.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build recall's index anew from the turns and facts kept. Interrupted, the same command goes on where it was."""
+
+    async def work() -> dict[str, Any]:
+        stop = stop_on_signals()
+        async with opened() as (database, settings):
+            with progress("indexing") as bar:
+                task = bar.task_ids[0]
+                job = Reindexing(
+                    database, settings, vectors, stop,
+                    started=lambda count: bar.update(task, total=count),
+                    progress=lambda name: bar.update(task, advance=1, description=short(name, 30)),
+                )  # fmt: skip
+                return await job.run()
+
+    done = run(work())
+    if as_json:
+        emit(done)
+    else:
+        say(f"indexed: {done['turns']:,} turns and {done['facts']:,} facts", style="bold")
+        if "vectors" in done:
+            say(f"vectors: {done['vectors']}")
+    if done["status"] == "failed":
+        raise RunFailed(f"run {done['run']} gave up some units: `consolidator runs show {done['run']}`")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -62,14 +63,20 @@ def _episode_row(session: str, scope: Scope, number: int, episode: Episode, text
 
 
 def _post(kind: str, number: int, scope: int, text: str, posted: list[Posted], share: Share) -> None:
+    """Note a document's words, and that it is one more in its scope; one without words is none."""
     words = counted(text)
     posted.extend((word, scope, ref) for word, ref in packed(kind, number, words))
+    if words:
+        _add(kind, sum(words.values()), share)
+
+
+def _add(kind: str, words: int, share: Share) -> None:
     if kind == TURN:
         share.turns += 1
-        share.turn_words += sum(words.values())
+        share.turn_words += words
     else:
         share.facts += 1
-        share.fact_words += sum(words.values())
+        share.fact_words += words
 
 
 async def index_facts(conn: Driver, agent: str) -> None:
@@ -113,8 +120,67 @@ async def forget_turns(
 async def _take_out(conn: Driver, agent: str, kind: str, documents: Sequence[tuple[int, int, str]]) -> None:
     """Take the words of documents out of the index: they are made of the stored texts as they were when they came."""
     posted: list[Posted] = []
-    shares: defaultdict[int, Share] = defaultdict(Share)
+    alone: dict[int, tuple[int, Share]] = {}
     for number, scope, text in documents:
-        _post(kind, number, scope, text, posted, shares[scope])
-    await index.unpost(conn, posted)
+        alone[number] = (scope, Share())
+        _post(kind, number, scope, text, posted, alone[number][1])
+    gone = await index.unpost(conn, posted)
+    shares: defaultdict[int, Share] = defaultdict(Share)
+    for number in gone:  # a document whose words are not there, as while the index is built anew, counts nowhere
+        scope, share = alone[number]
+        _sum(share, shares[scope])
     await index.shrink(conn, agent, shares)
+
+
+def _sum(one: Share, share: Share) -> None:
+    for name in Share.__dataclass_fields__:
+        setattr(share, name, getattr(share, name) + getattr(one, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A turn or a fact that is to be put back."""
+
+    number: int
+    was: int  # the scope it had
+    scope: Scope
+    text: str
+
+
+async def restore_turns(conn: Driver, session: str) -> None:
+    """Put back the words of a session's turns where they are missing; whoever takes turns out waits for us."""
+    after = 0
+    while found := await index.kept_turns(conn, session, after=after, limit=BATCH):
+        after = found[-1]["seq"]
+        told = [
+            Document(
+                turn["number"], turn["scope"], Scope(turn["agent"], turn["project"], turn["peer"]),
+                searched(turn["speaker"], turn["text"]),
+            )
+            for turn in found
+        ]  # fmt: skip
+        await _restore(conn, TURN, told)
+
+
+async def restore_facts(conn: Driver, agent: str) -> None:
+    """Put back the words of an agent's facts where they are missing; under the agent's lock."""
+    after = 0
+    while found := await index.kept_facts(conn, agent, after=after, limit=BATCH):
+        after = found[-1]["number"]
+        told = [Document(fact["number"], fact["scope"], _scope_of(fact), fact["sentence"]) for fact in found]
+        await _restore(conn, FACT, told)
+    await index_facts(conn, agent)
+
+
+async def _restore(conn: Driver, kind: str, documents: Sequence[Document]) -> None:
+    posted: list[Posted] = []
+    alone: dict[int, tuple[Scope, Share]] = {}
+    for one in documents:
+        alone[one.number] = (one.scope, Share())
+        _post(kind, one.number, one.scope.number, one.text, posted, alone[one.number][1])
+    await index.move(conn, kind, {one.number: one.scope.number for one in documents if one.was != one.scope.number})
+    shares: defaultdict[Scope, Share] = defaultdict(Share)
+    for number in await index.repost(conn, posted):
+        scope, share = alone[number]
+        _sum(share, shares[scope])
+    await index.share(conn, shares)

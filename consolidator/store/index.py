@@ -15,6 +15,7 @@ from consolidator.store.queries import Row, load, rows, run
 
 MOST = 2000  # documents of one word in one scope that are looked at, the weightiest
 COUNTED = 20_000  # documents up to which it is counted in how many a word stands
+DOCUMENT = (1 << 46) - 1  # the bits of a posting that are its document's number (memory/postings.py)
 WIDE = 64  # scopes beyond which a query does not ask each one
 _SQL = load("index")
 _COPY = np.dtype(
@@ -89,12 +90,23 @@ async def post(conn: Driver, posted: Iterable[Posted]) -> None:
         await copy.write(_HEAD + told.tobytes() + _TAIL)
 
 
-async def unpost(conn: Driver, posted: Iterable[Posted]) -> None:
-    """Take words of documents away."""
+async def unpost(conn: Driver, posted: Iterable[Posted]) -> set[int]:
+    """Take words of documents away; return the numbers of those that had any there."""
+    return await _documents(conn, "drop_postings", posted)
+
+
+async def repost(conn: Driver, posted: Iterable[Posted]) -> set[int]:
+    """Add words of documents where they are not there; return the numbers of those that had none."""
+    return await _documents(conn, "add_postings", posted)
+
+
+async def _documents(conn: Driver, name: str, posted: Iterable[Posted]) -> set[int]:
     found = sorted(posted)
-    if found:
-        words, scopes, refs = zip(*found, strict=True)
-        await run(conn, _SQL["drop_postings"], {"words": list(words), "scopes": list(scopes), "refs": list(refs)})
+    if not found:
+        return set()
+    words, scopes, refs = zip(*found, strict=True)
+    values = {"words": list(words), "scopes": list(scopes), "refs": list(refs), "document": DOCUMENT}
+    return {one["number"] for one in await rows(conn, _SQL[name], values)}
 
 
 async def share(conn: Driver, shares: Mapping[Scope, Share]) -> None:
@@ -184,3 +196,41 @@ async def take_turns(
 ) -> list[Row]:
     """Take at most so many turns of a session out of the index, up to a seq and before a time where told."""
     return await rows(conn, _SQL["take_turns"], {"session": session, "upto": upto, "before": before, "limit": limit})
+
+
+async def clear(conn: Driver, *, vectors: bool) -> None:
+    """Empty the index, all but the turns and facts that it is made of; with `vectors`, forget these, too."""
+    await run(conn, _SQL["clear"])
+    await run(conn, _SQL["clear_vectors" if vectors else "drop_orphans"])
+
+
+async def agents(conn: Driver) -> list[str]:
+    """Return whose facts are or should be indexed."""
+    return [one["agent"] for one in await rows(conn, _SQL["agents"])]
+
+
+async def sessions(conn: Driver) -> list[str]:
+    """Return the sessions that have turns."""
+    return [one["id"] for one in await rows(conn, _SQL["sessions"])]
+
+
+async def kept_turns(conn: Driver, session: str, *, after: int, limit: int) -> list[Row]:
+    """Return turns of a session behind a seq, locked so that nobody takes them out."""
+    return await rows(conn, _SQL["kept_turns"], {"session": session, "after": after, "limit": limit})
+
+
+async def kept_facts(conn: Driver, agent: str, *, after: int, limit: int) -> list[Row]:
+    """Return an agent's indexed facts behind a number."""
+    return await rows(conn, _SQL["kept_facts"], {"agent": agent, "after": after, "limit": limit})
+
+
+async def move(conn: Driver, kind: str, scopes: Mapping[int, int]) -> None:
+    """Say that documents belong to other scopes than they did."""
+    if scopes:
+        await run(conn, _SQL[f"move_{kind}s"], {"numbers": list(scopes), "scopes": list(scopes.values())})
+
+
+async def total(conn: Driver) -> Row:
+    """Return how many turns and facts are indexed."""
+    (found,) = await rows(conn, _SQL["total"])
+    return found

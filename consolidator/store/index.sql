@@ -13,8 +13,71 @@ select * from unnest(%(ids)s::bigint[], %(sessions)s::text[], %(seqs)s::bigint[]
 copy posting (word, scope, ref) from stdin (format binary)
 
 -- name: drop_postings
-delete from posting p using unnest(%(words)s::bigint[], %(scopes)s::bigint[], %(refs)s::bigint[]) as gone (word, scope, ref)
-where p.word = gone.word and p.scope = gone.scope and p.ref = gone.ref
+-- Answers with the documents whose words were there: only these are in the sums of their scopes.
+with dropped as (
+    delete from posting p
+    using unnest(%(words)s::bigint[], %(scopes)s::bigint[], %(refs)s::bigint[]) as gone (word, scope, ref)
+    where p.word = gone.word and p.scope = gone.scope and p.ref = gone.ref
+    returning p.ref
+)
+select distinct ref & %(document)s as number from dropped
+
+-- name: add_postings
+-- Adds what is not there, and answers with the documents that had none of their words there.
+with added as (
+    insert into posting (word, scope, ref)
+    select * from unnest(%(words)s::bigint[], %(scopes)s::bigint[], %(refs)s::bigint[])
+    on conflict do nothing returning ref
+)
+select distinct ref & %(document)s as number from added
+
+-- name: clear
+-- In the order of a night's commit. What a night has not committed yet it adds when this is over.
+truncate posting, corpus
+
+-- name: clear_vectors
+truncate embedding
+
+-- name: drop_orphans
+-- Vectors of what is not there any more.
+delete from embedding e
+where (e.kind = 'turn' and not exists (select from episode t where t.id = e.number))
+   or (e.kind = 'fact' and not exists (select from indexed_fact i where i.number = e.number))
+
+-- name: agents
+select agent from indexed_fact union select agent from fact where superseded_at is null order by agent
+
+-- name: sessions
+select distinct session_id as id from episode order by id
+
+-- name: kept_turns
+-- A session's turns, so that nobody takes them out meanwhile.
+select e.id as number, e.seq, e.scope, e.speaker, e.text, s.agent, s.project, s.peer
+from episode e join session s on s.id = e.session_id
+where e.session_id = %(session)s and e.seq > %(after)s order by e.seq limit %(limit)s for share of e
+
+-- name: kept_facts
+select i.number, i.scope, i.sentence, f.agent, f.project, f.peer, f.level from indexed_fact i join fact f on f.id = i.id
+where i.agent = %(agent)s and i.number > %(after)s order by i.number limit %(limit)s
+
+-- name: move_turns
+with moved as (
+    update episode e set scope = new.scope
+    from unnest(%(numbers)s::bigint[], %(scopes)s::bigint[]) as new (number, scope) where e.id = new.number
+)
+update embedding e set scope = new.scope
+from unnest(%(numbers)s::bigint[], %(scopes)s::bigint[]) as new (number, scope) where e.kind = 'turn' and e.number = new.number
+
+-- name: move_facts
+with moved as (
+    update indexed_fact i set scope = new.scope
+    from unnest(%(numbers)s::bigint[], %(scopes)s::bigint[]) as new (number, scope) where i.number = new.number
+)
+update embedding e set scope = new.scope
+from unnest(%(numbers)s::bigint[], %(scopes)s::bigint[]) as new (number, scope) where e.kind = 'fact' and e.number = new.number
+
+-- name: total
+select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(facts), 0)::bigint as facts from corpus
 
 -- name: add_corpus
 insert into corpus (scope, agent, project, peer, turns, turn_words, facts, fact_words)

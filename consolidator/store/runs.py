@@ -221,3 +221,8 @@ async def remarks(conn: Driver, run_id: str) -> dict[str, str]:
 async def interrupt(conn: Driver, run_id: str) -> None:
     """Mark a run as cut short; whoever comes next takes it up."""
     await run(conn, _SQL["interrupt"], {"run": run_id})
+
+
+async def begin_anew(conn: Driver, run_id: str, *, job: str, now: datetime) -> None:
+    """Give up the runs of a job that were cut short, since this one begins from the beginning."""
+    await run(conn, _SQL["begin_anew"], {"run": run_id, "job": job, "now": now})

@@ -135,3 +135,8 @@ on conflict (session_id, seq) where settled_at is null do nothing
 -- name: settle
 update dead_letter set settled_at = %(now)s, settlement = %(settlement)s
 where session_id = %(session)s and seq = any(%(seqs)s) and settled_at is null
+
+-- name: begin_anew
+-- What was cut short of a job is not taken up again: another run of it has begun from the beginning.
+update run set status = 'failed', finished_at = %(now)s, error = 'begun anew as ' || %(run)s
+where job = %(job)s and id <> %(run)s and status in ('running', 'interrupted')

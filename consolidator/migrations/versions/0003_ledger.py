@@ -64,7 +64,8 @@ create unique index dead_letter_open on dead_letter (session_id, seq) where sett
 """
 
 GUARDS = """
-alter table run add constraint run_job check (job in ('import', 'consolidation', 'retention', 'backfill', 'retry'));
+alter table run add constraint run_job
+    check (job in ('import', 'consolidation', 'retention', 'backfill', 'retry', 'reindex'));
 alter table run add constraint run_status check (status in ('running', 'done', 'failed', 'interrupted'));
 alter table claim add constraint claim_status check (status in ('open', 'leased', 'done', 'dead'));
 """

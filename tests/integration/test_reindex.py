@@ -1,0 +1,173 @@
+"""Building recall's index anew: the same comes out, whatever had happened to it, and whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import Interrupted
+from consolidator.jobs import indexing
+from consolidator.jobs.erasing import erase, plan
+from consolidator.jobs.recalling import recall
+from consolidator.jobs.reindexing import Reindexing
+from consolidator.settings import Settings
+from consolidator.testing import ModelServer
+from tests.nights import ask, count, tonight
+from tests.support import logged, said
+
+SAYINGS = {
+    "one": ["From now on, always use tabs for indentation.", "The heron nests at the mill.", "!?"],
+    "two": ["My favourite editor is Helix.", "Our bakery opens at six.", "パン屋は六時に開きます。"],
+    "three": ["The violin needs new strings.", "Call me Ada, please."],
+}
+SUMS = (
+    "select scope, agent, project, peer, sum(turns)::int as turns, sum(turn_words)::int as turn_words, "
+    "sum(facts)::int as facts, sum(fact_words)::int as fact_words from corpus "
+    "group by scope, agent, project, peer having sum(turns) + sum(facts) > 0 order by scope"
+)
+
+
+async def index_of(database: Database) -> tuple[list[Any], list[Any]]:
+    """Return everything that is in the index."""
+    return await ask(database, "select * from posting order by word, scope, ref"), await ask(database, SUMS)
+
+
+async def told(database: Database, *names: str) -> None:
+    for name in names:
+        await logged(database, name, [said(text) for text in SAYINGS[name]], project="shop", peer="ada")
+
+
+def job(database: Database, settings: Settings, *, vectors: bool = False, **more: Any) -> Reindexing:
+    alone = settings.model_copy(update={"workers": 1})
+    return Reindexing(database, alone, vectors, more.pop("stop", asyncio.Event()), **more)
+
+
+async def test_an_index_in_ruins_becomes_what_it_was(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, *SAYINGS)
+    await tonight(database, clock, settings)
+    before = await index_of(database)
+    await ask(database, "delete from posting where word % 3 = 0 returning word")
+    await ask(database, "insert into posting values (1, 2, 3), (4, 5, 6) returning word")
+    await ask(database, "update corpus set turns = turns + 7, facts = 0 returning id")
+    seen: list[str] = []
+    done = await job(
+        database, settings, started=lambda units: seen.append(f"{units} units"), progress=seen.append
+    ).run()
+    assert seen[0] == f"{len(seen) - 1} units"
+    assert await index_of(database) == before
+    assert (done["status"], done["turns"]) == ("done", 7)
+    assert done["facts"] == await count(database, "select count(*) from fact where superseded_at is null")
+    assert (await recall(database, "heron", settings=settings)).items[0].citation == "[one:2]"
+
+
+async def test_what_was_cut_short_goes_on_from_there(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, *SAYINGS)
+    await tonight(database, clock, settings)
+    before, stop = await index_of(database), asyncio.Event()
+    first: list[str] = []
+    rest: list[str] = []
+
+    def until_one(name: str) -> None:
+        first.append(name)
+        if name == "one":
+            stop.set()
+
+    with pytest.raises(Interrupted):
+        await job(database, settings, stop=stop, progress=until_one).run()
+    assert await index_of(database) != before
+    await job(database, settings, progress=rest.append).run()
+    assert set(first) & set(rest) == set()
+    assert await index_of(database) == before
+    assert [one["status"] for one in await ask(database, "select status from run where job = 'reindex'")] == ["done"]
+
+
+async def test_what_comes_and_goes_meanwhile_is_counted_once(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one", "two")
+    await tonight(database, clock, settings)
+    stop = asyncio.Event()
+
+    def until_facts(_name: str) -> None:
+        stop.set()
+
+    with pytest.raises(Interrupted):  # the turns of both are missing, the facts are back
+        await job(database, settings, stop=stop, progress=until_facts).run()
+    await told(database, "three")
+    await logged(database, "two", [said("The bakery closes at noon.")], project="shop", peer="ada")
+    await tonight(database, clock, settings)
+    await erase(database, settings, await plan(database, session="one"), reason="asked to")
+    await job(database, settings).run()
+    after = await index_of(database)
+    assert sum(scope["turns"] for scope in after[1]) == 6
+    await job(database, settings).run()
+    assert await index_of(database) == after
+
+
+async def test_another_start_from_the_beginning_gives_up_what_was_cut_short(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    stop = asyncio.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        await job(database, settings, stop=stop).run()
+    await job(database, settings, vectors=True).run()
+    found = await ask(database, "select status, error from run where job = 'reindex' order by status")
+    assert [one["status"] for one in found] == ["done", "failed"]
+    assert found[1]["error"].startswith("begun anew as ")
+
+
+async def test_turns_that_belong_to_another_scope_now_are_found_there(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    await ask(database, "update session set peer = 'ben' returning id")
+    assert not (await recall(database, "heron", peer="ben", settings=settings)).items
+    await job(database, settings).run()
+    assert (await recall(database, "heron", peer="ben", settings=settings)).items
+    await erase(database, settings, await plan(database, session="one"), reason="asked to")
+    assert await count(database, "select count(*) from posting") == 0
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer() as found:
+        yield found
+
+
+async def test_vectors_are_kept_unless_they_are_to_be_made_anew(
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer
+) -> None:
+    vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
+    await told(database, "one")
+    await tonight(database, clock, vectored)
+    made = sum(map(len, server.embedded))
+    await ask(database, "insert into embedding values ('turn', 12345, 1, 'small-vectors', '{1}') returning number")
+    assert (await job(database, vectored).run())["vectors"] == "0 made"
+    assert await count(database, "select count(*) from embedding") == made
+    assert (await job(database, vectored, vectors=True).run())["vectors"] == f"{made} made"
+    assert sum(map(len, server.embedded)) == 2 * made
+    assert await count(database, "select count(*) from model_call where purpose = 'embed'") >= 2
+
+
+async def test_long_sessions_are_put_back_in_batches(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await told(database, *SAYINGS)
+    await tonight(database, clock, settings)
+    before = await index_of(database)
+    monkeypatch.setattr(indexing, "BATCH", 1)
+    await job(database, settings).run()
+    assert await index_of(database) == before
