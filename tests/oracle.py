@@ -11,6 +11,7 @@ from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
 
 _LINE = re.compile(r'^(e\d+) \[[^\]]*\] (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_TOLD = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
 PATTERNS = {
     r"(\w+) is my fuel": ("fuel", "{0}", "The user's fuel is {0}.", "preference"),
     r"(\w+) is where my desk stands": ("lives_in", "{0}", "The user lives in {0}.", "profile"),
@@ -32,10 +33,38 @@ def fact(event: str, quote: str, predicate: str, value: str, sentence: str, kind
     return {**told, "single_valued": True, "valid_from": None, "valid_to": None, "evidence": evidence, **more}
 
 
+def schema_of(asked: dict[str, Any]) -> str:
+    """Return what kind of answer a question wants."""
+    return str(asked.get("response_format", {}).get("json_schema", {}).get("name", "facts"))
+
+
+def shown(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the facts and the sayings of a question about duplicates, by name."""
+    return {name: json.loads(told) for name, told in _TOLD.findall(asked["messages"][1]["content"])}
+
+
+def sayings(asked: dict[str, Any]) -> list[str]:
+    """Return the names of the sayings that want an operation."""
+    return [name for name in shown(asked) if name.startswith("c")]
+
+
+def decided(name: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the operation for a saying: its value decides, then its predicate."""
+    one = told[name]
+    operation, target = "add", None
+    for other in one["may_target"]:
+        if told[other]["value"].casefold() == one["value"].casefold():
+            operation, target = "reinforce", other
+            break
+        if told[other]["predicate"] == one["predicate"]:
+            operation, target = "supersede", other
+    return {"saying": name, "operation": operation, "target": target, "reason": "by its value"}
+
+
 def oracle(asked: dict[str, Any]) -> Reply:
     """Answer with what the lines state."""
-    if asked.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
-        return Reply.json({"operations": []})
+    if schema_of(asked) == "decisions":
+        return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
     found = []
     for name, who, words in lines(asked):
         for pattern, (predicate, value, sentence, kind) in PATTERNS.items():

@@ -17,12 +17,11 @@ from ulid import ULID
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted, NotFound
 from consolidator.jobs.consolidation import (
-    MERGES,
     SESSIONS,
     calls_of,
     consolidate,
     folded_of,
-    merge_unit,
+    merge_news,
     nothing_to_bury,
     reader_of,
     report_of,
@@ -30,9 +29,10 @@ from consolidator.jobs.consolidation import (
     save_memory,
     windows,
 )
-from consolidator.jobs.learning import Folded
+from consolidator.jobs.deciding import Deciding
 from consolidator.jobs.extraction import Extraction
 from consolidator.jobs.late import reread, save_read
+from consolidator.jobs.learning import Folded
 from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
@@ -169,12 +169,7 @@ class Backfill:
                     await record(conn, [unit], [step])
 
         await ledger.work(SESSIONS, work, nothing_to_bury)
-        async with self.database.connection() as conn:
-            agents = await memory.agents_with_news(conn)
-        await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
-        await ledger.work(
-            MERGES, lambda units: merge_unit(self.database, self.settings, units, sweep=True), nothing_to_bury
-        )
+        await merge_news(ledger, Deciding(self.database), sweep=True)
         return await ledger.end(await report_of(self.database, ledger.run))
 
     async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> runs.Step:

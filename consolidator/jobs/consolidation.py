@@ -18,6 +18,7 @@ from consolidator.errors import Interrupted
 from consolidator.jobs import indexing, learning
 from consolidator.jobs.batches import batches_of
 from consolidator.jobs.calls import Calls, model_of
+from consolidator.jobs.deciding import Deciding
 from consolidator.jobs.embedding import embed_missing
 from consolidator.jobs.extraction import BACKGROUND, Extraction, Read
 from consolidator.jobs.late import LateReading
@@ -64,10 +65,7 @@ async def consolidate(
             await _read_late(ledger, reader, only)
         unit_work = SessionWork(database, settings, salt, ledger.stop, reader)
         await ledger.work(SESSIONS, unit_work.run, unit_work.bury)
-        async with database.connection() as conn:
-            agents = await memory.agents_with_news(conn)
-        await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
-        await ledger.work(MERGES, lambda units: merge_unit(database, settings, units), nothing_to_bury)
+        await merge_news(ledger, Deciding(database, calls, settings.model or model_of(settings)))
         report = await report_of(database, ledger.run)
         if settings.batch and calls:
             async with batches_of(database, settings) as batches:
@@ -107,10 +105,20 @@ async def _read_late(ledger: Ledger, reader: Extraction, only: list[str] | None)
     await ledger.work(LATE, work.run, nothing_to_bury)
 
 
-async def merge_unit(database: Database, settings: Settings, units: Sequence[Unit], *, sweep: bool = False) -> None:
+async def merge_news(ledger: Ledger, decider: Deciding, *, sweep: bool = False) -> None:
+    """Merge every agent with news, in the ledger."""
+    async with ledger.database.connection() as conn:
+        agents = await memory.agents_with_news(conn, undecided_too=decider.calls is not None)
+    await ledger.begin([f"merge:{agent}" for agent in agents], phase=MERGES, again=True)
+    await ledger.work(MERGES, lambda units: _merge_unit(decider, ledger.settings, units, sweep=sweep), nothing_to_bury)
+
+
+async def _merge_unit(decider: Deciding, settings: Settings, units: Sequence[Unit], *, sweep: bool) -> None:
     """Merge one agent, or a few, each in a transaction of its own; `sweep` away what nothing supports any more."""
+    database = decider.database
     for unit in units:
         agent = unit.name.removeprefix("merge:")
+        await decider.agent(agent)
         async with database.transaction() as conn:
             changes = await merge_agent(conn, agent, run_id=unit.run, now=database.clock.now(), settings=settings)
             if sweep:

@@ -68,6 +68,7 @@ class Candidate:
     quarantined: str | None = None  # why a person has to look at it first
     valid_from: datetime | None = None  # since when it is true, where the words say so
     valid_to: datetime | None = None
+    beside: bool = False  # it takes no other value's place: nobody has decided that it may
 
 
 @dataclass(frozen=True, slots=True)

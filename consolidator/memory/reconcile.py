@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from consolidator.memory.facts import Candidate
@@ -71,10 +71,8 @@ def reconcile(candidates: Iterable[Candidate]) -> list[Fact]:
             facts += _standing_approvals(ordered)
         elif ordered[0].predicate == "steer":
             facts += _standing_steers(ordered)
-        elif ordered[-1].single_valued:
-            facts += _chain(ordered)
         else:
-            facts += _several(ordered)
+            facts += _values(ordered)
     return sorted(facts, key=lambda fact: (fact.valid_from, fact.id))
 
 
@@ -83,8 +81,32 @@ def normal(value: str) -> str:
     return re.sub(r"\s+", " ", value.replace("’", "'")).strip(" \t.,;:!?\"'`").casefold()
 
 
+def fact_id(scope: Scope, subject: str, predicate: str, value: str, number: int = 0) -> str:
+    """Return the id of a fact: the same for the same words; `number` tells apart the times that a value held."""
+    agent, level, project, peer = scope
+    key = (agent, level, project or "", peer or "", subject, normal(predicate), normal(value), str(number))
+    return hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def worded(facts: Iterable[Fact], refined: Mapping[str, tuple[str, str]]) -> list[Fact]:
+    """Give facts the words of the latest evidence that refines them; `refined` are value and sentence by candidate."""
+    found = []
+    for fact in facts:
+        words = next((refined[one] for one in reversed(fact.evidence) if one in refined), None)
+        found.append(fact if words is None else replace(fact, value=words[0], sentence=words[1]))
+    return found
+
+
 def _order(candidate: Candidate) -> tuple[datetime, str, int, str]:
     return candidate.occurred_at, candidate.session_id, candidate.seq, candidate.id
+
+
+def _values(ordered: Sequence[Candidate]) -> list[Fact]:
+    """Let the values of a single-valued predicate take each other's place; what is kept beside them holds, too."""
+    in_turn = {normal(one.value) for one in ordered if one.single_valued and not one.beside}
+    chained = [one for one in ordered if normal(one.value) in in_turn]
+    rest = [one for one in ordered if normal(one.value) not in in_turn]
+    return (_chain(chained) if chained else []) + _several(rest)
 
 
 def _several(ordered: Sequence[Candidate]) -> list[Fact]:
@@ -160,19 +182,11 @@ def _fact(
     """Make a fact of candidates that say the same, in order; `number` tells apart the times that a value held."""
     first = said[0]
     agent, level, project, peer = scope_of(first)
-    key = (
-        agent,
-        level,
-        project or "",
-        peer or "",
-        first.subject,
-        normal(first.predicate),
-        normal(first.value),
-        str(number),
-    )
+    since = min((one.valid_from for one in said if one.valid_from), default=first.occurred_at)
+    until = said[-1].valid_to
     explicit = any(candidate.confidence == "explicit" for candidate in said)
     return Fact(
-        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        id=fact_id((agent, level, project, peer), first.subject, first.predicate, first.value, number),
         agent=agent,
         project=project,
         peer=peer,
@@ -184,8 +198,8 @@ def _fact(
         kind=first.kind,
         confidence="explicit" if explicit else "inferred",
         trust=first.trust,
-        valid_from=first.occurred_at,
-        valid_to=ended[0] if ended else None,
+        valid_from=since,
+        valid_to=max(ended[0], since) if ended else until,
         superseded_by=ended[1] if ended else None,
         sessions=len({candidate.root_id for candidate in said}),
         evidence=tuple(candidate.id for candidate in said),

@@ -34,6 +34,11 @@ def small(default: int = 0) -> Any:
     return Field(default=default, sa_type=Integer, nullable=False, sa_column_kwargs=server)
 
 
+def maybe_small() -> Any:
+    """A small whole number that may be missing."""
+    return Field(default=None, sa_type=Integer, nullable=True)
+
+
 def flag(default: bool = False) -> Any:
     """Yes or no."""
     return Field(default=default, nullable=False, sa_column_kwargs={"server_default": text(str(default).lower())})

@@ -13,6 +13,7 @@ from consolidator.models.columns import (
     flag,
     listing,
     maybe_moment,
+    maybe_small,
     maybe_words,
     moment,
     names,
@@ -42,8 +43,16 @@ class CandidateRow(Claimed, table=True):
 
     __tablename__ = "candidate"
     __table_args__ = (
-        Index("candidate_group", "agent", "subject", "predicate"),
+        Index(
+            "candidate_group", "agent", text("coalesce(as_subject, subject)"), text("coalesce(as_predicate, predicate)")
+        ),
         Index("candidate_new", "agent", postgresql_where=text("not reconciled")),
+        Index(
+            "candidate_undecided",
+            "agent",
+            postgresql_where=text("generation > 0 and operation is null and rejected is null and quarantined is null"),
+        ),
+        Index("candidate_target", "target", postgresql_where=text("target is not null")),
         Index("candidate_session", "session_id"),
         Index("candidate_quarantined", "agent", postgresql_where=text("quarantined is not null")),
     )
@@ -61,6 +70,16 @@ class CandidateRow(Claimed, table=True):
     valid_from: datetime | None = maybe_moment()  # since when it is true, where the words say so
     valid_to: datetime | None = maybe_moment()
     rejected: str | None = maybe_words()  # why it may not become a fact
+    active: bool = flag(default=True)  # false: of a generation that is a draft, or that another one took the place of
+    retired_by: int | None = maybe_small()  # the generation that took its place
+    operation: str | None = maybe_words()  # add | reinforce | refine | supersede | noop: what was decided of it
+    target: str | None = maybe_words()  # the fact that this was about
+    decided_by: str | None = maybe_words()  # code, or the model
+    why: str | None = maybe_words()
+    flagged: str | None = maybe_words()  # why it was kept beside what it resembles
+    as_subject: str | None = maybe_words()  # what it counts for, where that is not what it says by itself
+    as_predicate: str | None = maybe_words()
+    as_value: str | None = maybe_words()
     reconciled: bool = flag()
     run_id: str = words()
 
@@ -99,6 +118,7 @@ class FactRow(Claimed, table=True):
     superseded_by: str | None = maybe_words()
     sessions: int = count()  # distinct lineage roots that say so
     evidence: list[str] = names()  # ids of candidates
+    flagged: str | None = maybe_words()  # why somebody may want to look at it
     run_id: str = words()
     recalled: int = count()  # how often recall showed it
     last_recalled_at: datetime | None = maybe_moment()

@@ -2,7 +2,20 @@
 
 from sqlmodel import SQLModel
 
-from consolidator.models import answer, blob, digest, event, fact, generation, index, procedure, run, session, source
+from consolidator.models import (
+    answer,
+    blob,
+    digest,
+    event,
+    fact,
+    generation,
+    index,
+    memory_generation,
+    procedure,
+    run,
+    session,
+    source,
+)
 
 METADATA = SQLModel.metadata
-MODULES = (answer, blob, digest, event, fact, generation, index, procedure, run, session, source)
+MODULES = (answer, blob, digest, event, fact, generation, index, memory_generation, procedure, run, session, source)

@@ -12,17 +12,23 @@ from consolidator.store.memory import jsonb
 from consolidator.store.queries import Row, load, row, rows, run, run_each
 
 _SQL = load("facts")
-_UNTOLD = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"generation": 0}
+_UNTOLD = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"generation": 0, "active": True}
 
 
-async def save_candidates(conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str) -> None:
-    """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are."""
+async def save_candidates(
+    conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
+) -> None:
+    """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are.
+
+    Those of a draft are not `active`: no fact is made of them before it is promoted.
+    """
     values = [
         {
             **_UNTOLD,
             **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
             "evidence": jsonb(candidate.get("evidence", [])),
             "run_id": run_id,
+            "active": active,
         }
         for candidate in candidates
     ]
@@ -55,15 +61,41 @@ def refused(session: Row, rejected: Any) -> dict[str, Any]:
     }
 
 
-async def news_of_candidates(conn: Driver, agent: str) -> list[Row]:
-    """Return every candidate of the subjects and predicates that have news, in order of time."""
-    return await rows(conn, _SQL["news_of_candidates"], {"agent": agent})
+async def news(conn: Driver, agent: str) -> list[Row]:
+    """Return the candidates that facts do not know of yet, or know otherwise."""
+    return await rows(conn, _SQL["news"], {"agent": agent})
+
+
+async def candidates_of(conn: Driver, agent: str, groups: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return every candidate that counts for some subjects and predicates, in order of time."""
+    subjects, predicates = [one for one, _ in groups], [one for _, one in groups]
+    values = {"agent": agent, "subjects": subjects, "predicates": predicates}
+    return await rows(conn, _SQL["candidates_of"], values)
+
+
+async def undecided(conn: Driver, agent: str, limit: int) -> list[Row]:
+    """Return what a model read and nobody has compared with what is believed, the oldest first."""
+    return await rows(conn, _SQL["undecided"], {"agent": agent, "limit": limit})
+
+
+async def resembling(conn: Driver, agent: str, asked: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the facts that candidates may be about, each with the `candidate` it was found for.
+
+    `asked` have id, level, project, peer, subject, predicate and sentence.
+    """
+    columns = ("id", "level", "project", "peer", "subject", "predicate", "sentence")
+    values = {f"{name}s": [one[name] for one in asked] for name in columns}
+    return await rows(conn, _SQL["resembling"], {**values, "agent": agent})
+
+
+async def decide(conn: Driver, decisions: Sequence[Mapping[str, Any]]) -> int:
+    """Write down decisions; those whose candidate is decided, or whose target is gone meanwhile, change nothing."""
+    return await run_each(conn, _SQL["decide"], decisions)
 
 
 async def mark_reconciled(conn: Driver, agent: str, ids: Sequence[str]) -> None:
-    """Say that facts know these candidates, and that rejected ones are settled."""
+    """Say that facts know these candidates."""
     await run(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
-    await run(conn, _SQL["reject_rest"], {"agent": agent})
 
 
 async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
@@ -75,7 +107,11 @@ async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
 
 
 async def drop_stale(conn: Driver, values: dict[str, Any]) -> int:
-    """Drop the facts of the reconciled subjects and predicates that nothing supports any more; return how many."""
+    """Drop the facts of the reconciled subjects and predicates that nothing supports any more; return how many.
+
+    Those whose evidence counts for another fact now keep their history.
+    """
+    await run(conn, _SQL["outdated_facts"], values)
     return await run(conn, _SQL["stale_facts"], values)
 
 

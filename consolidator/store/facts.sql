@@ -1,48 +1,107 @@
 -- name: save_candidate
 insert into candidate (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
                        session_id, seq, occurred_at, quote, extractor, single_valued, evidence, generation, quarantined, valid_from, valid_to,
-                       rejected, run_id)
+                       rejected, active, reconciled, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
         %(extractor)s, %(single_valued)s, %(evidence)s, %(generation)s, %(quarantined)s, %(valid_from)s, %(valid_to)s,
-        %(rejected)s, %(run_id)s)
+        %(rejected)s, %(active)s, not %(active)s, %(run_id)s)
 on conflict (id) do nothing
 
--- name: news_of_candidates
--- Every candidate of the subjects and predicates that have news.
-select c.*, s.root_id from candidate c join session s on s.id = c.session_id and not s.simulated
-where c.agent = %(agent)s and c.rejected is null and c.quarantined is null and (c.subject, c.predicate) in (
-    select n.subject, n.predicate from candidate n where n.agent = %(agent)s and not n.reconciled
-)
+-- name: news
+-- Candidates that facts do not know of yet, or know otherwise, with what they count for and what they say by themselves.
+select id, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled
+
+-- name: candidates_of
+-- Every candidate of some subjects and predicates, by what it counts for.
+select c.*, s.root_id,
+       c.generation > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as beside
+from candidate c join session s on s.id = c.session_id and not s.simulated
+where c.agent = %(agent)s and c.rejected is null and c.quarantined is null and c.active
+  and (coalesce(c.as_subject, c.subject), coalesce(c.as_predicate, c.predicate))
+      in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
 order by c.occurred_at, c.session_id, c.seq, c.id
 
 -- name: reconciled
 update candidate set reconciled = true where agent = %(agent)s and id = any(%(ids)s) and not reconciled
 
--- name: reject_rest
-update candidate set reconciled = true where agent = %(agent)s and (rejected is not null or quarantined is not null) and not reconciled
+-- name: undecided
+-- What a model read and nobody has compared with what is believed.
+select c.*, s.root_id, false as beside
+from candidate c join session s on s.id = c.session_id and not s.simulated
+where c.agent = %(agent)s and c.generation > 0 and c.operation is null and c.rejected is null and c.quarantined is null
+  and c.active
+order by c.occurred_at, c.session_id, c.seq, c.id limit %(limit)s
+
+-- name: resembling
+-- The facts that each of some candidates may be about: of its subject and predicate, or with words of its sentence.
+-- What a person does not want believed is among them.
+with asked as (
+    select told.*, coalesce(nullif(array_to_string(array(
+               select quote_literal(word) from unnest(tsvector_to_array(to_tsvector('simple', told.sentence))) as word
+               where length(word) > 3 and word not in ('user', 'users', 'their', 'that', 'this', 'with', 'from')
+           ), '|'), ''), '''none''')::tsquery as query
+    from unnest(%(ids)s::text[], %(levels)s::text[], %(projects)s::text[], %(peers)s::text[], %(subjects)s::text[],
+                %(predicates)s::text[], %(sentences)s::text[])
+         as told (id, level, project, peer, subject, predicate, sentence)
+)
+select asked.id as candidate, found.*, last.single_valued, last.occurred_at as latest
+from asked cross join lateral (
+    (select f.* from fact f
+     where f.agent = %(agent)s and f.subject = asked.subject and f.predicate = asked.predicate and f.level = asked.level
+       and f.project is not distinct from asked.project and f.peer is not distinct from asked.peer
+       and (f.superseded_at is null or exists (select from tombstone t where t.fact_id = f.id))
+     order by f.superseded_at nulls first, f.valid_from desc, f.id limit 10)
+    union
+    (select f.* from fact f
+     where f.agent = %(agent)s and to_tsvector('simple', f.sentence) @@ asked.query and f.level = asked.level
+       and f.project is not distinct from asked.project and f.peer is not distinct from asked.peer
+       and (f.superseded_at is null or exists (select from tombstone t where t.fact_id = f.id))
+     order by ts_rank(to_tsvector('simple', f.sentence), asked.query) desc, f.id limit 20)
+) as found
+left join candidate last on last.id = found.evidence[cardinality(found.evidence)]
+
+-- name: decide
+-- Writes down what was decided of a candidate that nobody else has decided meanwhile.
+update candidate
+set operation = %(operation)s, target = %(target)s, decided_by = %(by)s, why = %(why)s, flagged = %(flag)s,
+    as_subject = %(subject)s, as_predicate = %(predicate)s, as_value = %(value)s, reconciled = false
+where id = %(candidate)s and operation is null
+  and (%(target)s::text is null or %(own)s or exists (select from fact where id = %(target)s))
 
 -- name: save_fact
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
-                  valid_from, valid_to, recorded_at, superseded_at, superseded_by, sessions, evidence, run_id)
+                  valid_from, valid_to, recorded_at, superseded_at, superseded_by, sessions, evidence, flagged, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(valid_from)s, %(valid_to)s, %(now)s,
-        case when %(superseded)s then %(now)s end, %(superseded_by)s, %(sessions)s, %(evidence)s, %(run_id)s)
+        case when %(superseded)s then %(now)s end, %(superseded_by)s, %(sessions)s, %(evidence)s, %(flag)s, %(run_id)s)
 on conflict (id) do update
 set value = excluded.value, sentence = excluded.sentence, kind = excluded.kind, confidence = excluded.confidence,
     trust = excluded.trust, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
     superseded_at = case when %(superseded)s then coalesce(fact.superseded_at, excluded.superseded_at) end,
     superseded_by = excluded.superseded_by, sessions = excluded.sessions, evidence = excluded.evidence,
-    run_id = excluded.run_id
-where (fact.value, fact.sentence, fact.valid_from, fact.valid_to, fact.superseded_by, fact.sessions, fact.evidence)
+    flagged = excluded.flagged, run_id = excluded.run_id
+where (fact.value, fact.sentence, fact.valid_from, fact.valid_to, fact.superseded_by, fact.sessions, fact.evidence, fact.flagged)
       is distinct from (excluded.value, excluded.sentence, excluded.valid_from, excluded.valid_to,
-                        excluded.superseded_by, excluded.sessions, excluded.evidence)
+                        excluded.superseded_by, excluded.sessions, excluded.evidence, excluded.flagged)
 returning (xmax = 0) as added
+
+-- name: outdated_facts
+-- Facts whose evidence counts for another fact now, or was read otherwise by another generation: believed until now.
+update fact f
+set superseded_at = coalesce(f.superseded_at, %(now)s),
+    superseded_by = coalesce((
+        select k.id from fact k where k.agent = f.agent and k.id = any(%(kept)s) and k.evidence && f.evidence order by k.id limit 1
+    ), f.superseded_by, 'another generation')
+where f.agent = %(agent)s and f.trust <> 'person' and not (f.id = any(%(kept)s))
+  and (f.subject, f.predicate) in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+  and exists (select from candidate c where c.id = any(f.evidence) and c.generation > 0)
 
 -- name: stale_facts
 -- Facts of the reconciled subjects and predicates that no evidence supports any more.
 delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any(%(kept)s))
   and (subject, predicate) in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+  and not exists (select from candidate c where c.id = any(fact.evidence) and c.generation > 0)
 
 -- name: words
 -- What people told of an agent's memory: values that are not believed again, and facts that they stated.

@@ -75,9 +75,9 @@ async def dirty_scopes(conn: Driver) -> list[Row]:
     return await rows(conn, _SQL["dirty"])
 
 
-async def agents_with_news(conn: Driver) -> list[str]:
-    """Return the agents for which there is something to merge or reconcile."""
-    return [r["agent"] for r in await rows(conn, _SQL["agents_with_news"])]
+async def agents_with_news(conn: Driver, *, undecided_too: bool = False) -> list[str]:
+    """Return the agents with something to merge or reconcile, or to compare where a model can be asked."""
+    return [r["agent"] for r in await rows(conn, _SQL["agents_with_news"], {"undecided": undecided_too})]
 
 
 async def lock_agent(conn: Driver, agent: str) -> None:

@@ -40,6 +40,9 @@ select distinct agent from (
     select r.agent from error_record r join session s on s.id = r.session_id and not s.simulated where not r.merged
     union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated where not c.reconciled
+    union all
+    select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated
+    where %(undecided)s and c.generation > 0 and c.operation is null and c.rejected is null and c.quarantined is null and c.active
 ) as news order by agent
 
 -- name: shared

@@ -28,10 +28,15 @@ async def chosen(
     return await rows(conn, _SQL["chosen"], values)
 
 
-async def forget(conn: Driver, session: str, *, after: int, digest: bool, errors: bool, candidates: bool) -> int:
-    """Delete what was derived from a session's events after a seq; return how many rows that were."""
+async def forget(
+    conn: Driver, session: str, *, after: int, digest: bool, errors: bool, candidates: bool, models_too: bool = False
+) -> int:
+    """Delete what was derived from a session's events after a seq; return how many rows that were.
+
+    What a model read is kept, unless `models_too`: it is read again in a generation of its own.
+    """
     gone = 0
-    values = {"session": session, "after": after}
+    values = {"session": session, "after": after, "generation": 2**31 - 1 if models_too else 0}
     if digest:
         gone += await run(conn, _SQL["forget_digest"], values)
     if errors:
@@ -71,7 +76,8 @@ async def erase(conn: Driver, session: str, *, reason: str, now: datetime) -> in
     blobs = {bytes(r["sha256"]) for r in await rows(conn, _SQL["erase_refs"], values)}
     await run(conn, _SQL["erase_blobs"], {"shas": sorted(blobs)})
     events = await run(conn, _SQL["erase_events"], values)
-    derived = await forget(conn, session, after=0, digest=True, errors=True, candidates=True)
+    await run(conn, _SQL["unmake"], values)
+    derived = await forget(conn, session, after=0, digest=True, errors=True, candidates=True, models_too=True)
     await run(conn, _SQL["erase_models"], values)
     await run(conn, _SQL["erase_rest"], values)
     log = {"id": str(ULID()), "session": session, "events": events, "derived": derived, "reason": reason, "now": now}

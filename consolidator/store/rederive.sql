@@ -23,12 +23,34 @@ select count(*) from gone
 -- name: forget_candidates
 -- Facts that rest on them are made again from what is left.
 with gone as (
-    delete from candidate where session_id = %(session)s and seq > %(after)s returning id, agent, subject, predicate
+    delete from candidate where session_id = %(session)s and seq > %(after)s and generation <= %(generation)s
+    returning id, agent, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
 ), told as (
     update candidate set reconciled = false
-    where (agent, subject, predicate) in (select agent, subject, predicate from gone) and session_id <> %(session)s
+    where (agent, coalesce(as_subject, subject), coalesce(as_predicate, predicate))
+          in (select agent, subject, predicate from gone) and session_id <> %(session)s
 )
 select count(*) from gone
+
+-- name: unmake
+-- Facts that a model had a part in, where a session that goes has one, too: they may speak in its words. What is left of
+-- their evidence is compared anew.
+with places as (
+    select distinct agent, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
+    from candidate where session_id = %(session)s
+), unmade as (
+    delete from fact f using places p
+    where f.agent = p.agent and f.subject = p.subject and f.predicate = p.predicate and f.trust <> 'person'
+      and exists (select from candidate c where c.id = any(f.evidence) and c.generation > 0)
+    returning f.id
+)
+update candidate c
+set operation = null, target = null, decided_by = null, why = null, flagged = null, as_subject = null, as_predicate = null,
+    as_value = null, reconciled = false
+where c.session_id <> %(session)s and (
+    c.target in (select id from unmade)
+    or (c.as_subject is not null and (c.agent, c.as_subject, c.as_predicate) in (select * from places))
+)
 
 -- name: kept_candidates
 update candidate set reconciled = false where session_id = %(session)s
@@ -36,9 +58,9 @@ update candidate set reconciled = false where session_id = %(session)s
 -- name: orphan_facts
 -- Facts of which nobody speaks any more, after candidates were taken back.
 delete from fact f where f.agent = %(agent)s and f.trust <> 'person' and not exists (
-    select from candidate c where c.agent = f.agent and c.subject = f.subject and c.predicate = f.predicate
-      and c.rejected is null
-)
+    select from candidate c where c.agent = f.agent and coalesce(c.as_subject, c.subject) = f.subject
+      and coalesce(c.as_predicate, c.predicate) = f.predicate and c.rejected is null
+) and not exists (select from candidate c where c.id = any(f.evidence))
 
 -- name: orphan_solutions
 -- Solutions of errors that nobody met any more, after records were taken back.

@@ -28,8 +28,46 @@ UP: tuple[str, ...] = (
         primary key (fact_id)
     )""",
     "create index tombstone_agent on tombstone (agent)",
+    """alter table candidate add active boolean default true not null, add retired_by integer, add operation text,
+       add target text, add decided_by text, add why text, add flagged text, add as_subject text, add as_predicate text,
+       add as_value text""",
+    "alter table fact add flagged text",
+    "drop index candidate_group",
+    """create index candidate_group on candidate (agent, (coalesce(as_subject, subject)),
+       (coalesce(as_predicate, predicate)))""",
+    """create index candidate_undecided on candidate (agent)
+       where generation > 0 and operation is null and rejected is null and quarantined is null""",
+    "create index candidate_target on candidate (target) where target is not null",
+    """create table memory_generation (
+        id integer not null,
+        model text not null,
+        status text default 'draft' not null check (status in ('draft', 'current', 'former', 'discarded')),
+        choice jsonb default '{}'::jsonb not null,
+        created_at timestamptz not null,
+        promoted_at timestamptz,
+        primary key (id)
+    )""",
+    "create unique index memory_generation_current on memory_generation (status) where status = 'current'",
+    """create table generation_reach (
+        generation bigint not null,
+        session_id text not null,
+        after bigint default 0 not null,
+        upto bigint default 0 not null,
+        primary key (generation, session_id)
+    )""",
+    """alter table candidate add constraint candidate_operation
+       check (operation in ('add', 'reinforce', 'refine', 'supersede', 'noop'))""",
 )
 DOWN: tuple[str, ...] = (
+    "drop table generation_reach",
+    "drop table memory_generation",
+    "drop index candidate_target",
+    "drop index candidate_undecided",
+    "drop index candidate_group",
+    "create index candidate_group on candidate (agent, subject, predicate)",
+    "alter table fact drop flagged",
+    """alter table candidate drop constraint candidate_operation, drop active, drop retired_by, drop operation,
+       drop target, drop decided_by, drop why, drop flagged, drop as_subject, drop as_predicate, drop as_value""",
     "drop table tombstone",
     "drop index fact_stated",
     "alter table candidate drop evidence, drop generation, drop quarantined, drop valid_from, drop valid_to",

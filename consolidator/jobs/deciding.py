@@ -1,0 +1,132 @@
+"""Compares what a model read with what is believed, before it is merged: by code, and one question for the rest.
+
+No connection is held while the model is asked. What it cannot be asked tonight stays undecided, beside what there is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from consolidator.database import Database, Driver
+from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
+from consolidator.jobs.calls import Calls
+from consolidator.jobs.reconciling import candidate_of
+from consolidator.llm.client import Request
+from consolidator.memory import deciding
+from consolidator.memory.deciding import Decision, Known, Question
+from consolidator.memory.facts import Candidate
+from consolidator.memory.reconcile import Scope, scope_of
+from consolidator.store import facts, memory
+
+log = logging.getLogger("consolidator.jobs")
+LOT = 200  # candidates compared at once
+MOST = 4000  # candidates of one agent compared in one night
+PURPOSE = "reconcile"
+
+
+@dataclass(slots=True)
+class Deciding:
+    """How a run decides what candidates mean for the facts there are; without a model, by code alone."""
+
+    database: Database
+    calls: Calls | None = None
+    model: str | None = None
+
+    async def agent(self, agent: str) -> int:
+        """Decide an agent's candidates, lot by lot in the order of what happened; return how many were decided."""
+        done = 0
+        while done < MOST:
+            async with self.database.connection() as conn:
+                found, sorted_ = await _sorted(conn, agent)
+            decided = [one for scope in sorted_.values() for one in scope.decided]
+            answered: list[Decision] = []
+            for scope in sorted_.values():
+                for question in deciding.questions(scope.unclear) if self.calls else ():
+                    answered += await self._asked(self.calls, question)
+            wanted = deciding.settled(found, _in_order(found, decided + answered))
+            if not wanted:
+                return done
+            async with self.database.transaction() as conn:
+                await memory.lock_agent(conn, agent)
+                written = await write(conn, found, wanted)
+            done += written
+            if len(found) < LOT or not written:
+                return done
+        return done
+
+    async def _asked(self, calls: Calls | None, question: Question) -> list[Decision]:
+        """Ask a question, in halves where the whole has no answer; nothing where the model is out of reach."""
+        assert calls is not None
+        assert self.model is not None
+        request = Request(
+            PURPOSE, self.model, deciding.SYSTEM, question.render(), "decisions", deciding.SCHEMA, deciding.MAX_TOKENS
+        )
+        try:
+            answer = await calls.ask(request)
+        except (ModelUnavailable, OverBudget, Awaited):
+            return []
+        except ModelError as error:
+            return await self._halved(calls, question, error)
+        return deciding.read_answer(question, answer, self.model)
+
+    async def _halved(self, calls: Calls, question: Question, error: ModelError) -> list[Decision]:
+        asked = question.unclear
+        if len(asked) == 1:
+            return [deciding.kept(asked[0].candidate, f"no answer of the model: {error}", by=self.model or "")]
+        middle = len(asked) // 2
+        return [
+            decision
+            for half in (asked[:middle], asked[middle:])
+            for decision in await self._asked(calls, Question(half))
+        ]
+
+
+async def decide_by_code(conn: Driver, agent: str) -> None:
+    """Decide what is clear of an agent's candidates, in the caller's transaction and without a model."""
+    found, sorted_ = await _sorted(conn, agent, MOST)
+    decided = [one for scope in sorted_.values() for one in scope.decided]
+    await write(conn, found, deciding.settled(found, _in_order(found, decided)))
+
+
+async def _sorted(
+    conn: Driver, agent: str, limit: int = LOT
+) -> tuple[dict[str, Candidate], dict[Scope, deciding.Sorted]]:
+    """Return the next candidates by id, and what code makes of them."""
+    found = {r["id"]: candidate_of(r) for r in await facts.undecided(conn, agent, limit)}
+    known: dict[str, list[Known]] = defaultdict(list)
+    asked = [_asking(one) for one in found.values()]
+    for row in await facts.resembling(conn, agent, asked) if asked else ():
+        known[row["candidate"]].append(_known(row))
+    return found, deciding.sort(found.values(), known)
+
+
+def _asking(candidate: Candidate) -> dict[str, str | None]:
+    _, level, project, peer = scope_of(candidate)
+    told = {"id": candidate.id, "level": level, "project": project, "peer": peer, "subject": candidate.subject}
+    return told | {"predicate": candidate.predicate, "sentence": candidate.sentence}
+
+
+def _known(row: Mapping[str, object]) -> Known:
+    stated = row["trust"] == "person"
+    return Known(
+        str(row["id"]), str(row["subject"]), str(row["predicate"]), str(row["value"]), str(row["sentence"]),
+        stated or bool(row["single_valued"]), str(row["trust"]), row["latest"],  # type: ignore[arg-type]
+        forgotten=row["superseded_at"] is not None,
+    )  # fmt: skip
+
+
+def _in_order(found: Mapping[str, Candidate], decisions: Sequence[Decision]) -> list[Decision]:
+    """Return decisions in the order in which their candidates were found."""
+    place = {name: number for number, name in enumerate(found)}
+    return sorted(decisions, key=lambda one: place[one.candidate])
+
+
+async def write(conn: Driver, found: Mapping[str, Candidate], decisions: Sequence[Decision]) -> int:
+    """Write decisions down; return how many hold."""
+    own = {deciding.own_fact(one) for one in found.values()}
+    own |= {deciding.made(one, found[one.candidate]) for one in decisions}
+    values = [asdict(one) | {"own": one.target in own} for one in decisions]
+    return await facts.decide(conn, values)
