@@ -37,12 +37,12 @@ async def measure(server: Server, scale: str) -> Report:
         await partitions.ensure(conn, now)
         await conn.execute(PLAIN)
         await sessions.open_session(conn, {"id": "s", "agent": "coder"}, now=now)
-        door, plain = _door(conn, count), bare(other, count)
-        await by_turns(2, door, plain)
-        ours, theirs = await by_turns(rounds, door, plain)
+        through, plain = door(conn, count), bare(other, count)
+        await by_turns(2, through, plain)
+        ours, theirs = await by_turns(rounds, through, plain)
         for one in (conn, other):
             await one.execute("set synchronous_commit = off")
-        ours_off, theirs_off = await by_turns(rounds, door, plain)
+        ours_off, theirs_off = await by_turns(rounds, through, plain)
     report.add("append / INSERT", ratio(theirs, ours), "of its rate", at_least=0.65)
     report.add("append", count / statistics.median(ours), "events/s")
     report.add("INSERT", count / statistics.median(theirs), "events/s")
@@ -52,7 +52,9 @@ async def measure(server: Server, scale: str) -> Report:
     return report
 
 
-def _door(conn: Driver, count: int) -> Timed:
+def door(conn: Driver, count: int) -> Timed:
+    """Return the appending of so many events, one after another."""
+
     async def append() -> float:
         new = tool_result(0)
         started = time.perf_counter()

@@ -38,8 +38,11 @@ async def agents_session(told: dict[str, Any]) -> tuple[str, Write]:
     return f"openai-agents {version('openai-agents')}", write
 
 
-async def langgraph_saver(told: dict[str, Any], messages: int) -> tuple[str, Write]:
-    """Return langgraph's store: a checkpoint whose conversation has so many messages is put at a time."""
+async def langgraph_saver(told: dict[str, Any], messages: int, *, step: bool = False) -> tuple[str, Write]:
+    """Return langgraph's store: a checkpoint whose conversation has so many messages is put at a time.
+
+    With `step` it also keeps what a task wrote, as a graph does at each of its steps.
+    """
     from langgraph.checkpoint.base import empty_checkpoint, uuid6
     from langgraph.checkpoint.postgres import PostgresSaver
     from psycopg import Connection
@@ -50,7 +53,7 @@ async def langgraph_saver(told: dict[str, Any], messages: int) -> tuple[str, Wri
     saver = PostgresSaver(conn)
     saver.setup()
     said = [{"role": "tool", "tool_call_id": f"c{n}", "content": told["text"]} for n in range(messages)]
-    config: Any = {"configurable": {"thread_id": f"t{messages}", "checkpoint_ns": ""}}
+    config: Any = {"configurable": {"thread_id": f"t{messages}-{step}", "checkpoint_ns": ""}}
     done = 0
 
     async def write(count: int) -> None:
@@ -63,6 +66,8 @@ async def langgraph_saver(told: dict[str, Any], messages: int) -> tuple[str, Wri
             point["channel_versions"] = {"messages": f"{done:032}"}
             metadata = {"source": "loop", "step": done}
             config = saver.put(config, point, metadata, {"messages": f"{done:032}"})
+            if step:
+                saver.put_writes(config, [("messages", said[-1:])], f"task-{done}")
 
     return f"langgraph-checkpoint-postgres {version('langgraph-checkpoint-postgres')}", write
 
@@ -75,7 +80,8 @@ async def main() -> None:
     for name, opening in (
         ("add_items", agents_session(told)),
         ("put", langgraph_saver(told, 1)),
-        ("put of 50", langgraph_saver(told, 50)),
+        ("put of 50 messages", langgraph_saver(told, 50)),
+        ("step of a graph, 50 messages", langgraph_saver(told, 50, step=True)),
     ):
         try:
             names[name], stores[name] = await opening
