@@ -9,7 +9,8 @@ ConsolidatorError                exit code of the command line
 ├── AppendError                  5   the write door refused
 │   ├── HeadConflict             5   the session has moved on since it was read
 │   ├── StaleEpoch               5   another harness holds the session now
-│   └── InvalidEvent             5   an event's payload does not fit its type
+│   ├── InvalidEvent             5   an event's payload does not fit its type
+│   └── SessionBusy              5   another process drives the session now
 ├── ImportRefused                6   strict import met a line it cannot explain
 ├── RunFailed                    7   a run ended with dead letters
 ├── ModelError                   8   a language model did not do what was asked
@@ -73,6 +74,10 @@ class StaleEpoch(AppendError):
 
 class InvalidEvent(AppendError):
     """An event's payload does not fit its type."""
+
+
+class SessionBusy(AppendError):
+    """Another process drives the session now, and nothing was begun; what was said to it is kept and will be heard."""
 
 
 class ImportRefused(ConsolidatorError):

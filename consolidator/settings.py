@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
@@ -72,6 +73,12 @@ class Settings(BaseSettings):
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
     batch: bool = Field(default=False, description="ask through the provider's batches: half the price, up to 24 h")
+    session_lease_seconds: float = Field(
+        default=30, ge=1, le=3600, description="a session whose harness is silent for this long may be taken over"
+    )
+    prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
+        default="none", description="how the model's server goes on from the beginning of an answer, if it does"
+    )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
     @field_validator("clock")

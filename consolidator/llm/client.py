@@ -105,6 +105,7 @@ class ModelClient:
     shape: str = "schema"  # schema | object | prose: how it can be asked for JSON
     limit: str = "max_completion_tokens"
     steady: bool = True  # whether it takes a temperature
+    tells: bool = True  # whether it takes the wish to be told the usage of a stream
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
 
     async def send(self, request: Request) -> Reply:
@@ -145,6 +146,10 @@ class ModelClient:
             await self._client.close()
             self._client = None
 
+    def learns(self, error: openai.BadRequestError) -> bool:
+        """Take note of what a server refuses for not knowing it; tell whether asking again without it may help."""
+        return self._learnt(_told(error))
+
     def opened(self) -> openai.AsyncOpenAI:
         """Return the client below, for what has no method here."""
         return self._open()
@@ -180,6 +185,8 @@ class ModelClient:
         low = told.lower()
         if "max_completion_tokens" in low and self.limit == "max_completion_tokens":
             self.limit = "max_tokens"
+        elif "stream_options" in low and self.tells:
+            self.tells = False
         elif "temperature" in low and self.steady:
             self.steady = False
         elif self.shape != "prose" and any(word in low for word in ("response_format", "json_schema", "json_object")):

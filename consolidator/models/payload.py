@@ -114,6 +114,7 @@ class PolicyDecision(Payload):
         "model_routed",
         "configuration_changed",
         "scratchpad_set",
+        "call_started",
         "call_settled",
         "turn_interrupted",
         "instructions_added",

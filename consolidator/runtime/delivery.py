@@ -1,0 +1,86 @@
+"""Hands a session's messages on to its channel: after their commit, in order, the missing part only.
+
+A channel that fails is left alone until the next wake; what it did not acknowledge is still owed to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from consolidator.runtime.harness import Delta, Harness, Sender, channel_of
+from consolidator.runtime.lease import Lease
+from consolidator.runtime.points import around
+from consolidator.store import generation as store
+
+log = logging.getLogger("consolidator.runtime")
+_PAGE = 100  # messages looked at at once
+
+
+@dataclass(slots=True)
+class Outlet:
+    """A session's channel, as one holder of its lease serves it."""
+
+    harness: Harness
+    lease: Lease
+    name: str = field(init=False)
+    delivered_to: int = field(init=False)  # every message up to this event arrived
+    sender: Sender | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = channel_of(self.lease.row)
+        self.delivered_to = self.lease.row["delivered_to"]
+        self.sender = self.harness.sender(self.lease.session_id, self.name)
+
+    async def catch_up(self) -> None:
+        """Hand on what earlier holders left undelivered of finished messages."""
+        row = self.lease.row
+        while self.sender is not None and self.delivered_to < row["head"]:
+            async with self.harness.database.connection() as conn:
+                bounds = (row["created_at"], row["last_event_at"])
+                found = await store.messages(
+                    conn, row["id"], self.name, after=self.delivered_to, bounds=bounds, limit=_PAGE
+                )
+            for message in found:
+                await self.rest(message["message_id"], after=message["upto"] or 0)
+                if self.sender is None:
+                    return
+                self.delivered_to = message["seq"]
+            if len(found) < _PAGE:
+                self.delivered_to = row["head"]
+
+    async def rest(self, message_id: str, *, after: int) -> None:
+        """Hand on the pieces of a message that come after one."""
+        if self.sender is None:
+            return
+        async with self.harness.database.connection() as conn:
+            missing = await store.chunks(conn, self.lease.session_id, message_id, after=after)
+        for chunk in missing:
+            await self.hand_on(message_id, chunk.seq, chunk.delta, started=chunk.started_seq)
+
+    async def hand_on(self, message_id: str, seq: int, text: str, *, started: int) -> None:
+        """Hand a committed piece on and, once the channel has it, record that."""
+        delta = Delta(self.lease.session_id, message_id, seq, text)
+        if not await self._sent(delta):
+            return
+        with around("delivery"):
+            async with self.harness.database.connection() as conn:
+                now = self.harness.database.clock.now()
+                await store.deliver(conn, delta.session_id, message_id, self.name, upto=seq, started=started, now=now)
+
+    async def void(self, message_id: str) -> None:
+        """Tell the channel that what it was shown of a message does not count."""
+        await self._sent(Delta(self.lease.session_id, message_id, 0, "", "void"))
+
+    async def _sent(self, delta: Delta) -> bool:
+        if self.sender is None:
+            return False
+        self.lease.check()
+        try:
+            with around("send"):
+                await self.sender(delta)
+        except Exception:  # a channel is somebody else's code: the answer goes on without it
+            log.warning("channel %s of session %s failed", self.name, delta.session_id, exc_info=True)
+            self.sender = None
+            return False
+        return True

@@ -1,0 +1,174 @@
+"""Hears a model out: what it says is committed in small batches, then handed on; never the other way round.
+
+Every way in which a stream can end is told apart: complete, cut off, refused, out of reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import openai
+
+from consolidator.errors import ModelUnavailable
+from consolidator.llm.client import ModelClient, failure
+from consolidator.runtime.harness import Usage
+from consolidator.runtime.points import around
+
+BATCH_SECONDS = 0.05
+BATCH_PIECES = 32
+_END = object()
+
+Commit = Callable[[str], Awaitable[None]]
+
+
+class CutOff(ModelUnavailable):
+    """The stream ended before the model did: what came of it stays, and can be gone on from."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A tool call, as the model wrote it."""
+
+    tool: str = ""
+    arguments: str = ""
+
+    def told(self) -> Any:
+        """Return the arguments as a value; what is no JSON object stays as the model wrote it."""
+        try:
+            found = json.loads(self.arguments or "{}")
+        except (ValueError, RecursionError):
+            return self.arguments
+        return found if isinstance(found, dict) else self.arguments
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a model said in one call."""
+
+    finish: str | None = None
+    refusal: str = ""
+    usage: Usage | None = None  # None: its server did not say
+    model: str | None = None
+    calls: dict[int, Asked] = field(default_factory=dict)
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The text of this call."""
+        return "".join(self.pieces)
+
+
+async def hear(client: ModelClient, body: Mapping[str, Any], heard: Heard, commit: Commit) -> None:
+    """Ask a model and fill `heard`, committing its text batch by batch.
+
+    Raises CutOff where it ended in the middle, else what `ModelClient.send` raises.
+    """
+    queue: asyncio.Queue[object] = asyncio.Queue()
+    reading = asyncio.create_task(_read(client, body, heard, queue))
+    try:
+        with around("model"):
+            async for batch in _batches(queue):
+                with around("batch"):
+                    heard.pieces.append(batch)
+                    await commit(batch)
+            await reading
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[str]:
+    """Yield what was said in the meantime: for at most BATCH_SECONDS, at most BATCH_PIECES."""
+    loop = asyncio.get_running_loop()
+    ended = False
+    while not ended:
+        pieces = [await queue.get()]
+        until = loop.time() + BATCH_SECONDS
+        while pieces[-1] is not _END and len(pieces) < BATCH_PIECES:
+            try:
+                pieces.append(queue.get_nowait())
+            except asyncio.QueueEmpty:
+                try:
+                    async with asyncio.timeout_at(until):
+                        pieces.append(await queue.get())
+                except TimeoutError:
+                    break
+        ended = pieces[-1] is _END
+        said = "".join(piece for piece in pieces if isinstance(piece, str))
+        if said:
+            yield said
+
+
+async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queue: asyncio.Queue[object]) -> None:
+    """Read a stream to its end, putting its text into the queue, and the end of it in any case."""
+    began = False
+    try:
+        stream = await _opened(client, body)
+        async with contextlib.aclosing(stream):
+            async for chunk in stream:
+                began = True
+                for piece in _taken(heard, chunk):
+                    queue.put_nowait(piece)
+        if heard.finish is None:
+            raise CutOff("the model's server ended its answer in the middle")
+    except openai.APIError as error:
+        if began and not isinstance(error, openai.APIStatusError):
+            raise CutOff(f"the model's server was lost in the middle of its answer: {type(error).__name__}") from error
+        raise failure(error) from error
+    except ValueError as error:  # of JSON
+        raise CutOff("the model's server said something that is no part of an answer") from error
+    finally:
+        queue.put_nowait(_END)
+
+
+async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
+    """Begin a stream, without what the server turns out not to know."""
+    asked = dict(body)
+    while True:
+        limit = asked.pop("max_tokens")
+        try:
+            wish = {"stream_options": {"include_usage": True}} if client.tells else {}
+            told = {**asked, **wish, client.limit: limit}
+            return await client.opened().chat.completions.create(**told, stream=True)
+        except openai.BadRequestError as error:
+            if not client.learns(error):
+                raise
+            asked["max_tokens"] = limit
+
+
+def _taken(heard: Heard, chunk: Any) -> list[str]:
+    """Take in a chunk leniently, since servers differ, and return the text in it."""
+    usage = getattr(chunk, "usage", None)
+    if usage is not None:
+        details = getattr(usage, "prompt_tokens_details", None)
+        cached = getattr(details, "cached_tokens", None) or 0
+        heard.usage = Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
+    heard.model = getattr(chunk, "model", None) or heard.model
+    said = []
+    for choice in (getattr(chunk, "choices", None) or [])[:1]:
+        heard.finish = choice.finish_reason or heard.finish
+        delta = choice.delta
+        if delta is None:
+            continue
+        if delta.content:
+            said.append(str(delta.content))
+        if getattr(delta, "refusal", None):
+            heard.refusal += delta.refusal
+            said.append(str(delta.refusal))
+        for call in delta.tool_calls or []:
+            _call(heard, call)
+    return said
+
+
+def _call(heard: Heard, told: Any) -> None:
+    """Add a piece of a tool call; servers that do not number their calls tell each one whole."""
+    number = told.index if told.index is not None else len(heard.calls)
+    call = heard.calls.setdefault(number, Asked())
+    if told.function is not None:
+        call.tool += told.function.name or ""
+        call.arguments += told.function.arguments or ""

@@ -1,0 +1,183 @@
+"""The lease on a session: who drives it now, kept up by a heartbeat, and lost without a word to whoever takes over.
+
+No connection is held meanwhile. A holder that died on this machine is known by its process, and not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import psutil
+from ulid import ULID
+
+from consolidator.database import Database
+from consolidator.errors import DatabaseUnavailable, NotFound, StaleEpoch
+from consolidator.runtime.points import around
+from consolidator.store import lease as store
+from consolidator.store.queries import Row
+
+T = TypeVar("T")
+TICK = 0.5  # seconds between two looks at whether somebody steers
+
+
+class Steered(Exception):
+    """A person wants something else now: what is in flight is cancelled."""
+
+
+class Lease:
+    """A session that this process drives, until it gives it back or loses it.
+
+    `async with` keeps the lease up and gives it back at the end, whatever ended it.
+    """
+
+    def __init__(self, database: Database, row: Row, *, seconds: float) -> None:
+        self.database = database
+        self.session_id: str = row["id"]
+        self.epoch: int = row["lease_epoch"]
+        self.row = row  # as it was when the session was taken up
+        self.seen: int = row["head"]  # steers up to here are known
+        self.steered = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._seconds = seconds
+        self._good_until = time.monotonic() + seconds
+        self._given_back = False
+        self._beating: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Lease:
+        self._beating = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._beating
+        if not self._given_back and not self._lost.is_set():
+            with suppress(DatabaseUnavailable):
+                await asyncio.shield(self._release())
+
+    def check(self) -> None:
+        """Raise StaleEpoch where the lease may have run out: before anything that cannot be fenced."""
+        if self._lost.is_set() or time.monotonic() >= self._good_until:
+            raise StaleEpoch(f"session {self.session_id}: the lease ran out before it was renewed")
+
+    def knows(self, seq: int) -> None:
+        """Note that all up to an event is known: a steer among it interrupts nothing any more."""
+        self.seen = seq
+        self.steered.clear()
+
+    def gave_back(self) -> None:
+        """Note that the session was given back together with its last write."""
+        self._given_back = True
+
+    async def unless_steered(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work while the session is held; cancel it and raise on a steer (Steered), a lost lease (StaleEpoch)."""
+        task = asyncio.create_task(work)
+        signs = [asyncio.create_task(self.steered.wait()), asyncio.create_task(self._lost.wait())]
+        try:
+            await asyncio.wait([task, *signs], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            if self._lost.is_set():
+                raise StaleEpoch(f"session {self.session_id}: epoch {self.epoch} is over")
+            raise Steered
+        finally:
+            for one in (task, *signs):
+                one.cancel()
+            await asyncio.gather(task, *signs, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        """Renew the lease in time, and look for steers; a database that is away is tried again until it runs out."""
+        renewed = time.monotonic()
+        low = self.row["last_event_at"]
+        while True:
+            await asyncio.sleep(min(TICK, self._seconds / 4))
+            try:
+                async with self.database.connection() as conn:
+                    began = time.monotonic()
+                    if began - renewed >= self._seconds / 3:
+                        until = self.database.clock.now() + timedelta(seconds=self._seconds)
+                        await store.renew(conn, self.session_id, self.epoch, until=until)
+                        renewed, self._good_until = began, began + self._seconds
+                    seen = self.seen
+                    if await store.look(conn, self.session_id, self.epoch, seen=seen, low=low) and seen == self.seen:
+                        self.steered.set()
+            except StaleEpoch:
+                self._lost.set()
+                return
+            except DatabaseUnavailable:
+                if time.monotonic() >= self._good_until:
+                    self._lost.set()
+                    return
+
+    async def _release(self) -> None:
+        async with self.database.connection() as conn:
+            await store.release(conn, self.session_id, self.epoch)
+
+
+async def acquire(database: Database, session_id: str, *, seconds: float) -> Lease | None:
+    """Take a session up; None where another harness drives it. Raises NotFound for a session that is not there."""
+    now = database.clock.now()
+    until = now + timedelta(seconds=seconds)
+    owner = owner_name()
+    async with database.connection() as conn:
+        with around("lease"):
+            found = await store.acquire(conn, session_id, owner, now=now, until=until)
+        if found is None:
+            held = await store.holder(conn, session_id)
+            if held is None:
+                raise NotFound(f"no session {session_id!r}")
+            gone = held["lease_owner"]
+            if gone is None or not is_gone(gone):
+                return None
+            found = await store.acquire(conn, session_id, owner, now=now, until=until, gone=gone)
+    return None if found is None else Lease(database, found, seconds=seconds)
+
+
+def owner_name() -> str:
+    """Return a name for a holder in this process that tells another on the same machine whether it still lives."""
+    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}/{ULID()}"
+
+
+def is_gone(owner: str) -> bool:
+    """Tell whether a holder's process ran on this machine and has ended; of another machine nobody can tell."""
+    machine, _, rest = owner.rpartition("/")[0].rpartition("/")[0].rpartition("/")
+    pid, started = rest, owner.split("/")[-2]
+    if machine != _machine() or not pid.isdigit():
+        return False
+    return _started(int(pid)) != started
+
+
+def _started(pid: int) -> str:
+    """Return when a process began, which a recycled pid did not; empty where it has ended."""
+    try:
+        process = psutil.Process(pid)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
+    except psutil.Error:
+        return ""
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """Return what tells machines, their boots and their containers apart."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        inside = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        boot, inside = str(int(psutil.boot_time())), 0
+    return f"{platform.node()}/{boot}/{inside}"

@@ -1,0 +1,101 @@
+"""What the model is asked next: the context of this moment, and the event up to which it reaches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.errors import UsageError
+from consolidator.llm.tokens import count_tokens
+from consolidator.runtime import budget, context
+from consolidator.runtime.fold import Open
+from consolidator.runtime.generation import Heard
+from consolidator.runtime.harness import Harness, Usage
+from consolidator.store import generation as store
+from consolidator.store import sessions
+from consolidator.store.queries import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One call of the model, before it is made."""
+
+    model: str
+    body: dict[str, Any]
+    tokens: int  # of the question
+    max_tokens: int  # of the answer
+    strategy: str
+    upto_seq: int  # the last event that the context knows
+    held: tuple[int, ...]  # messages before it that have to wait for the turn's end
+
+    def told(self, message_id: str) -> dict[str, Any]:
+        """Return what the log says of the call."""
+        told: dict[str, Any] = {
+            "message_id": message_id, "model": self.model, "strategy": self.strategy, "prompt_tokens": self.tokens,
+            "upto_seq": self.upto_seq,
+        }  # fmt: skip
+        return {**told, "held": list(self.held)} if self.held else told
+
+    def usage(self, heard: Heard) -> Usage:
+        """Return what the call took, counted by us where the server does not say."""
+        if heard.usage is not None:
+            return heard.usage
+        written = heard.text + "".join(call.tool + call.arguments for call in heard.calls.values())
+        return Usage(self.tokens, 0, count_tokens(written))
+
+
+async def plan(harness: Harness, row: Row, found: Open, prefill: str | None) -> Plan:
+    """Return what to ask; `prefill` is the beginning of the answer, where that is known.
+
+    Raises UsageError where no model is configured, or system prompt and tools alone do not fit.
+    """
+    config = row["config"]
+    model = row["model"] or harness.settings.model
+    if not model:
+        raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one when the session is opened")
+    recalled = await _recalled(harness, row)
+    tools = harness.tools.definitions()
+    held = _held(found)
+    async with harness.database.transaction() as conn:
+        await conn.execute("set transaction isolation level repeatable read, read only")
+        head = (await sessions.get(conn, row["id"]))["head"]
+        made = await context.build_context(
+            conn, row["id"], strategy=config.get("strategy") or "budget", budget=config.get("budget") or context.BUDGET,
+            last=config.get("last") or context.LAST, system=config.get("system"), recalled=recalled, tools=tools,
+            limits={name: one.max_result_bytes for name in harness.tools.names if (one := harness.tools.get(name))},
+        )  # fmt: skip
+    limit = config.get("answer_tokens") or budget.ANSWER
+    messages = made.messages if prefill is None else prefilled(harness, made.messages, prefill) or made.messages
+    body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": limit}
+    if tools:
+        body["tools"] = tools
+    if prefill is not None and harness.settings.prefill == "continue_final_message":
+        body["extra_body"] = {"continue_final_message": True, "add_generation_prompt": False}
+    tokens = made.tokens + (count_tokens(prefill) if prefill else 0)
+    return Plan(model, body, tokens, limit, made.strategy, head, held)
+
+
+def prefilled(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:
+    """Return messages that end in the beginning of the answer; None where the server does not go on from one."""
+    way = harness.settings.prefill
+    if way == "none":
+        return None
+    begun: dict[str, Any] = {"role": "assistant", "content": text}
+    return [*messages, {**begun, "prefix": True} if way == "prefix" else begun]
+
+
+def _held(found: Open) -> tuple[int, ...]:
+    """Return the follow-ups that came while a turn was under way: they are heard at the next one."""
+    if not found.results:
+        return ()
+    return tuple(one.seq for one in found.unanswered if one.data.get("mode") == "follow_up")
+
+
+async def _recalled(harness: Harness, row: Row) -> str | None:
+    """Return what memory has to say to the latest message."""
+    if harness.recall is None:
+        return None
+    async with harness.database.connection() as conn:
+        said = await store.last_said(conn, row["id"], bounds=(row["created_at"], row["last_event_at"]))
+    return await harness.recall(row, said if isinstance(said, str) else json.dumps(said)) if said else None

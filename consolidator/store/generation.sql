@@ -1,0 +1,44 @@
+-- name: add_chunks
+-- Pieces of a message, through the fence: the shared lock keeps a new harness from taking the session up meanwhile.
+with door as (
+    select id from session where id = %(session)s and lease_epoch = %(epoch)s for share
+)
+insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at)
+select door.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s
+from door cross join unnest(%(deltas)s::text[]) with ordinality as new (delta, n)
+returning seq
+
+-- name: chunks
+-- What a message says, piece by piece.
+select c.message_id, c.seq, c.delta, c.started_seq from generation_chunk c
+where c.session_id = %(session)s and c.message_id = %(message)s and c.seq > %(after)s and c.created_at >= %(low)s
+order by c.seq
+
+-- name: deliver
+-- A channel acknowledged a message up to here; saying it twice is once. A zombie's word is taken: it did send.
+insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
+select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s from session where id = %(session)s
+on conflict do nothing
+
+-- name: delivered
+-- How far a message reached a channel.
+select coalesce(max(upto_seq), 0) as upto from delivery
+where session_id = %(session)s and message_id = %(message)s and channel = %(channel)s
+
+-- name: messages
+-- Answers after a seq, and how far each reached a channel; the oldest first.
+select e.seq, e.data ->> 'message_id' as message_id, e.created_at, e.data ->> 'started_seq' as started_seq, (
+    select max(d.upto_seq) from delivery d
+    where d.session_id = e.session_id and d.message_id = e.data ->> 'message_id' and d.channel = %(channel)s
+) as upto
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.event_type = 'AssistantResponse'
+  and e.created_at >= %(low)s and e.created_at <= %(high)s and e.data ? 'message_id'
+order by e.seq limit %(limit)s
+
+-- name: last_said
+-- What a person said last.
+select e.data ->> 'text' as text from event e
+where e.session_id = %(session)s and e.event_type = 'UserMessage' and e.created_at >= %(low)s and e.created_at <= %(high)s
+  and coalesce(e.data ->> 'origin', 'user') = 'user' and e.seq > %(after)s
+order by e.seq desc limit 1
