@@ -91,7 +91,7 @@ def procedures_export(
 
 
 def solutions_command(
-    query: Query = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[QUERY]", help="Words to look for.")] = None,
     error: Annotated[str | None, typer.Option(help="The text of an error: what is known of it.")] = None,
     tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None,
     agent: Agent = None,
@@ -106,6 +106,7 @@ def solutions_command(
             if error is not None:
                 return await solve(database, error, tool=tool, agent=agent, project=project, limit=limit)
             async with database.connection() as conn:
+                query = " ".join(words or []) or None
                 return await recall.solutions(conn, query=query, agent=agent, project=project, limit=limit)
 
     found = run(work())

@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def recall_command(
-    query: Annotated[str, typer.Argument(help="A question, a request, or an error's text; in any language.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help="A question, a request, or an error's text; in any language.")
+    ],
     agent: Agent = None,
     project: Project = None,
     peer: Annotated[str | None, typer.Option(help="What concerns this peer, and nothing of others.")] = None,
@@ -30,7 +32,7 @@ def recall_command(
     async def work() -> Recalled:
         async with opened() as (database, settings):
             return await recall(
-                database, query, agent=agent, project=project, peer=peer, token_budget=budget, limit=limit,
+                database, " ".join(words), agent=agent, project=project, peer=peer, token_budget=budget, limit=limit,
                 settings=settings,
             )  # fmt: skip
 

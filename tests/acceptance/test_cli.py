@@ -99,7 +99,6 @@ WRONG = [
     "import auto ",
     "export --output ",
     "procedures export ",
-    "procedures words more",
     "runs --job dinner",
     "backfill --session ",
     "backfill --agent ",
@@ -216,7 +215,7 @@ async def remember(dsn: str) -> dict[str, str]:
 IN_JSON = [
     "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0", "runs", "runs show {run}",
-    "db info", "db verify", "run import", "run consolidation", "run retention", "run retention --dry-run", "retry",
+    "db info", "db verify", "db reindex", "run import", "run consolidation", "run retention", "run retention --dry-run", "retry",
     "backfill", "backfill --dry-run", "backfill --reprocess", "import consolidator {empty}", "erase --session s3 --yes",
     "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
     "facts correct {fact} Short.", "facts forget {fact}",
@@ -242,7 +241,7 @@ def test_everything_that_speaks_json_speaks_it_alone_and_whole(here: Here, dsn: 
 
 def test_procedures_are_asked_for_words_and_exported_by_the_same_command(here: Here, dsn: str, tmp_path: Any) -> None:
     known = asyncio.run(remember(dsn))
-    for words in (["git commit"], ["git commit", "--agent", "coder"], ["--agent", "coder", "git commit"]):
+    for words in (["git commit"], ["git", "commit", "--agent", "coder"], ["git", "--agent", "coder", "commit"]):
         assert known["procedure"] in here("procedures", *words)[1], words
     for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
         assert here("procedures", *words)[:2] == (0, ""), words
@@ -250,6 +249,16 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(here: H
     assert (code, out) == (0, f"1 skills in {tmp_path / 'skills'}\n")
     (tmp_path / "file").touch()
     assert here("procedures", "export", str(tmp_path / "file"))[0] == 2
+
+
+def test_several_words_are_one_query_with_and_without_quotes(here: Here, dsn: str) -> None:
+    asyncio.run(remember(dsn))
+    asked = {"facts": "short answers", "solutions": "named foo", "recall": "short answers please"}
+    for name, query in asked.items():
+        quoted = here(name, query, "--agent", "coder")
+        assert quoted[1].strip(), name
+        assert here(name, *query.split(), "--agent", "coder") == quoted, name
+        assert here(name, "--agent", "coder", *query.split()) == quoted, name
 
 
 def test_memory_is_asked_and_answers_with_a_block_and_citations(here: Here, dsn: str) -> None:
