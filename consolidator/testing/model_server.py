@@ -14,7 +14,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -50,6 +50,7 @@ class ModelServer:
     embedding: Reply | None = None  # what embeddings are answered with, in place of vectors
     hold_batches: bool = False  # leave batches unfinished
     without_batches: bool = False
+    prefill: bool = False  # go on from an answer's beginning, where the last message is one
     files: dict[str, str] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -67,7 +68,7 @@ class ModelServer:
             Route("/v1/batches/{name}", self._batch_state),
         ]
         config = uvicorn.Config(
-            Starlette(routes=routes), log_level="error", lifespan="off", timeout_graceful_shutdown=0
+            Starlette(routes=routes), log_level="critical", lifespan="off", timeout_graceful_shutdown=0
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
@@ -111,6 +112,10 @@ class ModelServer:
         if told.hang:
             await asyncio.sleep(told.hang)
         if asked.get("stream") and told.status == 200:
+            begun = asked["messages"][-1] if self.prefill else {}
+            said = str(begun.get("content") or "") if begun.get("role") == "assistant" else ""
+            if said and (told.text or "").startswith(said):
+                told = replace(told, text=(told.text or "")[len(said) :])
             return StreamingResponse(_streamed(asked, told), media_type="text/event-stream")
         body = completion(asked, told) if told.body is None else told.body
         if told.cut:
@@ -190,6 +195,8 @@ def completion(asked: dict[str, Any], told: Reply) -> dict[str, Any]:
     usage = {"prompt_tokens": sent, "completion_tokens": back, "total_tokens": sent + back}
     content: Any = [{"type": "text", "text": told.text}] if told.parts else told.text
     message = {"role": "assistant", "content": content, "refusal": told.refusal}
+    if told.calls:
+        message["tool_calls"] = [_asked_for(n, *call) for n, call in enumerate(told.calls)]
     found = {
         "id": f"chatcmpl-{hashlib.sha1(json.dumps(asked).encode(), usedforsecurity=False).hexdigest()[:12]}",
         "object": "chat.completion",
@@ -220,18 +227,45 @@ def _tokens(text: str) -> int:
 
 async def _streamed(asked: dict[str, Any], told: Reply) -> AsyncIterator[str]:
     frame = {"id": "chatcmpl-stream", "object": "chat.completion.chunk", "created": 0, "model": asked["model"]}
-    pieces = re.findall(r"\S+\s*|\s+", told.text or "")
+    pieces: list[dict[str, Any]] = [{"content": word} for word in re.findall(r"\S+\s*|\s+", told.text or "")]
+    for number, call in enumerate(told.calls):
+        pieces += _call_pieces(_asked_for(number, *call))
+    last = len(pieces) // 2 if told.cut_after is None else told.cut_after
     for number, piece in enumerate(pieces):
-        if told.cut and number >= len(pieces) // 2:
+        if told.cut and number >= last:
             raise ConnectionResetError("cut")
-        choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
+        if told.pace and number:
+            await asyncio.sleep(told.pace)
+        choice = {"index": 0, "delta": piece, "finish_reason": None}
         yield f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n"
+    if told.cut:
+        raise ConnectionResetError("cut")
     choice = {"index": 0, "delta": {}, "finish_reason": told.finish}
     yield f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n"
     if (asked.get("stream_options") or {}).get("include_usage"):
         usage = completion(asked, told).get("usage")
         yield f"data: {json.dumps({**frame, 'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"
+
+
+def _asked_for(number: int, name: str, arguments: Any) -> dict[str, Any]:
+    """Return a tool call as the protocol has it."""
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {
+        "index": number,
+        "id": f"call_{number}",
+        "type": "function",
+        "function": {"name": name, "arguments": written},
+    }
+
+
+def _call_pieces(call: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a tool call as a stream has it: its name, then its arguments in halves."""
+    written = call["function"]["arguments"]
+    half = len(written) // 2
+    first = {**call, "function": {"name": call["function"]["name"], "arguments": written[:half]}}
+    rest = {"index": call["index"], "function": {"arguments": written[half:]}}
+    return [{"tool_calls": [first]}, {"tool_calls": [rest]}]
 
 
 async def _cut(text: str) -> AsyncIterator[str]:

@@ -21,11 +21,24 @@ class Reply:
     cut: bool = False  # end the connection in the middle of the body
     usage: dict[str, Any] | None = None  # in place of what was counted; {} leaves it out
     parts: bool = False  # say the text as a list of parts
+    calls: tuple[tuple[str, Any], ...] = ()  # tools it asks for: a name, and arguments or what it writes for them
+    pace: float = 0  # seconds between two pieces of a stream
+    cut_after: int | None = None  # pieces of a stream after which the connection ends; None with `cut`: half of them
 
     @classmethod
     def json(cls, value: Any) -> Reply:
         """Answer with a JSON value."""
         return cls(text=json.dumps(value, ensure_ascii=False))
+
+    @classmethod
+    def calling(cls, *calls: tuple[str, Any], text: str | None = None) -> Reply:
+        """Ask for tools: each a name with its arguments, or with a text that is badly written JSON."""
+        return cls(text=text, calls=calls, finish="tool_calls")
+
+    @classmethod
+    def cut_off(cls, text: str, after: int) -> Reply:
+        """Say so many pieces of a text in a stream, then end the connection."""
+        return cls(text=text, cut=True, cut_after=after)
 
     @classmethod
     def fenced(cls, value: Any) -> Reply:
