@@ -216,7 +216,8 @@ IN_JSON = [
     "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0", "runs", "runs show {run}",
     "db info", "db verify", "db reindex", "run import", "run consolidation", "run retention",
-    "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess", "import consolidator {empty}", "erase --session s3 --yes",
+    "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
+    "import consolidator {empty}", "erase --session s3 --yes",
     "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
     "facts correct {fact} Short.", "facts forget {fact}",
 ]  # fmt: skip
