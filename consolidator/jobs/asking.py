@@ -94,6 +94,7 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
         after = next((one for one in history if one["id"] == fact["superseded_by"]), None)
         told = f": {after['sentence']} (since {after['valid_from']:%Y-%m-%d}, {after['id']})" if after else ""
         lines.append(f"superseded by {told.removeprefix(': ') or fact['superseded_by']}")
+    lines += [_decided(c, fact) for c in cited if c["operation"] not in (None, "add") or c["flagged"]]
     if refused := await recall.rejections(conn, fact):
         why = ", ".join(f"{one['count']} {one['reason']}" for one in refused)
         lines.append(f"of the same subject, {sum(one['count'] for one in refused)} rejected: {why}")
@@ -112,6 +113,15 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
         "run_id": fact["run_id"],
         "row": fact,
     }
+
+
+def _decided(saying: Row, fact: Row) -> str:
+    """Return what was decided of a saying that a fact rests on."""
+    by = "code" if saying["decided_by"] == "code" else f"model {saying['decided_by']}"
+    if saying["flagged"]:
+        return f"kept beside what it resembles ({by}): {saying['flagged']}"
+    onto = "" if saying["target"] == fact["id"] else f" {saying['target']}"
+    return f"{saying['operation']}{onto} by {by}: {saying['sentence']} ({saying['why']})"
 
 
 async def _explain_candidate(conn: Driver, candidate: Row) -> dict[str, Any]:

@@ -54,11 +54,11 @@ def past(text: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def names(text: str) -> frozenset[str]:
-    """Return what looks like the name of something: capitals, digits, paths; the first word counts like any other."""
+    """Return the words of what looks like names: capitals, digits, paths. The first word's own capital says nothing."""
     found: set[str] = set()
-    for word in (one.strip(".:/-+#") for one in _NAME.findall(text)):
-        inner = word[1:]
-        if any(c.isupper() for c in word) or re.search(r"[\d@./_#]", inner):
+    for number, word in enumerate(one.strip(".:/-+#") for one in _NAME.findall(text)):
+        telling = word[1:] if number == 0 else word
+        if any(c.isupper() for c in telling) or re.search(r"[\d@./_#]", word[1:]):
             found |= terms(word)
     return frozenset(found)
 

@@ -60,6 +60,10 @@ from asked cross join lateral (
      order by ts_rank(to_tsvector('simple', f.sentence), asked.query) desc, f.id limit 20)
 ) as found
 left join candidate last on last.id = found.evidence[cardinality(found.evidence)]
+-- A fact that rests on undecided sayings alone is one of those that are being decided.
+where found.trust = 'person' or found.superseded_at is not null or exists (
+    select from candidate c where c.id = any(found.evidence) and (c.generation = 0 or c.operation is not null)
+)
 
 -- name: decide
 -- Writes down what was decided of a candidate that nobody else has decided meanwhile.

@@ -1,0 +1,249 @@
+"""What many nights say of one thing is one fact: merged by code or by one question a night, with its whole history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs import calls as calls_module
+from consolidator.jobs.asking import explain
+from consolidator.jobs.backfill import Backfill, Choice
+from consolidator.jobs.erasing import erase, plan
+from consolidator.jobs.telling import correct, forget
+from consolidator.settings import Settings
+from consolidator.store.queries import Row, rows, run
+from consolidator.testing import ModelServer, Reply
+from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
+from tests.support import logged, memory_of, night, said, unbroken
+
+HOUR = timedelta(hours=1)
+Answer = Callable[[dict[str, Any]], Reply]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test wait for the next try."""
+    monkeypatch.setattr(calls_module, "LONGEST_WAIT", 0.01)
+
+
+def reads(predicate: str = "lives_in") -> Answer:
+    """Return a model that takes "HOME: value: sentence" for a fact, and decides by the value."""
+
+    def answer(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions":
+            return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+        found = []
+        for name, who, words in lines(asked):
+            if who == "user" and words.startswith("HOME: "):
+                _, value, sentence = words.split(": ", 2)
+                found.append(fact(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
+        return Reply.json({"facts": found})
+
+    return answer
+
+
+def asked_of(server: ModelServer, kind: str) -> int:
+    return len([one for one in server.requests if schema_of(one) == kind])
+
+
+async def talk(database: Database, name: str, value: str, sentence: str) -> None:
+    await logged(database, name, [said(f"HOME: {value}: {sentence}")], peer="mara")
+
+
+async def every(database: Database) -> list[Row]:
+    async with database.connection() as conn:
+        return await rows(conn, "select * from fact order by valid_from, id")
+
+
+async def current(database: Database) -> list[Row]:
+    return [one for one in await every(database) if one["superseded_at"] is None]
+
+
+async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    openings = ["I live in", "My home is", "You find me in", "Home for me means", "I sleep in"]
+    async with ModelServer(reads()) as server:
+        for number in range(100):
+            words = f"{openings[number % 5]} Bern{' really' * (number % 7)}{' and truly' * (number % 3)}."
+            await talk(database, f"s{number}", "Bern", words)
+            clock.advance(HOUR)
+            done = await night(database, configured(settings, server))
+            assert done["deferred"] == 0
+    (only,) = await every(database)
+    assert (only["value"], only["sessions"], only["superseded_at"]) == ("Bern", 100, None)
+    assert asked_of(server, "facts") == 100
+    assert asked_of(server, "decisions") < 100
+    told = await explain(database, only["id"])
+    assert len(told["evidence"]) == 100
+    await unbroken(database)
+
+
+async def test_a_scopes_night_is_one_question_however_many_sayings(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, configured(settings, server))
+        for number in range(1, 9):
+            await talk(database, f"s{number}", "Bern", f"Bern it is{', yes' * number}, says Mara about home.")
+        clock.advance(HOUR)
+        await night(database, configured(settings, server))
+    assert asked_of(server, "decisions") <= 1
+    assert [one["sessions"] for one in await current(database)] == [9]
+
+
+async def test_a_second_night_over_the_same_sayings_changes_nothing(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        for number, (value, words) in enumerate(
+            [("Bern", "I live in Bern."), ("Bern", "Bern is my home."), ("Basel", "I moved, I live in Basel now.")]
+        ):
+            await talk(database, f"s{number}", value, words)
+            clock.advance(HOUR)
+            await night(database, told)
+        before, asked = await memory_of(database), asked_of(server, "decisions")
+        async with database.transaction() as conn:
+            await run(conn, "update candidate set reconciled = false", {})
+        clock.advance(HOUR)
+        await night(database, told)
+        assert await memory_of(database) == before
+        assert asked_of(server, "decisions") == asked
+
+
+async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with_history(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    reach = {"ok": False}
+
+    def shaky(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions" and not reach["ok"]:
+            return Reply.failed(500)
+        return reads()(asked)
+
+    async with ModelServer(shaky) as server:
+        told = configured(settings, server)
+        for number, words in enumerate(["Mara has a home in Bern.", "Bern it is, says Mara about where home is."]):
+            await talk(database, f"s{number}", "Bern", words)
+            clock.advance(HOUR)
+            await night(database, told)
+        first, second = await current(database)
+        clock.advance(HOUR)
+        reach["ok"] = True
+        await night(database, told)
+    (only,) = await current(database)
+    assert (only["id"], only["sessions"]) == (first["id"], 2)
+    merged = next(one for one in await every(database) if one["id"] == second["id"])
+    assert merged["superseded_by"] == only["id"]
+    assert merged["superseded_at"] is not None
+    await unbroken(database)
+
+
+BAD: dict[str, Callable[[], Reply]] = {
+    "no JSON": lambda: Reply(text="Sure! Here are the operations."),
+    "a refusal": lambda: Reply(refusal="I cannot help with that."),
+    "nothing": lambda: Reply.json({"operations": []}),
+    "an invented target": lambda: Reply.json(
+        {"operations": [{"saying": "c1", "operation": "supersede", "target": "f77", "reason": "newer"}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_answer_keeps_both_and_says_so(
+    database: Database, clock: FrozenClock, settings: Settings, kind: str
+) -> None:
+    def bad(asked: dict[str, Any]) -> Reply:
+        return BAD[kind]() if schema_of(asked) == "decisions" else reads()(asked)
+
+    async with ModelServer(bad) as server:
+        told = configured(settings, server)
+        for number, value in enumerate(["Bern", "Basel"]):
+            await talk(database, f"s{number}", value, f"I am at home in {value}{'!' * number}")
+            clock.advance(HOUR)
+            await night(database, told)
+    first, second = await current(database)
+    assert first["flagged"] is None
+    assert second["flagged"]
+    assert any("kept" in line for line in (await explain(database, second["id"]))["lines"])
+
+
+async def test_a_late_backfill_ends_where_timely_nights_would_have(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    earlier = (clock.now() - timedelta(days=300)).isoformat()
+    async with ModelServer(reads("lives")) as server:
+        told = configured(settings, server)
+        await talk(database, "new", "Basel", "I am at home in Basel.")
+        clock.advance(HOUR)
+        await night(database, told)
+        old = said("HOME: Bern: I am at home in Bern!!", occurred_at=earlier)
+        await logged(database, "old", [old], peer="mara")
+        clock.advance(HOUR)
+        await night(database, told)
+    assert [one["value"] for one in await current(database)] == ["Basel"]
+    bern = next(one for one in await every(database) if one["value"] == "Bern")
+    assert bern["valid_to"] is not None
+
+
+@pytest.mark.parametrize("word", ["forget", "correct"])
+async def test_what_a_person_said_holds_against_a_paraphrase(
+    database: Database, clock: FrozenClock, settings: Settings, word: str
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, told)
+        (only,) = await current(database)
+        if word == "forget":
+            await forget(database, only["id"])
+        else:
+            await correct(database, only["id"], "Mara lives in Thun.")
+        await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
+        clock.advance(HOUR)
+        await night(database, told)
+    assert [one["sentence"] for one in await current(database)] == ([] if word == "forget" else ["Mara lives in Thun."])
+
+
+async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        await talk(database, "s0", "Bern", "Mara Zebra has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, told)
+        await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
+        clock.advance(HOUR)
+        await night(database, told)
+        assert [one["sessions"] for one in await current(database)] == [2]
+        await erase(database, told, await plan(database, session="s0"), reason="asked")
+    (only,) = await every(database)
+    assert (only["sentence"], only["sessions"]) == ("In Bern, there is the home of Mara.", 1)
+    async with database.connection() as conn:
+        for table in ("fact", "candidate", "indexed_fact"):
+            assert not await rows(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table  # type: ignore[arg-type]
+    await unbroken(database)
+
+
+async def test_deriving_by_rules_again_keeps_what_a_model_read(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, told)
+        before = await memory_of(database)
+        await Backfill(database, told, Choice(reprocess=True), asyncio.Event()).run()
+    assert await memory_of(database) == before
