@@ -5,7 +5,6 @@ A call whose process died has cost its reserve. A cap in money needs a model who
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -17,21 +16,13 @@ from consolidator.errors import NotFound, OverBudget, StaleEpoch, UsageError
 from consolidator.llm.prices import price, tier
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.harness import Usage
 from consolidator.store import spend
 
 Purpose = Literal["step", "compaction", "tool"]
 ANSWER = 4096  # tokens of an answer that are asked for, and set aside, where nobody says otherwise
 # Tokens are counted as OpenAI's newest models count them; others were seen to count up to a third more.
 _OURS = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens that a call took; the cached ones are among the input."""
-
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
 
 
 class BudgetStop(OverBudget):

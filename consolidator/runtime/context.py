@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from consolidator.database import Driver
 from consolidator.errors import UsageError
+from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import counted
 from consolidator.memory.messages import LONGEST, Asked, Form, conversation, rendered, tool_definitions
 from consolidator.memory.past import Past, fed, noted, summary_block, working_block
@@ -53,6 +54,7 @@ class Context:
     first_seq: int  # of the first event that is in it, 0 where there is none
     upto_seq: int = 0  # of the last event that it could hold
     cut: bool = False  # whether something said earlier is not in it
+    squeezed: bool = False  # whether that is for want of room
     system: str | None = None  # of Anthropic's form, where it is no message
     tools: list[dict[str, Any]] = field(default_factory=list)  # in the form's own shape
 
@@ -117,6 +119,14 @@ async def advance(conn: Driver, session_id: str, *, limit: int = FOLDED) -> int:
     folded.upto = upto
     await store.keep(conn, session_id, asdict(folded))
     return int(view["head"] - upto)
+
+
+def budget_of(strategy: str, configured: int | None, model: str, answer: int) -> int:
+    """Return a context's budget: what is configured, else the strategy's own, and never what the model cannot see."""
+    seen = context_window(model)
+    most = None if seen is None else max(seen - answer, 1)
+    wanted = configured or (most if strategy == "full" and most else BUDGET)
+    return wanted if most is None else min(wanted, most)
 
 
 def past_of(view: Row) -> Past:
@@ -241,6 +251,7 @@ class _Making:
             first_seq=min((turn.seq for turn in window.turns), default=0),
             upto_seq=self.head,
             cut=cut,
+            squeezed=window.cut,
             system=self.system if self.form == "anthropic" else None,
             tools=self.tools,
         )

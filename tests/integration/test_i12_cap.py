@@ -12,7 +12,8 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, StaleEpoch, UsageError
 from consolidator.llm.prices import price
 from consolidator.models.payload import EventType
-from consolidator.runtime.budget import BudgetStop, Usage, check_cap, reserve, settle, settle_open
+from consolidator.runtime.budget import BudgetStop, check_cap, reserve, settle, settle_open
+from consolidator.runtime.harness import Usage
 from tests.nights import ask, replica
 from tests.support import logged
 
