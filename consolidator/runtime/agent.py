@@ -293,3 +293,13 @@ def client_of(settings: Settings) -> ModelClient:
     return ModelClient(
         settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
     )
+
+
+async def step(agent: Consolidator, session_id: str) -> StepResult:
+    """Take one step of a session with an agent's means, and return a pointer to what it committed."""
+    return await agent.step(session_id)
+
+
+async def wake(agent: Consolidator, session_id: str) -> StepResult:
+    """Bring what is open in a session to its end with an agent's means."""
+    return await agent.wake(session_id)

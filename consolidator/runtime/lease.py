@@ -126,8 +126,9 @@ class Lease:
                     return
 
     async def _release(self) -> None:
-        async with self.database.connection() as conn:
-            await store.release(conn, self.session_id, self.epoch)
+        with around("release"):
+            async with self.database.connection() as conn:
+                await store.release(conn, self.session_id, self.epoch)
 
 
 async def acquire(database: Database, session_id: str, *, seconds: float) -> Lease | None:
@@ -145,7 +146,8 @@ async def acquire(database: Database, session_id: str, *, seconds: float) -> Lea
             gone = held["lease_owner"]
             if gone is None or not is_gone(gone):
                 return None
-            found = await store.acquire(conn, session_id, owner, now=now, until=until, gone=gone)
+            with around("lease"):
+                found = await store.acquire(conn, session_id, owner, now=now, until=until, gone=gone)
     return None if found is None else Lease(database, found, seconds=seconds)
 
 

@@ -52,23 +52,39 @@ async def open_session(
     agent, channel, peer = parts_of(key)
     values = {"id": str(ULID()), "key": key, "agent": agent, "channel": channel, "peer": peer, "project": project}
     now = database.clock.now()
-    async with database.connection() as conn:
-        name = await sessions.open_current(conn, values, now=now)
-    async with database.transaction() as conn:
-        found = await sessions.get(conn, name)
-        check_cap(model or found["model"], max_cost)
-        changed = await _configure(conn, found, model=model, max_cost=max_cost, config=config)
-        try:
-            if found["head"] == 0:
-                told = {"model": model, "system_prompt": config.get("system"), "cwd": project}
-                start = NewEvent(EventType.SESSION_START, {k: v for k, v in told.items() if v is not None})
-                await _began(conn, name, start, database)
-            elif changed:
-                told = {"decision": "configuration_changed", "changed": changed}
-                await events.append(conn, name, [NewEvent(EventType.POLICY_DECISION, told)], now=now)
-        except HeadConflict:  # somebody else has just begun it
-            pass
-        return await sessions.get(conn, name)
+    with around("commit session"):
+        async with database.connection() as conn:
+            name = await sessions.open_current(conn, values, now=now)
+    with around("commit configuration"):
+        async with database.transaction() as conn:
+            return await _opened(conn, name, database, model=model, max_cost=max_cost, config=config, project=project)
+
+
+async def _opened(
+    conn: Driver,
+    name: str,
+    database: Database,
+    *,
+    model: str | None,
+    max_cost: Decimal | None,
+    config: Mapping[str, Any],
+    project: str | None,
+) -> Row:
+    """Set what is given of a session, log that, and return its row."""
+    found = await sessions.get(conn, name)
+    check_cap(model or found["model"], max_cost)
+    changed = await _configure(conn, found, model=model, max_cost=max_cost, config=config)
+    try:
+        if found["head"] == 0:
+            told = {"model": model, "system_prompt": config.get("system"), "cwd": project}
+            start = NewEvent(EventType.SESSION_START, {k: v for k, v in told.items() if v is not None})
+            await _began(conn, name, start, database)
+        elif changed:
+            told = {"decision": "configuration_changed", "changed": changed}
+            await events.append(conn, name, [NewEvent(EventType.POLICY_DECISION, told)], now=database.clock.now())
+    except HeadConflict:  # somebody else has just begun it
+        pass
+    return await sessions.get(conn, name)
 
 
 async def _began(conn: Driver, name: str, start: NewEvent, database: Database) -> None:

@@ -102,7 +102,8 @@ class Stepper:
         async with self.harness.database.connection() as conn:
             pieces = await store.chunks(conn, row["id"], generation.message_id, low=row["created_at"])
             shown = await store.delivered(conn, row["id"], generation.message_id, self.outlet.name)
-            await budget.settle_open(conn, row["id"], now=self.harness.database.clock.now())
+            with around("commit spend"):
+                await budget.settle_open(conn, row["id"], now=self.harness.database.clock.now())
         text, last = "".join(piece.delta for piece in pieces), pieces[-1].seq if pieces else 0
         message = Message(generation.message_id, generation.seq, generation.upto_seq, last, text)
         if text and found.steer > generation.upto_seq:
@@ -214,8 +215,9 @@ class Stepper:
         """Settle a call that came to no good end: at its reserve where it may have been paid for."""
         free = isinstance(error, ModelError) and not heard.pieces and not getattr(error, "paid", False)
         now = self.harness.database.clock.now()
-        async with self.harness.database.connection() as conn:
-            await budget.settle(conn, call, Usage() if free else heard.usage, now=now)
+        with around("commit spend"):
+            async with self.harness.database.connection() as conn:
+                await budget.settle(conn, call, Usage() if free else heard.usage, now=now)
 
     async def _cut_short(self, message: Message, heard: Heard) -> StepResult:
         """Keep what was said before somebody steered: they have read it."""

@@ -57,7 +57,7 @@ async def step(harness: Harness, session_id: str) -> StepResult:
 
 
 async def wake(harness: Harness, session_id: str) -> StepResult:
-    """Step a session until it waits for a person or has nothing left to do; raise SessionBusy where another drives it."""
+    """Step a session until it waits for a person or has nothing left to do; raise SessionBusy where another does."""
     async with driving(harness, session_id) as stepper:
         return await run(stepper)
 

@@ -1,0 +1,176 @@
+"""The agent of the kill matrix, in children that die at a boundary: a process of its own forks one for each run.
+
+Its tools leave their effects in a file, its channel what it was sent in another: the world outside the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from consolidator import Consolidator, tool
+from consolidator.clock import Clock
+from consolidator.database import Database
+from consolidator.runtime import generation, sessions
+from consolidator.runtime.harness import Delta
+from consolidator.runtime.tools import Call, Tool
+from consolidator.settings import Settings
+from consolidator.testing import points
+
+HERE = Path(__file__).parents[2]
+
+
+def tools_of(world: Path) -> list[Tool]:
+    """Return tools whose effects are lines in a file."""
+
+    def effect(name: str, call: Call) -> str:
+        with (world / "effects").open("a", encoding="utf-8") as file:
+            file.write(json.dumps([name, call.call_id]) + "\n")
+        return f"{name} done"
+
+    @tool(idempotent=True)
+    async def look(what: str, call: Call) -> str:
+        """Look at something."""
+        return effect("look", call)
+
+    @tool
+    async def send_mail(to: str, call: Call) -> str:
+        """Send a mail."""
+        return effect("send_mail", call)
+
+    @tool(needs_approval=True)
+    async def deploy(where: str, call: Call) -> str:
+        """Deploy."""
+        return effect("deploy", call)
+
+    @tool(idempotent=True)
+    async def dawdle(call: Call) -> str:
+        """Take long, until somebody steers."""
+        effect("dawdle", call)
+        if not call.again:
+            await asyncio.sleep(30)
+        return "done at last"
+
+    return [look, send_mail, deploy, dawdle]
+
+
+async def act(told: dict[str, Any]) -> dict[str, Any]:
+    """Do what a run is to do: say something, wake, answer for a call."""
+    world = Path(told["world"])
+    generation.BATCH_PIECES = 3
+
+    async def channel(delta: Delta) -> None:
+        with (world / "channel").open("a", encoding="utf-8") as file:
+            file.write(json.dumps([delta.message_id, delta.seq, delta.text, delta.kind]) + "\n")
+
+    settings = Settings(
+        home=world, openai_base_url=told["url"], model="gpt-4o-mini", prefill=told.get("prefill", "none"),
+        session_lease_seconds=30,
+    )  # fmt: skip
+    database = Database(told["dsn"], Clock(), pool_size=3)
+    found: dict[str, Any] = {}
+    try:
+        async with Consolidator(
+            tools_of(world), settings=settings, database=database, channels={"test": channel}
+        ) as agent:
+            agent.harness.sleep = _no_time
+            with points.recorded() if not told["kill"] else points.killed_at(told["kill"]) as passed:
+                found["finish"] = await _do(agent, told)
+            found["points"] = passed
+    finally:
+        await database.close()
+    return found
+
+
+async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
+    session = await agent.open(told["key"], **told.get("config", {}))
+    for words in told["do"]:
+        match words:
+            case ["say", text]:
+                history = await session.history()
+                if not any(one.role == "user" and one.text == text for one in history):
+                    await sessions.say(agent.database, session.id, text)
+                result = await agent.wake(session.id)
+            case ["steer", text]:
+                waking = asyncio.create_task(agent.wake(session.id))
+                await _until(Path(told["world"]) / "effects")
+                if not any(one.text == text for one in await session.history()):
+                    await session.steer(text)
+                result = await waking
+            case ["allow" | "deny" as word]:
+                for call in (await session.info())["attention"]:
+                    await sessions.decide(agent.database, call, allow=word == "allow")
+                result = await agent.wake(session.id)
+            case _:
+                result = await agent.wake(session.id)
+    return result.finish_reason
+
+
+async def _until(path: Path) -> None:
+    """Wait for a tool to have begun."""
+    for _ in range(500):
+        if os.path.exists(path):  # noqa: ASYNC240 - a moment's work
+            return
+        await asyncio.sleep(0.01)
+
+
+async def _no_time(_: float) -> None:
+    return None
+
+
+class Forker:
+    """The process that forks, as a test talks to it."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.acceptance.matrix_agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env={**environment, **quiet}, cwd=HERE,
+        )  # fmt: skip
+
+    def run(self, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Run a child to its end or its death; return its exit code and what it found."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(told) + "\n")
+        self._process.stdin.flush()
+        code, output = json.loads(self._process.stdout.readline())
+        return code, json.loads(output) if code == 0 else {"printed": output}
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def _serve() -> None:
+    for line in sys.stdin:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            os.dup2(writer, 1)
+            os.dup2(writer, 2)
+            warnings.simplefilter("error")
+            sys.stdout.write(json.dumps(asyncio.run(act(json.loads(line)))))
+            sys.stdout.flush()
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, encoding="utf-8", errors="replace") as printed:
+            output = printed.read()
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(json.dumps([os.waitstatus_to_exitcode(status), output]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _serve()
