@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database
+from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs import indexing
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.recalling import recall
 from consolidator.jobs.reindexing import Reindexing
 from consolidator.settings import Settings
+from consolidator.store import index
 from consolidator.testing import ModelServer
+from tests.integration.locks import waiting
 from tests.nights import ask, count, tonight
 from tests.support import logged, said
 
@@ -171,3 +173,57 @@ async def test_long_sessions_are_put_back_in_batches(
     monkeypatch.setattr(indexing, "BATCH", 1)
     await job(database, settings).run()
     assert await index_of(database) == before
+
+
+async def test_a_night_between_its_turns_and_their_words_is_not_lost(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    stored, go, post = asyncio.Event(), asyncio.Event(), index.post
+
+    async def held(conn: Driver, posted: Any) -> None:
+        stored.set()
+        await go.wait()
+        await post(conn, posted)
+
+    await logged(database, "late", [said("The lighthouse is red.")], project="shop", peer="ada")
+    monkeypatch.setattr(index, "post", held)
+    at_work = asyncio.create_task(tonight(database, clock, settings))
+    await stored.wait()
+    await job(database, settings).run()
+    go.set()
+    await at_work
+    after = await index_of(database)
+    assert (await recall(database, "lighthouse", settings=settings)).items
+    await job(database, settings).run()
+    assert await index_of(database) == after
+
+
+async def test_who_writes_the_index_is_waited_for(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    await told(database, "one", "two")
+    await tonight(database, clock, settings)
+    before = await index_of(database)
+    async with database.transaction() as conn:
+        while await indexing.forget_turns(conn, "coder", "two"):
+            pass
+        rebuilding = asyncio.create_task(job(database, settings).run())
+        await waiting(database)
+    await rebuilding
+    assert sum(scope["turns"] for scope in before[1]) - sum(s["turns"] for s in (await index_of(database))[1]) == 3
+    assert not (await recall(database, "bakery", settings=settings)).items
+
+
+async def test_who_takes_turns_out_waits_until_they_are_back(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    async with database.transaction() as conn:
+        await index.clear(conn, vectors=False)
+    async with database.transaction() as conn:
+        await indexing.restore_turns(conn, "one")
+        erasing = asyncio.create_task(erase(database, settings, await plan(database, session="one"), reason="asked to"))
+        await waiting(database)
+    await erasing
+    assert await index_of(database) == ([], [])
