@@ -5,9 +5,9 @@ The log keeps all of it; only contexts are shorter. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.llm.redaction import redact
 from consolidator.memory.calls import Call, CallFold
@@ -20,7 +20,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 KEPT = 0.3  # share of a budget that the turns left as they are may take
-_ASKED, _ERRORS, _TASKS = 12, 12, 20  # how many of each a digest keeps
+_FIRST, _ASKED, _ERRORS, _TASKS = 2, 10, 12, 20  # how many of each a digest keeps
 _LINE = 240
 _OPEN = ("open", "unresolved")
 
@@ -51,6 +51,26 @@ class Plan:
     tokens_before: int
     tokens_kept: int
     summary: Mapping[str, Any] = field(default_factory=dict)  # a SummaryFold's state of what is compacted
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction did."""
+
+    seq: int  # of its event
+    kept_from: int  # the first event that contexts still hold as it is
+    summary: str
+    by: Literal["model", "digest"]
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What is called round a compaction: `before` may return words for the model that writes the summary."""
+
+    before: Callable[[Plan], Awaitable[str | None]] | None = None
+    after: Callable[[Compaction], Awaitable[None]] | None = None
 
 
 def planned(
@@ -124,9 +144,10 @@ def digest(plan: Plan, previous: Mapping[str, Any]) -> str:
     asked = [f"- {_line(turn.text)}" for turn in plan.turns if turn.asks]
     parts = [str(previous["summary"])] if previous.get("summary") else []
     if asked:
-        left_out = len(asked) - _ASKED
-        head = f"The user said ({left_out} earlier messages left out):" if left_out > 0 else "The user said:"
-        parts.append("\n".join([head, *asked[-_ASKED:]]))
+        left_out = len(asked) - _FIRST - _ASKED
+        if left_out > 0:  # what a session began with tells what it is for
+            asked = [*asked[:_FIRST], f"- ({left_out} messages left out)", *asked[-_ASKED:]]
+        parts.append("\n".join(["The user said:", *asked]))
     answers = [turn for turn in plan.turns if turn.role == "assistant" and turn.text.strip()]
     if answers:
         parts.append(f"The last answer before the cut: {_line(answers[-1].text)}")

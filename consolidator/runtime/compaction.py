@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Literal
 
 from consolidator.database import Database
@@ -17,7 +17,7 @@ from consolidator.llm.client import ModelClient, Reply, Request, read
 from consolidator.llm.redaction import redact
 from consolidator.llm.tokens import counted
 from consolidator.memory import compacting
-from consolidator.memory.compacting import Plan
+from consolidator.memory.compacting import Compaction, Hooks, Plan
 from consolidator.memory.messages import LONGEST, conversation
 from consolidator.memory.past import Past
 from consolidator.models.event import NewEvent
@@ -35,26 +35,6 @@ ANSWER = 1500  # tokens of a summary
 READ = 24_000  # tokens that a model reads of the older part
 MOST = 5000  # events that one compaction reads
 Trigger = Literal["threshold", "request"]
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """What a compaction did."""
-
-    seq: int  # of its event
-    kept_from: int  # the first event that contexts still hold as it is
-    summary: str
-    by: Literal["model", "digest"]
-    tokens_before: int
-    tokens_after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What is called round a compaction: `before` may return words for the model that writes the summary."""
-
-    before: Callable[[Plan], Awaitable[str | None]] | None = None
-    after: Callable[[Compaction], Awaitable[None]] | None = None
 
 
 def is_due(context: Context, budget: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
+from consolidator.memory.compacting import Hooks
 from consolidator.runtime.tools import Toolbox
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
@@ -68,6 +69,7 @@ class Harness:
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
     listeners: dict[str, Sender] = field(default_factory=dict)  # by session, in place of its channel's
     recall: Recall | None = None
+    compacting: Hooks = field(default_factory=Hooks)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def sender(self, session_id: str, channel: str) -> Sender | None:

@@ -8,12 +8,11 @@ from typing import Any
 
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens
-from consolidator.runtime import budget, context
+from consolidator.runtime import budget, compaction, context
 from consolidator.runtime.fold import Open
 from consolidator.runtime.generation import Heard
 from consolidator.runtime.harness import Harness, Usage
 from consolidator.store import generation as store
-from consolidator.store import sessions
 from consolidator.store.queries import Row
 
 
@@ -45,35 +44,62 @@ class Plan:
         return Usage(self.tokens, 0, count_tokens(written))
 
 
-async def plan(harness: Harness, row: Row, found: Open, prefill: str | None) -> Plan:
+async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epoch: int | None = None) -> Plan:
     """Return what to ask; `prefill` is the beginning of the answer, where that is known.
 
-    Raises UsageError where no model is configured, or system prompt and tools alone do not fit.
+    A session whose context has grown too full is compacted before. Raises UsageError where no model is configured, or
+    system prompt and tools alone do not fit.
     """
     config = row["config"]
     model = row["model"] or harness.settings.model
     if not model:
         raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one when the session is opened")
-    recalled = await _recalled(harness, row)
-    tools = harness.tools.definitions()
-    held = _held(found)
-    async with harness.database.transaction() as conn:
-        await conn.execute("set transaction isolation level repeatable read, read only")
-        head = (await sessions.get(conn, row["id"]))["head"]
-        made = await context.build_context(
-            conn, row["id"], strategy=config.get("strategy") or "budget", budget=config.get("budget") or context.BUDGET,
-            last=config.get("last") or context.LAST, system=config.get("system"), recalled=recalled, tools=tools,
-            limits={name: one.max_result_bytes for name in harness.tools.names if (one := harness.tools.get(name))},
-        )  # fmt: skip
     limit = config.get("answer_tokens") or budget.ANSWER
+    strategy = config.get("strategy") or "budget"
+    room = context.budget_of(strategy, config.get("budget"), model, limit)
+    asking = _Asking(harness, row, strategy, room, _held(found), await _recalled(harness, row))
+    if found.unanswered:  # once a turn, so that all its steps begin alike
+        async with harness.database.connection() as conn:
+            await context.advance(conn, row["id"])
+    made = await asking.built()
+    if prefill is None and compaction.is_due(made, room):
+        cheap = harness.settings.extract_model or model
+        if await compaction.compact(
+            harness.database, row["id"], budget=room, client=harness.client, model=cheap, epoch=epoch,
+            trigger="threshold", hooks=harness.compacting,
+        ):  # fmt: skip
+            made = await asking.built()
     messages = made.messages if prefill is None else prefilled(harness, made.messages, prefill) or made.messages
     body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": limit}
-    if tools:
-        body["tools"] = tools
+    if made.tools:
+        body["tools"] = made.tools
     if prefill is not None and harness.settings.prefill == "continue_final_message":
         body["extra_body"] = {"continue_final_message": True, "add_generation_prompt": False}
     tokens = made.tokens + (count_tokens(prefill) if prefill else 0)
-    return Plan(model, body, tokens, limit, made.strategy, head, held)
+    return Plan(model, body, tokens, limit, made.strategy, made.upto_seq, asking.held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What a context is built of."""
+
+    harness: Harness
+    row: Row
+    strategy: str
+    room: int
+    held: tuple[int, ...]
+    recalled: str | None
+
+    async def built(self) -> context.Context:
+        """Return the context of this moment."""
+        tools, config = self.harness.tools, self.row["config"]
+        async with self.harness.database.connection() as conn:
+            return await context.build_context(
+                conn, self.row["id"], strategy=self.strategy, budget=self.room,
+                last=config.get("last") or context.LAST, system=config.get("system"), recalled=self.recalled,
+                tools=tools.definitions(), held=self.held,
+                limits={name: one.max_result_bytes for name in tools.names if (one := tools.get(name))},
+            )  # fmt: skip
 
 
 def prefilled(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:
