@@ -128,7 +128,8 @@ class Stepper:
         self._known = None
         for attempt in range(TRIES):
             try:
-                planned = await plan(self.harness, row, found, message.text if message else None)
+                begun = message.text if message else None
+                planned = await plan(self.harness, row, found, begun, self.lease.epoch)
                 message, call = await self._begin(row, planned, message)
             except (budget.BudgetStop, UsageError) as error:
                 return await self._stopped(found, error)
