@@ -17,12 +17,14 @@ from consolidator.llm.tokens import count_tokens
 from consolidator.testing import Reply
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
-_FIRST_PERSON = re.compile(r"\b(I|[Mm]y|[Ww]e|[Oo]ur|[Mm]e|[Uu]s)\b")
+_FIRST_PERSON = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Mm]e|[Uu]s)\b")
 _FEWEST, _MOST = 4, 40  # words of a sentence that is a fact
 _LINE = re.compile(r'^(e\d+) \[[^\]]*\] user(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _SAID = re.compile(r"^(user|assistant): (.*?)(?=^(?:user|assistant): |\Z)", re.MULTILINE | re.DOTALL)
 _NEW = re.compile(r"^## New Messages\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _FOUND = re.compile(r"mentioned in the triple backticks.*?```\s*(\[.*?\])\s*```", re.DOTALL)
+_SAYING = re.compile(r"^(c\d+) \{", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _NAMED = re.compile(r"^[A-Z]\w*: ")  # where both who speak are people, each turn begins with a name
 
 
@@ -92,8 +94,8 @@ def answer(asked: dict[str, Any]) -> tuple[str, dict[str, Any], int]:
         shown = [(alias, json.loads(words)) for alias, words in _LINE.findall(last)]
         facts = [_fact(alias, said) for alias, text in shown for said in facts_in(text)]
         return "extract", {"facts": facts}, len(facts)
-    if name is not None:  # what is to become of facts that look alike: nothing, each is news
-        return name, {"operations": []}, 0
+    if name == "decisions":
+        return name, {"operations": [_news(one) for one in _SAYING.findall(last)]}, 0
     if new := _NEW.search(last):
         said = _said(new[1])
         told = [{"id": str(n), "text": one, "attributed_to": "user"} for n, one in enumerate(said)]
@@ -115,13 +117,19 @@ def _said(transcript: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _news(saying: str) -> dict[str, Any]:
+    """Return what becomes of a saying that resembles a fact: like mem0's, it is added."""
+    return {"saying": saying, "operation": "add", "target": None, "reason": "It says something else."}
+
+
 def _fact(alias: str, said: str) -> dict[str, Any]:
-    """Return a fact as our extraction has it."""
+    """Return a fact as our extraction has it; its predicate is what follows the first person."""
+    told = _WORD.findall(_FIRST_PERSON.split(said, maxsplit=1)[-1].lower())
     return {
         "subject": "user",
-        "predicate": "said",
+        "predicate": "_".join(told[:2]) or "is",
         "value": said,
-        "sentence": f"The user says: {said}",
+        "sentence": said,
         "kind": "profile",
         "single_valued": False,
         "valid_from": None,

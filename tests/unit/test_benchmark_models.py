@@ -38,11 +38,20 @@ def test_both_sides_are_told_the_same_facts_in_their_own_formats() -> None:
     line = f'Events:\ne1 [2026-01-05 Mon 12:00 UTC] user: {json.dumps(SAID)}\ne2 [x] agent: "I agree with all of it."'
     found = answered(ours, asked(SYSTEM, line, schema="facts"))["facts"]
     assert [one["value"] for one in found] == FACTS
+    assert [one["predicate"] for one in found] == ["moved_to", "sister_plays"]
     assert all(one["evidence"] == [{"event": "e1", "quote": one["value"]}] for one in found)
     told = f"user: {SAID}\nassistant: I agree with all of it.\n"
     new = f"## Existing Memories\n[]\n\n## New Messages\n{told}\n## Current Date\n"
     assert [one["text"] for one in answered(theirs, asked("system", new))["memory"]] == FACTS
     assert (ours.facts, theirs.facts) == (2, 2)
+
+
+def test_what_resembles_a_fact_is_added_as_mem0_adds_it() -> None:
+    told = (
+        'Facts:\nf1 {"says": "I moved to Bergen."}\nSayings, oldest first:\nc1 {"says": "I moved to Bergen last week."}'
+    )
+    (found,) = answered(Asked(), asked("system", told, schema="decisions"))["operations"]
+    assert (found["saying"], found["operation"], found["target"]) == ("c1", "add", None)
 
 
 def test_an_older_mem0_is_answered_in_two_steps() -> None:
