@@ -12,11 +12,13 @@ import typer
 from rich.progress import Progress
 
 from consolidator.cli.context import moment, opened, run, span, stop_on_signals
+from consolidator.cli.generations import show_comparison
 from consolidator.cli.output import AsJson, Limit, emit, plain, progress, say, short, table, warn
 from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
 from consolidator.jobs import erasing
 from consolidator.jobs.backfill import EXTRACTORS, Backfill, Choice, retry
+from consolidator.jobs.generations import Reprocessing
 from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import Service, summary
@@ -264,11 +266,21 @@ def backfill_command(
         bool, typer.Option(help="Derive again what was learnt already; shows the difference.")
     ] = False,
     replace: Annotated[bool, typer.Option(help="With --only or --reprocess: put the new in place of the old.")] = False,
+    model: Annotated[
+        str | None, typer.Option(help="With --reprocess: read for facts with this model, into a draft to compare.")
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option(help="With --reprocess: say what would be different, as it does anyway.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be learnt; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Consolidate by hand, or derive again. Interrupted, the same command goes on where it was."""
+    """Consolidate by hand, or derive again. Interrupted, the same command goes on where it was.
+
+    With --reprocess --model the facts of a draft stand beside those believed: `generations` lists, promotes, restores.
+    """
     _refuse_backfill(session, agent, only, again=reprocess or only is not None, replace=replace)
+    _refuse_model(model, reprocess=reprocess, diff=diff, beside=replace or dry_run or only is not None)
     rehearsing = dry_run or ((reprocess or only is not None) and not replace)
 
     async def work() -> dict[str, Any]:
@@ -278,12 +290,19 @@ def backfill_command(
             name = await _session_named(database, session)
             choice = Choice(name, agent, moment(since, now), moment(until, now), only, reprocess, (since, until))
             with progress("backfill") as bar:
+                if model is not None:
+                    return await Reprocessing(database, settings, choice, model, stop, **_told(bar)).run()
                 job = Backfill(database, settings, choice, stop, **_told(bar))
                 return await (job.rehearse() if rehearsing else job.run())
 
     done = run(work())
     if as_json:
         emit(done)
+    elif model is not None:
+        show_comparison(done)
+        if done["deferred"]:
+            warn(f"{done['deferred']} events could not be read now; the same command goes on with them")
+        say(f"`consolidator generations promote {done['generation']}` believes it, discard gives it up", style="dim")
     elif rehearsing:
         _show_rehearsal(done, again=reprocess or only is not None)
     else:
@@ -300,6 +319,14 @@ def _refuse_backfill(session: str | None, agent: str | None, only: str | None, *
         raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
     if replace and not again:
         raise UsageError("--replace goes with --only or --reprocess")
+
+
+def _refuse_model(model: str | None, *, reprocess: bool, diff: bool, beside: bool) -> None:
+    """Raise UsageError where --model and --diff do not fit."""
+    if (model is not None or diff) and not reprocess:
+        raise UsageError("--model and --diff go with --reprocess")
+    if model is not None and (not model.strip() or beside):
+        raise UsageError("--model makes a draft: it goes with none of --replace, --dry-run and --only")
 
 
 async def _session_named(database: Database, word: str | None) -> str | None:

@@ -130,18 +130,9 @@ class Backfill:
 
     async def run(self) -> dict[str, Any]:
         """Do it in the ledger, going on where the same backfill was cut short."""
-        now = self.database.clock.now()
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        arguments = self.choice.as_json()
         found = [one["id"] for one in await self._chosen()]  # before there is a run that could be left open
-        async with self.database.transaction() as conn:
-            run = await runs.unfinished(conn, job="backfill", arguments=arguments)
-            if run is None:
-                run = await runs.start(
-                    conn, job="backfill", slot=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
-                )
-            await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
-        ledger.run = run["id"]
+        await begin(ledger, self.choice.as_json())
         try:
             if not self.choice.again:
                 report = await consolidate(ledger, only=found, started=self.started)
@@ -196,6 +187,19 @@ class Backfill:
         return runs.Step(name, done=True, learnt=took, nothing=seen - took - dead, dead=dead)
 
 
+async def begin(ledger: Ledger, arguments: dict[str, Any]) -> None:
+    """Give a ledger the run of a backfill with these arguments: one that was cut short, else a new one."""
+    now = ledger.database.clock.now()
+    async with ledger.database.transaction() as conn:
+        run = await runs.unfinished(conn, job="backfill", arguments=arguments)
+        if run is None:
+            run = await runs.start(
+                conn, job="backfill", slot=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
+            )
+        await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
+    ledger.run = run["id"]
+
+
 def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row]]) -> dict[str, dict[str, list[str]]]:
     """Return the lines of what would be added, lost and changed, by kind."""
     told: dict[str, dict[str, list[str]]] = {}
@@ -232,7 +236,7 @@ async def retry(
     async with database.connection() as conn:
         await _refuse_unknown(conn, word)
     async with calls_of(database, settings, f"retry-{ULID()}") as calls:
-        reader = reader_of(settings, calls)
+        reader = await reader_of(settings, calls)
         while letters := await _untried(database, word, tried):
             settled += await _settle(database, letters, None if discard else reader, discard=discard, now=now)
             tried |= {letter["id"] for letter in letters}

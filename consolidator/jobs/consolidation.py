@@ -28,7 +28,7 @@ from consolidator.jobs.merging import merge_agent
 from consolidator.memory.digest import VERSION, Packed
 from consolidator.models.event import Event
 from consolidator.settings import Settings
-from consolidator.store import events, extraction, facts, memory, rederive, runs, sessions
+from consolidator.store import events, extraction, facts, generations, memory, rederive, runs, sessions
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
@@ -60,7 +60,7 @@ async def consolidate(
         async with batches_of(database, settings) as batches:
             await batches.collect()
     async with calls_of(database, settings, ledger.run) as calls:
-        reader = reader_of(settings, calls)
+        reader = await reader_of(settings, calls)
         if reader is not None:
             await _read_late(ledger, reader, only)
         unit_work = SessionWork(database, settings, salt, ledger.stop, reader)
@@ -89,10 +89,13 @@ async def calls_of(database: Database, settings: Settings, run: str) -> AsyncIte
         await calls.close()
 
 
-def reader_of(settings: Settings, calls: Calls | None) -> Extraction | None:
-    """Return the model that reads for facts, where there is one."""
+async def reader_of(settings: Settings, calls: Calls | None) -> Extraction | None:
+    """Return the model that reads for facts of the current generation, where there is one."""
     model = model_of(settings)
-    return Extraction(calls, model, settings.chunk_tokens) if calls and model else None
+    if calls is None or model is None:
+        return None
+    async with calls.database.connection() as conn:
+        return Extraction(calls, model, settings.chunk_tokens, await generations.current(conn))
 
 
 async def _read_late(ledger: Ledger, reader: Extraction, only: list[str] | None) -> None:

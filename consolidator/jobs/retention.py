@@ -17,7 +17,7 @@ from psycopg import sql
 
 from consolidator.database import Database, partitions
 from consolidator.jobs.indexing import forget_turns
-from consolidator.store import answers
+from consolidator.store import answers, generations
 from consolidator.store.queries import Row, load, rows, run, run_each
 
 WINDOW = 200  # events that the context of an open session may read
@@ -194,4 +194,5 @@ async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
             if gone < BATCH:
                 await run(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
                 await run(conn, _SQL["forget_claims"], {"cutoff": cutoff})
+                await generations.forget_outdated(conn, cutoff)
                 return swept

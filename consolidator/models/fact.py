@@ -52,6 +52,8 @@ class CandidateRow(Claimed, table=True):
             "agent",
             postgresql_where=text("generation > 0 and operation is null and rejected is null and quarantined is null"),
         ),
+        Index("candidate_generation", "generation", postgresql_where=text("generation > 1")),
+        Index("candidate_retired", "retired_by", postgresql_where=text("retired_by is not null")),
         Index("candidate_target", "target", postgresql_where=text("target is not null")),
         Index("candidate_session", "session_id"),
         Index("candidate_quarantined", "agent", postgresql_where=text("quarantined is not null")),

@@ -232,7 +232,7 @@ async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
     assert (only["sentence"], only["sessions"]) == ("In Bern, there is the home of Mara.", 1)
     async with database.connection() as conn:
         for table in ("fact", "candidate", "indexed_fact"):
-            assert not await rows(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table  # type: ignore[arg-type]
+            assert not await rows(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table
     await unbroken(database)
 
 

@@ -37,6 +37,8 @@ UP: tuple[str, ...] = (
        (coalesce(as_predicate, predicate)))""",
     """create index candidate_undecided on candidate (agent)
        where generation > 0 and operation is null and rejected is null and quarantined is null""",
+    "create index candidate_generation on candidate (generation) where generation > 1",
+    "create index candidate_retired on candidate (retired_by) where retired_by is not null",
     "create index candidate_target on candidate (target) where target is not null",
     """create table memory_generation (
         id integer not null,
@@ -62,6 +64,8 @@ DOWN: tuple[str, ...] = (
     "drop table generation_reach",
     "drop table memory_generation",
     "drop index candidate_target",
+    "drop index candidate_retired",
+    "drop index candidate_generation",
     "drop index candidate_undecided",
     "drop index candidate_group",
     "create index candidate_group on candidate (agent, subject, predicate)",
