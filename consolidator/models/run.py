@@ -17,7 +17,7 @@ class Run(SQLModel, table=True):
     __table_args__ = (UniqueConstraint("job", "slot", name="run_job_slot"),)
 
     id: str = words(primary_key=True)
-    job: str = words()  # import | consolidation | retention | backfill
+    job: str = words()  # import | consolidation | retention | backfill | retry | reindex
     slot: datetime = moment()  # the moment it was owed
     trigger: str = words(default="schedule")  # schedule | manual
     status: str = words(default="running")  # running | done | failed | interrupted
