@@ -92,7 +92,15 @@ class _Folding:
     def model(self, event: Event) -> None:
         message = event.data.get("message_id")
         self._answering = Turn(event.seq, "assistant", str(event.data.get("text") or ""), message)
-        self.turns.append(self._answering)
+        self.turns.insert(self._place(event.data.get("started_seq")), self._answering)
+
+    def _place(self, started: object) -> int:
+        """Return where an answer stands: before what people said while it was on its way, which it did not know."""
+        place = len(self.turns)
+        if isinstance(started, int):
+            while place and self.turns[place - 1].role == "user" and self.turns[place - 1].seq > started:
+                place -= 1
+        return place
 
     def call(self, event: Event) -> None:
         message = event.data.get("message_id")
