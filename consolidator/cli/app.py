@@ -9,7 +9,7 @@ import sys
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli import database, demo, facts, log, mcp, memory, nights, recall
+from consolidator.cli import chat, database, demo, facts, generations, log, mcp, memory, nights, recall
 from consolidator.cli.output import ERR, ReaderGone, flush
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 8 a model failed, "
     "130 interrupted.",
 )
-for part in (demo, log, nights, facts, memory, recall, mcp, database):
+for part in (demo, chat, log, nights, facts, generations, memory, recall, mcp, database):
     part.register(app)
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     known = level if level in logging.getLevelNamesMapping() else "INFO"
     handler = RichHandler(console=ERR, show_path=False) if ERR.is_terminal else logging.StreamHandler()
     logging.basicConfig(level=known, handlers=[handler], format="%(message)s" if ERR.is_terminal else _PLAIN)
-    for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio"):
+    for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[known]))
     try:
         _refuse_what_is_no_text(sys.argv[1:])

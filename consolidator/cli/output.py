@@ -91,6 +91,15 @@ def write(text: str) -> None:
         raise ReaderGone from None
 
 
+def piece(text: str) -> None:
+    """Write a piece of what comes bit by bit, and have it arrive at once."""
+    write(text)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
 @contextmanager
 def replaced(path: Path) -> Iterator[TextIO]:
     """Yield a file that takes the place of `path` when all is written, and leaves it as it was where not.

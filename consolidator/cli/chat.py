@@ -1,0 +1,87 @@
+"""consolidator chat: a conversation in the terminal that outlives its process. What is typed meanwhile steers it."""
+
+from __future__ import annotations
+
+import getpass
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.context import opened, run
+from consolidator.cli.conversation import Conversation
+from consolidator.cli.toolfile import tools_in
+from consolidator.cli.typed import Typed
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.jobs import recalling
+from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.harness import Recall
+from consolidator.runtime.mcp_tools import mcp_tools
+from consolidator.settings import Settings
+from consolidator.store.queries import Row
+
+Key = Annotated[str | None, typer.Option("--key", help="Whose session: agent:channel:peer. [default: main:cli:YOU]")]
+Tools = Annotated[list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")]
+Mcp = Annotated[list[str], typer.Option("--mcp", metavar="COMMAND", help="MCP server whose tools it may use; repeat.")]
+Model = Annotated[str | None, typer.Option(help="The model, for this session from now on.")]
+System = Annotated[str | None, typer.Option(help="What the model is told first.")]
+Cap = Annotated[float | None, typer.Option("--max-cost", min=0, help="What the session may cost at most, in USD.")]
+Memory = Annotated[bool, typer.Option(help="Show the model what memory knows of each message.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("chat")(chat)
+
+
+def chat(
+    key: Key = None,
+    tools: Tools = [],  # noqa: B006 - typer copies it
+    mcp: Mcp = [],  # noqa: B006
+    model: Model = None,
+    system: System = None,
+    max_cost: Cap = None,
+    memory: Memory = True,
+) -> None:
+    """Talk with an agent. Stop it in any way, even with kill -9: the next start goes on where it was.
+
+    What you type while it works steers it. /help lists what else you can do: /new, /sessions, /switch, /history ...
+    """
+
+    async def work() -> None:
+        typed = Typed()
+        async with AsyncExitStack() as stack:
+            database, settings = await stack.enter_async_context(opened())
+            if not (model or settings.model):
+                raise UsageError("no model: set CONSOLIDATOR_MODEL or say --model; docs/chat.md tries it without one")
+            talk = Conversation(typed, model=model, system=system, max_cost=max_cost)
+            found = [one for name in tools for one in tools_in(name)]
+            for command in mcp:
+                found += await stack.enter_async_context(mcp_tools(command))
+            recall = remembered(database, settings) if memory else None
+            agent = Consolidator(map(talk.announced, found), settings=settings, database=database, recall=recall)
+            await stack.enter_async_context(agent)
+            await talk.begin(agent, key or f"main:cli:{user()}")
+
+    run(work())
+
+
+def user() -> str:
+    """Return the name of the person at the terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # of a machine that does not know its user
+        return Path.home().name or "user"
+
+
+def remembered(database: Database, settings: Settings) -> Recall:
+    """Return what asks memory about a message: what this agent learnt with this person."""
+
+    async def recall(row: Row, text: str) -> str | None:
+        scope = {name: row[name] for name in ("agent", "project", "peer")}
+        found = await recalling.recall(database, text, **scope, settings=settings)
+        return found.block or None
+
+    return recall

@@ -1,0 +1,74 @@
+"""A terminal for tests: a program in a pseudo-terminal, typed at and read as a person would."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+PATIENCE = 60
+
+
+class Terminal:
+    """A program that believes a person is there."""
+
+    def __init__(self, *words: str, environment: Mapping[str, str]) -> None:
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "consolidator", *words],
+            stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
+            env={**environment, "TERM": "dumb", "COLUMNS": "200"},
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = ""
+        self._read_to = 0
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        os.close(self._master)
+
+    def until(self, text: str) -> str:
+        """Wait until a text is shown, after what was waited for before; return what came up to it."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.seen.find(text, self._read_to)) < 0:
+            ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"{text!r} never came; what came is:\n{self.seen}"
+            try:
+                came = os.read(self._master, 65_536)
+            except OSError:  # the program has ended
+                came = b""
+            assert came, f"the program ended before {text!r} came:\n{self.seen}"
+            self.seen += came.decode("utf-8", "replace").replace("\r\n", "\n")
+        came_before, self._read_to = self.seen[self._read_to : found], found + len(text)
+        return came_before
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        os.write(self._master, f"{line}\n".encode())
+
+    def leave(self) -> int:
+        """Wait for the end and return the exit code."""
+        while self.process.poll() is None:
+            if select.select([self._master], [], [], 0.05)[0]:
+                try:
+                    self.seen += os.read(self._master, 65_536).decode("utf-8", "replace").replace("\r\n", "\n")
+                except OSError:
+                    break
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
