@@ -114,10 +114,18 @@ class Consolidator:
             "tools": list(self.harness.tools.names),
         }  # fmt: skip
         cap = None if max_cost_usd is None else Decimal(str(max_cost_usd))
+        if cap is not None and model is None:
+            model = await self._model_of(key)
         found = await sessions.open_session(
             self.database, key, model=model, max_cost=cap, config=config, project=project
         )
         return Session(self, found)
+
+    async def _model_of(self, key: str) -> str | None:
+        """Return the model that a key's session asks now; a cap is held for that one."""
+        async with self.database.connection() as conn:
+            found = await rows.current(conn, key)
+        return (found["model"] if found else None) or self.harness.settings.model
 
     async def session(self, session_id: str) -> Session:
         """Return a session by its id; raise NotFound where there is none."""

@@ -49,6 +49,7 @@ async def open_session(
 
     Raises UsageError for a key that is none, and for a cap in money that cannot be held.
     """
+    check_cap(model, max_cost)
     agent, channel, peer = parts_of(key)
     values = {"id": str(ULID()), "key": key, "agent": agent, "channel": channel, "peer": peer, "project": project}
     now = database.clock.now()
@@ -72,7 +73,6 @@ async def _opened(
 ) -> Row:
     """Set what is given of a session, log that, and return its row."""
     found = await sessions.get(conn, name)
-    check_cap(model or found["model"], max_cost)
     changed = await _configure(conn, found, model=model, max_cost=max_cost, config=config)
     try:
         if found["head"] == 0:

@@ -26,15 +26,20 @@ select coalesce(max(upto_seq), 0) as upto from delivery
 where session_id = %(session)s and message_id = %(message)s and channel = %(channel)s
 
 -- name: messages
--- Answers after a seq, and how far each reached a channel; the oldest first.
-select e.seq, e.data ->> 'message_id' as message_id, e.created_at, e.data ->> 'started_seq' as started_seq, (
+-- Answers, and what else the harness told people, after a seq, and how far each reached a channel; the oldest first.
+with told as (
+    select e.seq, e.created_at,
+           case when e.event_type = 'Error' then e.data ->> 'notice_id' else e.data ->> 'message_id' end as message_id
+    from event e
+    where e.session_id = %(session)s and e.seq > %(after)s and e.event_type in ('AssistantResponse', 'Error')
+      and e.created_at >= %(low)s and e.created_at <= %(high)s
+)
+select told.seq, told.created_at, told.message_id, (
     select max(d.upto_seq) from delivery d
-    where d.session_id = e.session_id and d.message_id = e.data ->> 'message_id' and d.channel = %(channel)s
+    where d.session_id = %(session)s and d.message_id = told.message_id and d.channel = %(channel)s
 ) as upto
-from event e
-where e.session_id = %(session)s and e.seq > %(after)s and e.event_type = 'AssistantResponse'
-  and e.created_at >= %(low)s and e.created_at <= %(high)s and e.data ? 'message_id'
-order by e.seq limit %(limit)s
+from told where told.message_id is not null
+order by told.seq limit %(limit)s
 
 -- name: last_said
 -- What a person said last.

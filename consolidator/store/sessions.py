@@ -74,6 +74,11 @@ async def get(conn: Driver, session: str) -> Row:
     return found
 
 
+async def current(conn: Driver, key: str) -> Row | None:
+    """Return the row of the session that a key names now."""
+    return await row(conn, _SQL["current"], {"key": key})
+
+
 async def get_each(conn: Driver, ids: Sequence[str]) -> list[Row]:
     """Return several sessions' rows, in the order of `ids`; those that are not there are left out."""
     found = {r["id"]: r for r in await rows(conn, _SQL["get_each"], {"ids": list(ids)})}

@@ -18,6 +18,9 @@ where session.model is null and excluded.model is not null or session.project is
 -- name: get
 select * from session where id = %(id)s
 
+-- name: current
+select * from session where key = %(key)s and current
+
 -- name: get_each
 select * from session where id = any(%(ids)s)
 

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from consolidator import Consolidator, tool
+from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.runtime import generation, sessions
@@ -93,23 +93,29 @@ async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
     for words in told["do"]:
         match words:
             case ["say", text]:
-                history = await session.history()
-                if not any(one.role == "user" and one.text == text for one in history):
-                    await sessions.say(agent.database, session.id, text)
+                await _say_once(agent, session, text, "message")
                 result = await agent.wake(session.id)
-            case ["steer", text]:
+            case ["steer", text, other]:
+                await _say_once(agent, session, text, "message")
                 waking = asyncio.create_task(agent.wake(session.id))
                 await _until(Path(told["world"]) / "effects")
-                if not any(one.text == text for one in await session.history()):
-                    await session.steer(text)
-                result = await waking
+                await _say_once(agent, session, other, "steer")
+                await waking
+                result = await agent.wake(session.id)
             case ["allow" | "deny" as word]:
-                for call in (await session.info())["attention"]:
-                    await sessions.decide(agent.database, call, allow=word == "allow")
+                for call, asked in (await session.info())["attention"].items():
+                    if asked["kind"] == "approval":
+                        await sessions.decide(agent.database, call, allow=word == "allow")
                 result = await agent.wake(session.id)
             case _:
                 result = await agent.wake(session.id)
     return result.finish_reason
+
+
+async def _say_once(agent: Consolidator, session: Session, text: str, mode: Literal["message", "steer"]) -> None:
+    """Say something, as a person who says again what was not acknowledged, and only that."""
+    if not any(one.text == text and one.role == "user" for one in await session.history()):
+        await sessions.say(agent.database, session.id, text, mode=mode)
 
 
 async def _until(path: Path) -> None:
@@ -152,7 +158,19 @@ class Forker:
             self._process.stdout.close()
 
 
+def _warm() -> None:
+    """Load what every child would load again: clients come in pieces when they are first used."""
+    from consolidator.llm.client import ModelClient
+    from consolidator.llm.prices import price
+    from consolidator.llm.tokens import count_tokens
+
+    assert ModelClient("http://127.0.0.1:1/v1", None, 1).opened().chat.completions
+    count_tokens("warm")
+    price("gpt-4o-mini", input_tokens=1, output_tokens=1)
+
+
 def _serve() -> None:
+    _warm()
     for line in sys.stdin:
         reader, writer = os.pipe()
         child = os.fork()

@@ -1,0 +1,251 @@
+"""The kill matrix: what is done, where it can die, and what must be so after it was woken elsewhere."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.store import events, sessions
+from consolidator.store.queries import Row, rows
+from consolidator.testing import Reply
+from tests.acceptance.matrix_agent import Forker
+
+KILLED = -9
+FINAL = "All of it is done, and everything went as well as it ever could."
+LONG = "One two three four five six seven eight nine ten eleven twelve thirteen."
+_RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "configuration_changed")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is done in a run; `same` whether recovery must lead to the same log as no kill at all."""
+
+    do: Sequence[Sequence[str]]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    prefill: str = "none"
+    same: bool = True
+
+
+SCENARIOS = {
+    "talk": Scenario([["say", "talk"]]),
+    "resume": Scenario([["say", "talk"]], prefill="last_message"),
+    "tools": Scenario([["say", "use tools"]]),
+    "approval": Scenario([["say", "deploy"], ["allow"]]),
+    "denial": Scenario([["say", "deploy"], ["deny"]]),
+    "steer": Scenario([["steer", "dawdle", "talk"]], same=False),
+    "cap": Scenario([["say", "talk"]], config={"max_cost_usd": "0.00000001"}),
+}
+
+
+def answers(asked: dict[str, Any]) -> Reply:
+    """Answer as the last message of the user asks, by how many results there are after it."""
+    messages = asked["messages"]
+    last = max(n for n, one in enumerate(messages) if one["role"] == "user" and _is_said(one["content"]))
+    results = sum(one["role"] == "tool" for one in messages[last:])
+    wish = messages[last]["content"].rsplit("\n\n", 1)[-1]
+    if wish == "talk":
+        return Reply(text=LONG)
+    if results == 0 and wish == "use tools":
+        calls = (("look", {"what": "left"}), ("look", {"what": "right"}), ("send_mail", {"to": "ines"}))
+        return Reply.calling(*calls, text="I look at both, and then I send a mail.")
+    if results == 0 and wish == "deploy":
+        return Reply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
+    if results == 0 and wish == "dawdle":
+        return Reply.calling(("dawdle", {}))
+    return Reply(text=FINAL)
+
+
+def _is_said(text: str) -> bool:
+    return not text.startswith("[harness:")
+
+
+@dataclass
+class Matrix:
+    """Runs scenarios in children that die, wakes what they left, and looks at it."""
+
+    forker: Forker
+    database: Database
+    url: str
+    home: Path
+    number: int = 0
+
+    def told(self, name: str, *, kill: int = 0) -> dict[str, Any]:
+        """Return a run of a scenario in a session and a world of its own."""
+        self.number += 1
+        scenario = SCENARIOS[name]
+        return {
+            "dsn": self.database.dsn, "url": self.url, "key": f"matrix-{name}-{self.number}:test:ines", "kill": kill,
+            "world": tempfile.mkdtemp(dir=self.home), "do": scenario.do, "config": dict(scenario.config),
+            "prefill": scenario.prefill,
+        }  # fmt: skip
+
+    def run(self, told: Mapping[str, Any], *, kill: int = 0) -> dict[str, Any] | None:
+        """Run a child; None where it died as it was to."""
+        code, found = self.forker.run({**told, "kill": kill})
+        if kill and code == KILLED:
+            return None
+        assert code == 0, found
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that can be seen of a session from outside, and its row."""
+
+    log: list[Event]
+    row: Row
+    chunks: dict[tuple[str, int], str]
+    shown: list[tuple[str, int, str, str]]  # message, piece, text, kind: what the channel got, in order
+    effects: list[tuple[str, str]]  # tool and call
+    spends: list[Row]
+
+    def essence(self) -> list[tuple[str, ...]]:
+        """Return what was said and done, without what tells of recovery."""
+        return [one for event in self.log if (one := _essence(event)) is not None]
+
+
+async def look(database: Database, told: Mapping[str, Any]) -> Outcome | None:
+    """Look at a session and the world around it; None where it was not even begun."""
+    async with database.connection() as conn:
+        found = await rows(conn, "select id from session where key = %(key)s", {"key": told["key"]})
+        if not found:
+            return None
+        name = found[0]["id"]
+        log = await events.read(conn, name)
+        row = await sessions.get(conn, name)
+        chunks = await rows(
+            conn, "select message_id, seq, delta from generation_chunk where session_id = %(id)s", {"id": name}
+        )
+        spends = await rows(conn, "select * from spend where session_id = %(id)s", {"id": name})
+    world = Path(told["world"])
+    return Outcome(
+        log,
+        row,
+        {(one["message_id"], one["seq"]): one["delta"] for one in chunks},
+        [tuple(one) for one in _lines(world / "channel")],
+        [tuple(one) for one in _lines(world / "effects")],
+        spends,
+    )
+
+
+def _lines(path: Path) -> list[list[Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def _essence(event: Event) -> tuple[str, ...] | None:
+    data = event.data
+    match event.type:
+        case EventType.THINKING_START:
+            return None
+        case EventType.POLICY_DECISION if data["decision"] in _RECOVERY:
+            return None
+        case EventType.POLICY_DECISION:
+            return event.type, data["decision"]
+        case (
+            EventType.TOOL_CALL | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+        ):
+            return event.type, str(data.get("tool")), json.dumps(data.get("arguments"), sort_keys=True)
+        case EventType.TOOL_RESULT:
+            return event.type, str(data.get("tool")), data["status"], str(data.get("content"))
+        case _:
+            return event.type, str(data.get("text") or data.get("message") or "")
+
+
+def check(outcome: Outcome, *, kills: int) -> None:
+    """Assert what must hold of any session that was woken to its end."""
+    _settled(outcome)
+    _whole(outcome)
+    _logged_before_sent(outcome, kills)
+    _one_effect(outcome)
+
+
+def alike(outcome: Outcome, uninterrupted: Outcome) -> None:
+    """Assert that two logs say the same but for recovery (I6): a call that may have run may be uncertain."""
+    mine, theirs = outcome.essence(), uninterrupted.essence()
+    assert len(mine) == len(theirs), f"{mine}\n{theirs}"
+    for one, other in zip(mine, theirs, strict=True):
+        uncertain = one[0] == EventType.TOOL_RESULT and one[2] == "uncertain" and one[1] == other[1] != "look"
+        assert one == other or uncertain, f"{mine}\n{theirs}"
+
+
+def _settled(outcome: Outcome) -> None:
+    row = outcome.row
+    assert not row["pending"]
+    assert row["lease_owner"] is None
+    assert row["settled_to"] == row["head"] == len(outcome.log)
+    assert row["delivered_to"] == row["head"] or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
+    assert row["reserved"] == 0
+    assert all(one["settled_at"] for one in outcome.spends)
+    assert sum((one["cost"] for one in outcome.spends), start=0 * row["cost"]) == row["cost"]
+
+
+def _whole(outcome: Outcome) -> None:
+    """The channel has every answer, whole and in order, and knows of any other piece that it does not count."""
+    void = {one[0] for one in outcome.shown if one[3] == "void"} | {
+        event.data["message_id"] for event in outcome.log
+        if event.type == EventType.POLICY_DECISION and event.data["decision"] == "generation_replaced"
+    }  # fmt: skip
+    texts: dict[str, dict[int, str]] = {}
+    for message, seq, text, kind in outcome.shown:
+        if kind == "text" and message not in void:
+            assert seq <= len(texts.setdefault(message, {})) + 1, "a piece was left out"
+            texts[message][seq] = text
+    told = {}
+    for event in outcome.log:
+        if event.type == EventType.ASSISTANT_RESPONSE and event.data["text"]:
+            told[event.data["message_id"]] = event.data["text"]
+        elif event.data.get("notice_id"):
+            told[event.data["notice_id"]] = event.data["message"]
+    assert {name: "".join(pieces.values()) for name, pieces in texts.items()} == told
+
+
+def _logged_before_sent(outcome: Outcome, kills: int) -> None:
+    """Nothing was sent that is not committed (I3), and what was acknowledged was sent once."""
+    sent = Counter((message, seq) for message, seq, _, kind in outcome.shown if kind == "text")
+    for message, seq, text, kind in outcome.shown:
+        assert kind == "void" or outcome.chunks[message, seq] == text
+    assert sum(count - 1 for count in sent.values()) <= kills
+
+
+def _one_effect(outcome: Outcome) -> None:
+    """Every effect has its call, logged before; one that may not be repeated happened once at most (I4)."""
+    calls = {event.data["call_id"]: event.data["tool"] for event in outcome.log if event.type == EventType.TOOL_CALL}
+    results = {event.data["call_id"]: event for event in outcome.log if event.type == EventType.TOOL_RESULT}
+    assert calls.keys() == results.keys()
+    effects = Counter(call for _, call in outcome.effects)
+    assert effects.keys() <= calls.keys()
+    for call, tool in calls.items():
+        status = results[call].data["status"]
+        if tool in ("look", "dawdle"):
+            assert effects[call] >= 1 or status == "error"
+        else:
+            assert effects[call] <= 1
+            assert status != "ok" or effects[call] == 1
+            assert (status == "uncertain") == (call in outcome.row["attention"])
+
+
+def orphans(requests: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return messages of requests that are calls without results, or results without calls (I5)."""
+    found: list[Any] = []
+    for asked in requests:
+        open_calls: set[str] = set()
+        for message in asked["messages"]:
+            if message["role"] == "tool":
+                if message["tool_call_id"] not in open_calls:
+                    found.append(message)
+                open_calls.discard(message["tool_call_id"])
+            elif open_calls:
+                found.append((sorted(open_calls), message))
+            if message.get("tool_calls"):
+                open_calls = {call["id"] for call in message["tool_calls"]}
+        if open_calls:
+            found.append(sorted(open_calls))
+    return found
