@@ -86,7 +86,7 @@ def planned(
     first = min(first, len(told.turns) - 1)  # the last word stays, however long it is
     if first <= 0:
         return None
-    kept_from = _whole_calls(told, told.turns[first].seq)
+    kept_from = _whole_calls(told, min(turn.seq for turn in told.turns[first:]))
     turns = [turn for turn in told.turns if turn.seq < kept_from]
     if not turns:
         return None

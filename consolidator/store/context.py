@@ -57,6 +57,19 @@ async def asked(conn: Driver, session: str, *, after: int, upto: int, bounds: Bo
     return found[0] if found else None
 
 
+async def pieces(conn: Driver, session: str, *, after: int, upto: int, low: datetime, channel: str) -> list[Row]:
+    """Return the pieces of messages that began with after < seq <= upto, and how far each reached a channel."""
+    values = {"session": session, "after": after, "upto": upto, "low": low, "channel": channel}
+    found = await rows(conn, _SQL["pieces"], values)
+    return [{**piece, "delta": unescape(piece["delta"])} for piece in found]
+
+
+async def has_reached(conn: Driver, session: str, channel: str) -> bool:
+    """Tell whether anything of a session reached a channel."""
+    found = await row(conn, _SQL["has_reached"], {"session": session, "channel": channel})
+    return found is not None and bool(found["reached"])
+
+
 async def _cut(conn: Driver, found: list[Row], longest: int) -> None:
     """Put the ends of large results in their place, so that nobody waits for what is not shown."""
     large = {}

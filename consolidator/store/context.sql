@@ -41,3 +41,19 @@ update session set compactions = compactions + 1 where id = %(session)s
 select sha256, substring(body from 1 for %(head)s) as head,
        substring(body from greatest(size - %(tail)s, %(head)s)::integer + 1) as tail
 from blob where sha256 = any(%(shas)s)
+
+-- name: pieces
+-- What was said in messages that began within a stretch of a session, piece by piece, in order; and how far each message
+-- reached a channel.
+select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, coalesce(d.upto, 0) as reached
+from generation_chunk c
+left join lateral (
+    select max(upto_seq) as upto from delivery
+    where session_id = c.session_id and message_id = c.message_id and channel = %(channel)s
+) d on true
+where c.session_id = %(session)s and c.started_seq > %(after)s and c.started_seq <= %(upto)s
+  and c.created_at >= %(low)s
+order by c.started_seq, c.seq
+
+-- name: has_reached
+select exists (select from delivery where session_id = %(session)s and channel = %(channel)s) as reached

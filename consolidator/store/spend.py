@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consolidator.database import Driver
-from consolidator.store.queries import Row, load, row, run
+from consolidator.store.queries import Row, load, row, rows, run
 
 _SQL = load("spend")
 
@@ -35,3 +35,8 @@ async def settle_open(conn: Driver, session: str, now: Any) -> int:
     """Settle every open call of a session at its reserve; return how many there were."""
     found = await row(conn, _SQL["settle_open"], {"session": session, "now": now})
     return int(found["calls"]) if found else 0
+
+
+async def costs(conn: Driver, values: Mapping[str, Any]) -> list[Row]:
+    """Return what calls cost, summed by what `values` name."""
+    return await rows(conn, _SQL["costs"], values)

@@ -62,3 +62,42 @@ with held as (
     where id = %(session)s and summed.calls > 0
 )
 select calls from summed
+
+-- name: costs
+-- What calls of models cost, summed by what people ask; the nights' own calls are among them, but for turns.
+with paid as (
+    select s.session_id, s.turn, s.day, s.model, s.purpose, s.strategy, s.tier, s.input_tokens, s.cached_tokens,
+           s.output_tokens, s.cost, case when s.settled_at is null then s.reserved end as aside, s.settled_at
+    from spend s
+    union all
+    select c.session_id, null, (c.created_at at time zone 'UTC')::date, c.model, 'night: ' || c.purpose, null, null,
+           c.input_tokens, c.cached_tokens, c.output_tokens, c.cost,
+           case when c.settled_at is null then c.reserved_cost end, c.settled_at
+    from model_call c
+), named as (
+    select p.*, n.agent, case %(by)s
+               when 'turn' then p.session_id || ':' || (p.turn + 1)
+               when 'session' then coalesce(p.session_id, case when p.turn is null then '(nights)' else '(erased)' end)
+               when 'agent' then coalesce(n.agent, case when p.turn is null then '(nights)' else '(erased)' end)
+               when 'strategy' then coalesce(p.strategy, '(nights)')
+               when 'day' then p.day::text
+               when 'model' then p.model
+               when 'purpose' then p.purpose
+               else 'all'
+           end as name
+    from paid p left join session n on n.id = p.session_id
+    where (%(session)s::text is null or p.session_id = %(session)s)
+      and (%(agent)s::text is null or n.agent = %(agent)s)
+      and (%(since)s::date is null or p.day >= %(since)s)
+      and (not %(turns)s or p.turn is not null)
+)
+select name, count(*) as calls, sum(input_tokens)::bigint as input_tokens, sum(cached_tokens)::bigint as cached_tokens,
+       sum(output_tokens)::bigint as output_tokens, coalesce(sum(cost), 0) as cost, coalesce(sum(aside), 0) as set_aside,
+       count(*) filter (where settled_at is not null and cost is null) as unpriced,
+       count(*) filter (where tier = 'cheap') as cheap, count(*) filter (where tier is not null) as priced,
+       max(turn) as turn
+from named
+group by name, case when %(by)s = 'turn' then session_id end
+order by case when %(by)s = 'turn' then max(session_id) end, case when %(by)s = 'turn' then max(turn) end,
+         case when %(by)s = 'day' then name end, sum(coalesce(cost, aside, 0)) desc, name
+limit %(limit)s

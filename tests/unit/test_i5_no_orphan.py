@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from consolidator.llm.tokens import estimate
 from consolidator.memory.compacting import planned
-from consolidator.memory.messages import Form, conversation, rendered
+from consolidator.memory.messages import Form, Turn, conversation, rendered
 from consolidator.memory.window import fitting, size
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -28,7 +28,12 @@ KINDS = st.one_of(
         TEXTS,
         st.sampled_from(["user", "user", "harness", "memory", "compaction"]),
     ),
-    st.builds(lambda text, m: (EventType.ASSISTANT_RESPONSE, {"text": text, "message_id": m}), TEXTS, MESSAGES),
+    st.builds(
+        lambda text, m, began: (EventType.ASSISTANT_RESPONSE, {"text": text, "message_id": m, "started_seq": began}),
+        TEXTS,
+        MESSAGES,
+        st.one_of(st.none(), st.integers(1, 40)),
+    ),
     st.builds(
         lambda call, m, given: (
             EventType.TOOL_CALL,
@@ -139,6 +144,11 @@ def test_a_window_keeps_to_its_budget_and_holds_what_was_asked(log: list[Event],
     assert window.cut == (sum(size(turn, estimate) for turn in turns) > budget)
 
 
+def pairs(turns: Sequence[Turn]) -> list[tuple[int, int]]:
+    """Return the calls of turns, each with its result."""
+    return sorted((call.seq, call.result_seq) for turn in turns for call in turn.calls)
+
+
 @hypothesis_settings(max_examples=50)
 @given(LOGS, st.integers(20, 2000))
 def test_compacting_parts_no_call_from_its_result(log: list[Event], keep: int) -> None:
@@ -148,9 +158,7 @@ def test_compacting_parts_no_call_from_its_result(log: list[Event], keep: int) -
         return
     later = conversation([event for event in log if event.seq >= plan.kept_from])
     assert {turn.seq for turn in plan.turns} | {turn.seq for turn in later.turns} == {t.seq for t in told.turns}
-    assert [(c.seq, c.result_seq) for t in [*plan.turns, *later.turns] for c in t.calls] == [
-        (c.seq, c.result_seq) for t in told.turns for c in t.calls
-    ]
+    assert pairs([*plan.turns, *later.turns]) == pairs(told.turns)
 
 
 def test_a_reused_id_is_told_apart_by_every_form() -> None:

@@ -1,0 +1,106 @@
+"""What models cost, summed by what people ask, and how it is told on the command line."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.llm.prices import price
+from consolidator.runtime.budget import Purpose, reserve, settle
+from consolidator.runtime.cost import BY, Cost, costs
+from consolidator.runtime.harness import Usage
+from tests.support import logged
+
+DEAR, CHEAP = "gpt-4o", "gpt-4o-mini"
+
+
+async def spent(
+    database: Database, session: str, model: str = DEAR, *, usage: Usage | None = None, purpose: Purpose = "step",
+    strategy: str = "budget", turn: int = 0,
+) -> None:  # fmt: skip
+    """Make a call; without `usage` it is still under way."""
+    async with database.transaction() as conn:
+        now = database.clock.now()
+        call = await reserve(
+            conn, session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, own_model=DEAR,
+            strategy=strategy, turn=turn,
+        )  # fmt: skip
+        if usage is not None:
+            await settle(conn, call, usage, now=now)
+
+
+async def by(database: Database, what: str, **more: object) -> dict[str, Cost]:
+    """Return what calls cost, by name; all of them under "all"."""
+    async with database.connection() as conn:
+        found, total = await costs(conn, what, **more)  # type: ignore[arg-type]
+    return {**{one.name: one for one in found}, "all": total}
+
+
+@pytest.fixture
+async def bills(database: Database, clock: FrozenClock) -> Database:
+    """Two sessions of two agents on two days."""
+    await logged(database, "one", [], agent="coder")
+    await logged(database, "two", [], agent="clerk")
+    await spent(database, "one", usage=Usage(90, 50, 5))
+    await spent(database, "one", usage=Usage(80, 0, 5), turn=1)
+    await spent(database, "one", CHEAP, usage=Usage(500, 0, 50), purpose="compaction", strategy="compacted", turn=1)
+    clock.set(clock.now() + timedelta(days=1))
+    await spent(database, "two", "in-house", usage=Usage(10, 0, 1))
+    await spent(database, "two")
+    return database
+
+
+async def test_costs_are_summed_by_whatever_people_ask(bills: Database) -> None:
+    dear = price(DEAR, input_tokens=90, cached_tokens=50, output_tokens=5)
+    other = price(DEAR, input_tokens=80, output_tokens=5)
+    cheap = price(CHEAP, input_tokens=500, output_tokens=50)
+    aside = price(DEAR, input_tokens=100, output_tokens=10)
+    assert dear is not None
+    assert other is not None
+    assert cheap is not None
+    first = Cost("one", 3, 670, 50, 60, dear + other + cheap, Decimal(0), 0, 1 / 3)
+    found = await by(bills, "session")
+    assert found["one"] == first
+    assert (found["two"].calls, found["two"].unpriced, found["two"].set_aside) == (2, 1, aside)
+    assert found["all"].cost == first.cost
+    assert found["all"].cheap_share == 0.25
+    assert [(name, one.calls) for name, one in (await by(bills, "turn")).items()] == [
+        ("one:1", 1), ("one:2", 2), ("two:1", 2), ("all", 5),
+    ]  # fmt: skip
+    assert list(await by(bills, "day")) == ["2026-03-02", "2026-03-03", "all"]
+    assert {name: one.calls for name, one in (await by(bills, "agent")).items()} == {"coder": 3, "clerk": 2, "all": 5}
+    assert {name: one.calls for name, one in (await by(bills, "strategy")).items()} == {
+        "budget": 4, "compacted": 1, "all": 5,
+    }  # fmt: skip
+    assert set(await by(bills, "model")) == {DEAR, CHEAP, "in-house", "all"}
+    assert (await by(bills, "purpose"))["compaction"].cost == cheap
+
+
+async def test_costs_can_be_asked_of_a_part(bills: Database) -> None:
+    assert set(await by(bills, "session", session="one")) == {"one", "all"}
+    assert set(await by(bills, "session", agent="clerk")) == {"two", "all"}
+    assert set(await by(bills, "session", since=date(2026, 3, 3))) == {"two", "all"}
+    assert (await by(bills, "session", agent="nobody"))["all"].calls == 0
+    with pytest.raises(UsageError, match="nothing that costs are summed by"):
+        await by(bills, "weather")
+
+
+async def test_the_nights_calls_are_among_them_and_what_an_erased_session_cost_stays(bills: Database) -> None:
+    async with bills.transaction() as conn:
+        await conn.execute(
+            "insert into model_call (id, run_id, purpose, model, key, reserved_tokens, input_tokens, output_tokens, "
+            "cost, created_at, settled_at) values ('c', 'r', 'extract', %s, 'k', 10, 9, 1, 0.25, %s, %s)",
+            [CHEAP, bills.clock.now(), bills.clock.now()],
+        )
+        await conn.execute("update spend set session_id = null where session_id = 'two'")
+    found = await by(bills, "session")
+    assert found["(nights)"].cost == Decimal("0.25")
+    assert found["(erased)"].calls == 2
+    for what in BY:
+        total = (await by(bills, what))["all"]
+        assert total.calls == (5 if what == "turn" else 6)
