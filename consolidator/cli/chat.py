@@ -19,7 +19,7 @@ from consolidator.jobs import recalling
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.harness import Recall
 from consolidator.runtime.mcp_tools import mcp_tools
-from consolidator.settings import Settings
+from consolidator.settings import Settings, load_settings
 from consolidator.store.queries import Row
 
 Key = Annotated[str | None, typer.Option("--key", help="Whose session: agent:channel:peer. [default: main:cli:YOU]")]
@@ -50,12 +50,13 @@ def chat(
     What you type while it works steers it. /help lists what else you can do: /new, /sessions, /switch, /history ...
     """
 
+    if not (model or load_settings().model):
+        raise UsageError("no model: set CONSOLIDATOR_MODEL or say --model; docs/chat.md tries it without one")
+
     async def work() -> None:
         typed = Typed()
         async with AsyncExitStack() as stack:
             database, settings = await stack.enter_async_context(opened())
-            if not (model or settings.model):
-                raise UsageError("no model: set CONSOLIDATOR_MODEL or say --model; docs/chat.md tries it without one")
             talk = Conversation(typed, model=model, system=system, max_cost=max_cost)
             found = [one for name in tools for one in tools_in(name)]
             for command in mcp:

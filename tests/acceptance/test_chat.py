@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,72 +14,38 @@ from consolidator.models.payload import EventType
 from consolidator.store import events, sessions
 from consolidator.testing import ModelServer, Reply
 from tests.acceptance.terminal import Terminal
-from tests.support import command, in_thread
+from tests.support import in_thread
 
-TOOLS = '''
-from pathlib import Path
-
-from consolidator import Outcome, tool
-
-DONE = Path(__file__).with_name("done")
-
-
-@tool(idempotent=True)
-def shout(word: str) -> str:
-    """Shout a word."""
-    return word.upper()
-
-
-@tool(needs_approval=True)
-async def push(branch: str) -> str:
-    """Push a branch."""
-    DONE.write_text(branch)
-    return f"pushed {branch}"
-'''
 LONG = " ".join(f"word{number}" for number in range(60))
 KEY = "main:cli:mara"
 
 
-def answer(asked: dict[str, Any]) -> Reply:
-    """Answer as the last message wants it."""
-    last = asked["messages"][-1]
-    text = str(last["content"])
-    if last["role"] == "tool":
-        return Reply(text=f"It says: {text}.")
-    if "shout" in text:
-        return Reply.calling(("shout", {"word": "hey"}))
-    if "push" in text:
-        return Reply.calling(("push", {"branch": "main"}))
-    if "tell me all" in text:
-        return Reply(text=LONG, pace=0.05)
-    users = sum(one["role"] == "user" for one in asked["messages"])
-    return Reply(text=f"You said {text!r} in turn {users}.")
+@dataclass
+class Model:
+    """Answers slowly the first time, as fast as it can from then on."""
+
+    slow: bool = True
+
+    def __call__(self, asked: dict[str, Any]) -> Reply:
+        text = str(asked["messages"][-1]["content"])
+        if "tell me all" in text:
+            pace, self.slow = (0.05 if self.slow else 0), False
+            return Reply(text=LONG, pace=pace)
+        users = sum(one["role"] == "user" for one in asked["messages"])
+        return Reply(text=f"You said {text!r} in turn {users}.")
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    async with ModelServer(answers=answer) as opened:
+    async with ModelServer(answers=Model()) as opened:
         yield opened
 
 
 @pytest.fixture
-def chatting(environment: dict[str, str], server: ModelServer, tmp_path: Path) -> dict[str, str]:
-    """The environment of a chat, and a file with tools."""
-    (tmp_path / "mytools.py").write_text(TOOLS)
+def chatting(environment: dict[str, str], server: ModelServer) -> dict[str, str]:
+    """The environment of a chat."""
     told = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
     return {name: value for name, value in (environment | told).items() if name != "CONSOLIDATOR_CLOCK"}
-
-
-def words(tmp_path: Path) -> list[str]:
-    return ["chat", "--key", KEY, "--tools", str(tmp_path / "mytools.py")]
-
-
-def piped(lines: list[str], tmp_path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Chat with lines that come from a pipe."""
-    return subprocess.run(
-        [sys.executable, "-m", "consolidator", *words(tmp_path)], input="".join(f"{line}\n" for line in lines),
-        env=environment, capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
 
 
 async def log_of(database: Database, session: str) -> list[Event]:
@@ -95,54 +59,9 @@ async def only_session(database: Database) -> str:
     return str(found["id"])
 
 
-async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes_on(
-    database: Database, chatting: dict[str, str], tmp_path: Path
-) -> None:
-    done = await in_thread(piped, ["hello", "shout it", "/cost", "/nonsense"], tmp_path, chatting)
-    assert "You said 'hello' in turn 1." in done.stdout
-    assert '· shout {"word": "hey"}' in done.stdout
-    assert "It says: HEY." in done.stdout
-    assert "2 turns" in done.stdout
-    assert "no command /nonsense; there are: /new" in done.stderr
-
-    done = await in_thread(piped, ["/history", "again", "/new", "other", "/sessions"], tmp_path, chatting)
-    assert f"restored: 2 earlier turns of {KEY}" in done.stdout
-    assert "you: hello\nagent: You said 'hello' in turn 1.\nyou: shout it\nagent: It says: HEY.\n" in done.stdout
-    assert "You said 'again' in turn 3." in done.stdout
-    assert "You said 'other' in turn 1." in done.stdout
-    listed = [line.split("\t") for line in done.stdout.splitlines() if line.count("\t") == 5]
-    assert [(one[0], one[2], one[3]) for one in listed] == [("*", KEY, "1"), ("", KEY, "3")]
-    older = listed[1][1]
-
-    done = await in_thread(piped, [f"/switch {older}", "back", "/delete", "fresh"], tmp_path, chatting)
-    assert "You said 'back' in turn 4." in done.stdout
-    assert f"`consolidator erase {older}` would remove it" in done.stdout
-    assert "You said 'fresh' in turn 1." in done.stdout
-    async with database.connection() as conn:
-        gone = await sessions.get(conn, older)
-    assert (gone["status"], gone["hidden"]) == ("ended", True)
-    assert (await log_of(database, older))[-1].type is EventType.SESSION_END
-
-
-async def test_a_call_that_needs_approval_waits_for_the_person(
-    database: Database, chatting: dict[str, str], tmp_path: Path
-) -> None:
-    done = await in_thread(piped, ["push it", "not on a Friday", "push it"], tmp_path, chatting)
-    assert 'push {"branch": "main"}' in done.stdout
-    assert "not on a Friday" in next(line for line in done.stdout.splitlines() if line.startswith("It says:"))
-    assert "it waits: consolidator approve" in done.stdout
-    assert not (tmp_path / "done").exists()
-
-    done = await in_thread(piped, ["y"], tmp_path, chatting)
-    assert "It says: pushed main." in done.stdout
-    assert (tmp_path / "done").read_text() == "main"
-
-
-async def test_what_is_typed_while_the_agent_works_steers_it(
-    database: Database, chatting: dict[str, str], tmp_path: Path
-) -> None:
+async def test_what_is_typed_while_the_agent_works_steers_it(database: Database, chatting: dict[str, str]) -> None:
     def steered() -> str:
-        with Terminal(*words(tmp_path), environment=chatting) as screen:
+        with Terminal("chat", "--key", KEY, environment=chatting) as screen:
             screen.until("> ")
             screen.type("tell me all")
             screen.until("word3")
@@ -163,18 +82,16 @@ async def test_what_is_typed_while_the_agent_works_steers_it(
     assert answers[1].startswith("You said 'no, say blue'")
 
 
-async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(
-    database: Database, chatting: dict[str, str], tmp_path: Path
-) -> None:
+async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(database: Database, chatting: dict[str, str]) -> None:
     def killed() -> None:
-        with Terminal(*words(tmp_path), environment=chatting) as screen:
+        with Terminal("chat", "--key", KEY, environment=chatting) as screen:
             screen.until("> ")
             screen.type("tell me all")
             screen.until("word5 ")
             screen.kill()
 
     def gone_on() -> str:
-        with Terminal(*words(tmp_path), environment=chatting) as screen:
+        with Terminal("chat", "--key", KEY, environment=chatting) as screen:
             screen.until("restored: 0 earlier turns")
             screen.until("you said: tell me all")
             screen.until("word59")
@@ -194,8 +111,3 @@ async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(
     assert next(one.data["text"] for one in log if one.type is EventType.ASSISTANT_RESPONSE) == LONG
     decided = [one.data["decision"] for one in log if one.type is EventType.POLICY_DECISION]
     assert decided == ["generation_replaced"]
-
-
-async def test_a_chat_without_a_model_says_what_to_set(environment: dict[str, str], tmp_path: Path) -> None:
-    done = await in_thread(command, "chat", environment=environment, code=2)
-    assert "CONSOLIDATOR_MODEL" in done.stderr
