@@ -9,7 +9,20 @@ import sys
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli import chat, database, demo, facts, generations, log, mcp, memory, nights, recall, session
+from consolidator.cli import (
+    chat,
+    database,
+    demo,
+    facts,
+    generations,
+    log,
+    mcp,
+    memory,
+    nights,
+    recall,
+    runtime,
+    session,
+)
 from consolidator.cli.output import ERR, ReaderGone, flush
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 
@@ -26,7 +39,7 @@ app = typer.Typer(
     "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 8 a model failed, "
     "130 interrupted.",
 )
-for part in (demo, chat, log, nights, facts, generations, memory, recall, session, mcp, database):
+for part in (demo, chat, log, nights, facts, generations, memory, recall, runtime, session, mcp, database):
     part.register(app)
 
 

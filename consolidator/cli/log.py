@@ -25,6 +25,7 @@ from consolidator.cli.output import (
     table,
     write,
 )
+from consolidator.cli.runtime import attention
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats import FORMATS, format_named, on_this_machine
 from consolidator.jobs.exporting import export_sessions, writable
@@ -154,9 +155,13 @@ def sessions_command(
     peer: Annotated[str | None, typer.Option(help="Only sessions with this peer.")] = None,
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
     limit: Limit = 30,
+    attentive: Annotated[bool, typer.Option("--attention", help="Only calls that wait for a person's word.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, the latest first."""
+    if attentive:
+        attention(limit, as_json=as_json)
+        return
 
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:

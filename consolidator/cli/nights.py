@@ -14,6 +14,7 @@ from rich.progress import Progress
 from consolidator.cli.context import moment, opened, run, span, stop_on_signals
 from consolidator.cli.generations import show_comparison
 from consolidator.cli.output import AsJson, Limit, emit, plain, progress, say, short, table, warn
+from consolidator.cli.runtime import wake_at_start
 from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
 from consolidator.jobs import erasing
@@ -41,7 +42,8 @@ def register(app: typer.Typer) -> None:
 def serve_command() -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz tells how it is.
 
-    With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start.
+    With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start,
+    and sessions that a crash stopped in the middle go on.
     SIGTERM or SIGINT ends it with exit code 0: the unit in hand is finished or handed back, and the next start goes on.
     """
 
@@ -53,7 +55,10 @@ def serve_command() -> None:
                 at = f"http://127.0.0.1:{settings.health_port}"
                 log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", at, at, settings.home)
             memory = mounted(database, settings) if settings.health_port else Mounted((), None)
+            waking = asyncio.create_task(wake_at_start(database, settings))
             await Service(Nights(database, settings, stop), memory.routes, memory.lifespan).serve()
+            waking.cancel()
+            await asyncio.gather(waking, return_exceptions=True)
 
     run(work())
 

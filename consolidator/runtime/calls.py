@@ -17,7 +17,7 @@ from consolidator.runtime.fold import OpenCall
 from consolidator.runtime.generation import Heard
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
-from consolidator.runtime.outcome import Outcome
+from consolidator.runtime.outcome import Outcome, cut
 from consolidator.runtime.points import around
 from consolidator.runtime.tools import Call
 from consolidator.store import events
@@ -25,6 +25,7 @@ from consolidator.store import lease as store
 
 UNCERTAIN = "The process that ran this call ended before its result was recorded: it may have had its effect, or not."
 CANCELLED = "This call was cancelled while it ran: it may have had its effect, or not."
+_SHOWN = 500  # bytes
 NEVER_RAN = "This call was not run: the user wanted something else."
 STOPPED = "This call was stopped: the user wanted something else."
 
@@ -49,6 +50,15 @@ def called(harness: Harness, heard: Heard, message_id: str) -> list[NewEvent]:
         if tool is not None and tool.needs_approval:
             asking.append(NewEvent(EventType.APPROVAL_REQUESTED, told))
     return [*calls, *asking]
+
+
+def asking(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:
+    """Return what a person is asked about calls: by call, its tool and arguments, of which the log has the whole."""
+    told = [one.data for one in calls if one.type == EventType.APPROVAL_REQUESTED]
+    return {
+        one["call_id"]: {"kind": "approval", "tool": one["tool"], "arguments": cut(one["arguments"], _SHOWN)}
+        for one in told
+    }
 
 
 def unstarted(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]:
@@ -131,7 +141,7 @@ class Caller:
     async def _log_results(self, results: Sequence[tuple[OpenCall, Outcome | str | None]]) -> None:
         """Log results in the order of their calls, with what they change of the session's state."""
         uncertain = {
-            call.call_id: {"kind": "uncertain", "tool": call.tool, "seq": call.seq}
+            call.call_id: {"kind": "uncertain", "tool": call.tool, "arguments": cut(call.arguments, _SHOWN)}
             for call, outcome in results if not isinstance(outcome, Outcome)
         }  # fmt: skip
         patches = [one.patch for _, one in results if isinstance(one, Outcome) and one.patch]

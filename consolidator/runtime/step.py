@@ -15,7 +15,7 @@ from consolidator.errors import ModelError, ModelUnavailable, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime import budget
-from consolidator.runtime.calls import Caller, called, unstarted
+from consolidator.runtime.calls import Caller, asking, called, unstarted
 from consolidator.runtime.delivery import Outlet
 from consolidator.runtime.fold import Open, fold
 from consolidator.runtime.generation import Heard, hear
@@ -183,10 +183,7 @@ class Stepper:
         """Log the answer with the calls it asks for, and run these."""
         told = _response(message, heard.model or planned.model, heard.finish, planned.usage(heard))
         calls = called(self.harness, heard, message.message_id)
-        asked = {
-            one.data["call_id"]: {"kind": "approval", "tool": one.data["tool"]}
-            for one in calls if one.type == EventType.APPROVAL_REQUESTED
-        }  # fmt: skip
+        asked = asking(calls)
         now = self.harness.database.clock.now()
         with around("commit response"):
             async with self.harness.database.transaction() as conn:
