@@ -31,6 +31,9 @@ def facts_command(
     peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,
     history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
     rejected: Annotated[bool, typer.Option(help="What looked like a fact and may not become one, and why.")] = False,
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Only those kept beside what they resemble, and why.")
+    ] = False,
     as_of: Annotated[str | None, typer.Option(help="What was believed then: a date, a time, or 7d ago.")] = None,
     valid_at: Annotated[str | None, typer.Option(help="What was true then, by what is known now.")] = None,
     limit: Limit = 50,
@@ -48,8 +51,8 @@ def facts_command(
                 return await recall.rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
             now = database.clock.now()
             return await recall.facts(
-                conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, limit=limit,
-                as_of=moment(as_of, now), valid_at=moment(valid_at, now),
+                conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, flagged=flagged,
+                as_of=moment(as_of, now), valid_at=moment(valid_at, now), limit=limit,
             )  # fmt: skip
 
     found = run(work())
@@ -60,6 +63,9 @@ def facts_command(
         table("not facts", ("id", "why not", "words", "would be"), told)
     else:
         _show(found)
+        if flagged:
+            for one in found:
+                say(f"{one['id']}: {one['flagged']}", style="dim")
 
 
 def _show(found: list[dict[str, Any]]) -> None:

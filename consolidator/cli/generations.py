@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.asked import Asked
 from consolidator.cli.context import opened, run, stop_on_signals
 from consolidator.cli.output import AsJson, Limit, emit, say, short, table
 from consolidator.jobs import generations as jobs
 from consolidator.jobs.scheduler import summary
 from consolidator.store import generations
 
-generations_app = typer.Typer(cls=Asked, invoke_without_command=True)
+generations_app = typer.Typer(invoke_without_command=True)
 Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Of a generation, as `generations` lists it.")]
 SHOWN = 30  # lines of each part of a comparison
 

@@ -172,7 +172,9 @@ def _beside(before: dict[str, Row], after: dict[str, Row]) -> dict[str, Any]:
     added = {name: row["line"] for name, row in after.items() if name not in before}
     lost = {name: row["line"] for name, row in before.items() if name not in after}
     changed = [
-        (before[name]["line"], row["line"]) for name, row in after.items() if name in before and row != before[name]
+        (before[name]["line"], row["line"])
+        for name, row in after.items()
+        if name in before and row["line"] != before[name]["line"]
     ]
     by_agent: dict[str, list[str]] = defaultdict(list)
     for name, line in added.items():

@@ -41,13 +41,15 @@ async def facts(
     project: str | None = None,
     peer: str | None = None,
     superseded_too: bool = False,
+    flagged: bool = False,
     as_of: datetime | None = None,
     valid_at: datetime | None = None,
     limit: int = 50,
 ) -> list[Row]:
     """Return facts, those most sessions support first.
 
-    `as_of` asks what was believed at a time, `valid_at` what was true then by what is known now.
+    `as_of` asks what was believed at a time, `valid_at` what was true then by what is known now; `flagged` asks for
+    those that were kept beside what they resemble, since nobody could decide.
     """
     found = select(FactRow).order_by(col(FactRow.sessions).desc(), col(FactRow.valid_from).desc(), col(FactRow.id))
     ended, over = col(FactRow.superseded_at), col(FactRow.valid_to)
@@ -57,6 +59,9 @@ async def facts(
         buried = select(col(Tombstone.fact_id))
         found = found.where(col(FactRow.valid_from) <= valid_at, or_(over.is_(None), over > valid_at))
         found = found.where(col(FactRow.id).not_in(buried))
+        # What was merged into another fact, or read otherwise by another generation, is not known now.
+        found = found.where(or_(ended.is_(None), over.is_not(None)))
+        found = found.where(col(FactRow.superseded_by).is_distinct_from("another generation"))
     if not superseded_too and as_of is None and valid_at is None:
         found = found.where(ended.is_(None))
     if agent:
@@ -65,6 +70,8 @@ async def facts(
         found = found.where(col(FactRow.project).contains(project, autoescape=True))
     if peer:
         found = found.where(FactRow.peer == peer)
+    if flagged:
+        found = found.where(col(FactRow.flagged).is_not(None))
     return await _searched(conn, found, col(FactRow.sentence), query, limit)
 
 

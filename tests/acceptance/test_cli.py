@@ -219,9 +219,12 @@ IN_JSON = [
     "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
     "import consolidator {empty}", "erase --session s3 --yes",
     "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
-    "facts correct {fact} Short.", "facts forget {fact}",
+    "replay s0", "wake", "context s0", "cost", "compact s0", "facts correct {fact} Short.", "facts forget {fact}", "facts --flagged", "generations",
 ]  # fmt: skip
-ELSEWHERE = {("demo",)}  # with tests of its own
+ELSEWHERE = {
+    ("demo",),
+    *(("generations", word) for word in ("show", "promote", "discard", "restore")),
+}  # tests of their own
 
 
 def test_everything_that_speaks_json_speaks_it_alone_and_whole(here: Here, dsn: str, tmp_path: Any) -> None:

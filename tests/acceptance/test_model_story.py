@@ -1,0 +1,68 @@
+"""From a log to what a better model makes of it, by the command line: import, night, recall, explain, promote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from consolidator.testing import ModelServer
+from tests.oracle import oracle
+from tests.support import command, in_thread
+
+SAID = ["Tea is my fuel. Please tidy the imports.", "Bern is where my desk stands."]
+BETTER = "gpt-4o"
+
+
+def conversation(path: Path) -> str:
+    turns = [
+        turn for text in SAID for turn in ({"role": "user", "content": text}, {"role": "assistant", "content": "Yes."})
+    ]
+    path.write_text(json.dumps({"messages": turns}), encoding="utf-8")
+    return str(path)
+
+
+def answer(asked: dict[str, Any]) -> Any:
+    """Answer as the oracle does; the better model says it in other words."""
+    found = oracle(asked)
+    if asked["model"] != BETTER or not found.text:
+        return found
+    return type(found)(text=found.text.replace("The user lives in", "The user's desk is in"))
+
+
+async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    async with ModelServer(answer) as server:
+        told = {
+            **environment,
+            "CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-stand-in",
+            "CONSOLIDATOR_CLOCK": "2026-05-01T12:00:00+00:00",
+        }  # fmt: skip
+
+        async def run(*words: str) -> Any:
+            done = await in_thread(command, *words, "--json", environment=told)
+            return json.loads(done.stdout)
+
+        await run("import", "openai-messages", conversation(tmp_path / "talk.json"))
+        told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
+        night = await run("run", "consolidation")
+        assert night["model"]["calls"] == 1
+        facts = {one["sentence"]: one["id"] for one in await run("facts")}
+        assert set(facts) == {"The user's fuel is Tea.", "The user lives in Bern."}
+        recalled = await run("recall", "where does the user live")
+        assert recalled["items"][0]["id"] == facts["The user lives in Bern."]
+        told_why = await run("explain", facts["The user lives in Bern."])
+        assert told_why["evidence"][0]["quote"] == "Bern is where my desk stands"
+        assert told_why["extractors"] == ["model:gpt-4o-mini:1"]
+
+        draft = await run("backfill", "--reprocess", "--model", BETTER, "--diff")
+        was, now = "The user lives in Bern.", "The user's desk is in Bern."
+        assert [[was in one, now in other] for one, other in draft["changed"]] == [[True, True]]
+        assert (draft["added"], draft["lost"], draft["deferred"]) == ([], [], 0)
+        assert was in {one["sentence"] for one in await run("facts")}  # a draft is no belief
+        await run("generations", "promote", str(draft["generation"]))
+        assert now in {one["sentence"] for one in await run("facts")}
+        await run("generations", "restore")
+        assert was in {one["sentence"] for one in await run("facts")}
+        assert [one["status"] for one in await run("generations")] == ["draft"]
