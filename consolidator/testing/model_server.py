@@ -55,7 +55,7 @@ class ModelServer:
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     async def __aenter__(self) -> ModelServer:
-        # Named as TCP, so that asyncio has small pieces leave at once: else each waits 40 ms for the last one's receipt.
+        # Named as TCP, so that asyncio has small pieces leave at once: else each waits 40 ms for a receipt.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", self.port))
