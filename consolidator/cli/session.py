@@ -20,7 +20,7 @@ from consolidator.memory.compacting import Compaction
 from consolidator.runtime import budget as money
 from consolidator.runtime.agent import VOID, client_of
 from consolidator.runtime.compaction import compact
-from consolidator.runtime.context import LAST, STRATEGIES, Context, budget_of, build_context
+from consolidator.runtime.context import LAST, STRATEGIES, Context, advance, budget_of, build_context
 from consolidator.runtime.cost import BY, Cost, costs
 from consolidator.runtime.replay import replay
 from consolidator.runtime.tools import Toolbox
@@ -65,6 +65,8 @@ def context_command(
             way = strategy or config.get("strategy") or "budget"
             room = budget_of(way, budget or config.get("budget"), row["model"] or settings.model or "", money.ANSWER)
             async with database.connection() as conn:
+                while await advance(conn, row["id"]):  # as every turn does
+                    continue
                 return await build_context(
                     conn, row["id"], strategy=way, budget=room, last=last or config.get("last") or LAST,
                     form="anthropic" if form == "anthropic" else "openai", system=config.get("system"),

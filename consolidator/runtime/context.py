@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 from consolidator.database import Driver
@@ -19,9 +20,11 @@ from consolidator.memory.messages import LONGEST, Asked, Form, conversation, ren
 from consolidator.memory.past import Past, fed, noted, summary_block, working_block
 from consolidator.memory.recalled import BEGIN, END, unmarked
 from consolidator.memory.window import MESSAGE, fitting, size
-from consolidator.models.event import Event
+from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store import context as store
+from consolidator.store import events
+from consolidator.store.events import Appended
 from consolidator.store.queries import Row
 
 Strategy = Literal["window", "budget", "compacted", "full"]
@@ -119,6 +122,18 @@ async def advance(conn: Driver, session_id: str, *, limit: int = FOLDED) -> int:
     folded.upto = upto
     await store.keep(conn, session_id, asdict(folded))
     return int(view["head"] - upto)
+
+
+async def set_scratchpad(
+    conn: Driver, session_id: str, text: str, *, now: datetime, epoch: int | None = None
+) -> Appended:
+    """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
+    decision = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": text})
+    done = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
+    past = past_of(await store.view(conn, session_id))
+    past.scratchpad_seq, past.scratchpad = done.last_seq, text or None
+    await store.keep(conn, session_id, asdict(past))
+    return done
 
 
 def budget_of(strategy: str, configured: int | None, model: str, answer: int) -> int:

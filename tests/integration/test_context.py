@@ -227,6 +227,21 @@ async def test_nobody_can_end_a_block_from_within(database: Database) -> None:
     assert message["content"].endswith("</working_memory>")
 
 
+async def test_notes_stay_at_the_end_however_much_comes_after_them(database: Database) -> None:
+    many = [event for n in range(30) for event in step(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    await logged(database, "one", [said("Go.")])
+    async with database.transaction() as conn:
+        await context.set_scratchpad(conn, "one", "first \x00 note", now=database.clock.now())
+        await context.set_scratchpad(conn, "one", "be kind \x00", now=database.clock.now())
+    await logged(database, "one", many)
+    for strategy in STRATEGIES:
+        last = (await built(database, strategy=strategy, last=10)).messages[-1]
+        assert last == {"role": "user", "content": "<working_memory>\nbe kind \x00\n</working_memory>"}
+    async with database.transaction() as conn:
+        await context.set_scratchpad(conn, "one", "", now=database.clock.now())
+    assert "working" not in str((await built(database, last=10)).messages)
+
+
 async def test_half_a_character_reaches_no_server(database: Database) -> None:
     broken = {"text": "a\ud83d", "escaped": '{"a": "\\ud83d"}'}
     await logged(database, "one", [said("x\ud83d"), *step("c1", "read", broken, "y\ud83d")])

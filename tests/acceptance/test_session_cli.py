@@ -1,0 +1,114 @@
+"""consolidator context, compact, replay and cost, as a person and a program meet them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.runtime.budget import reserve, settle
+from consolidator.runtime.harness import Usage
+from consolidator.settings import Settings
+from tests.acceptance.test_cli import Here, here
+from tests.conftest import NOON
+from tests.support import answered, later, logged, night, said, step
+
+__all__ = ["here"]  # the fixture
+
+
+def prepare(dsn: str, settings: Settings) -> None:
+    """Log a session that was paid for, after a night that learnt from another."""
+
+    async def work() -> None:
+        clock = FrozenClock(NOON)
+        database = Database(dsn, clock)
+        try:
+            await logged(database, "early", [said("My favourite editor is Helix.")], peer="ada")
+            clock.set(later(NOON, hours=1))
+            await night(database, settings)
+            talk = [event for n in range(20) for event in (said(f"Question {n}? " * 9), answered(f"Yes {n}. " * 9))]
+            last = [said("Which editor do I like?"), *step("c1", "read", {"path": "a"}, "x"), answered("Helix.\x1b[2J")]
+            notes = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": "be kind"})
+            await logged(database, "late", [*talk, notes, *last], peer="ada", model="gpt-4o")
+            async with database.transaction() as conn:
+                await conn.execute("update session set max_cost = 1 where id = 'late'")
+                call = await reserve(conn, "late", model="gpt-4o", input_tokens=100, now=clock.now())
+                await settle(conn, call, Usage(100, 40, 10), now=clock.now())
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+
+
+@pytest.fixture
+def told(here: Here, dsn: str, settings: Settings) -> Here:
+    """The command line on a database that holds such a session."""
+    prepare(dsn, settings)
+    return here
+
+
+def printed(told: Here, *words: str) -> Any:
+    """Return what a command prints as JSON."""
+    code, out, err = told(*words, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_context_shows_what_the_model_would_see_and_what_it_takes(told: Here) -> None:
+    found = printed(told, "context", "late", "--strategy", "full")
+    assert found["tokens"] == sum(found["parts"].values())
+    assert set(found["parts"]) == {"recalled", "transcript", "working memory"}
+    assert "Helix" in found["messages"][0]["content"].partition("</recalled-memory>")[0]
+    assert "recalled" not in printed(told, "context", "late", "--no-memory")["parts"]
+    assert found["messages"][-1]["content"].endswith("be kind\n</working_memory>")
+    other = printed(told, "context", "late", "--format", "anthropic", "--strategy", "window", "--last", "4")
+    assert other["messages"][-2]["content"][0]["text"].startswith("Helix.")
+    assert other["cut"]
+    code, out, _ = told("context", "late", "--full")
+    assert code == 0
+    assert "transcript\t" in out
+    assert "\x1b[2J" not in out
+    assert told("context", "late", "--format", "xml")[0] == 2
+    assert told("context", "nobody")[0] == 3
+
+
+def test_compact_sums_up_and_the_log_keeps_all(told: Here) -> None:
+    before = printed(told, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
+    done = printed(told, "compact", "late", "--budget", "1500", "--no-model")
+    assert done["by"] == "digest"
+    assert done["tokens_after"] < done["tokens_before"]
+    after = printed(told, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
+    assert after["first_seq"] >= before["first_seq"]
+    assert "The user said:" in after["messages"][0]["content"]
+    assert "nothing to compact" in told("compact", "late", "--budget", "1500", "--no-model")[1]
+    assert printed(told, "compact", "late", "--budget", "1500", "--no-model") is None
+
+
+def test_replay_shows_the_conversation_again(told: Here) -> None:
+    code, out, _ = told("replay", "late")
+    assert code == 0
+    assert "> Which editor do I like?\nHelix." in out
+    assert "\x1b[2J" not in out
+    lines = [json.loads(line) for line in told("replay", "late", "--json")[1].splitlines()]
+    assert lines[-1]["text"] == "Helix.\x1b[2J"
+    assert [line["kind"] for line in lines[-2:]] == ["user", "piece"]
+
+
+def test_cost_tells_tokens_money_and_what_is_left(told: Here) -> None:
+    found = printed(told, "cost")
+    (line,) = found["costs"]
+    assert (line["name"], line["calls"], line["input_tokens"], line["cached_tokens"]) == ("late", 1, 100, 40)
+    assert Decimal(line["cost"]) > 0
+    code, out, _ = told("cost", "--by", "turn", "--session", "late")
+    assert code == 0
+    assert "late:1\t1\t100\t40\t10" in out
+    assert "cap 1.0000:" in out
+    assert told("cost", "--by", "weather")[0] == 2
+    assert printed(told, "cost", "--since", "2030-01-01")["costs"] == []

@@ -1,0 +1,98 @@
+"""What tonight learns is in tomorrow's context, and is not learnt again from there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs.recalling import recall
+from consolidator.memory.recalled import BEGIN, END
+from consolidator.runtime.agent import Consolidator
+from consolidator.settings import Settings
+from consolidator.store.queries import Row
+from consolidator.testing import ModelServer, Reply
+from tests.nights import ask, count, tonight
+from tests.support import called, later, logged, returned, said
+
+RULE = "From now on, always use tabs for indentation."
+
+
+def remembering(database: Database, settings: Settings) -> Callable[[Row, str], Awaitable[str | None]]:
+    """Return what asks memory about each message."""
+
+    async def asked(row: Row, text: str) -> str | None:
+        return (await recall(database, text, agent=row["agent"], peer=row["peer"], settings=settings)).block or None
+
+    return asked
+
+
+async def learnt(database: Database) -> list[Any]:
+    """Return the facts, and what proves them."""
+    return await ask(database, "select sentence, evidence, sessions from fact order by id")
+
+
+async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learnt_again_from_there(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def answers(asked: dict[str, Any]) -> Reply:
+        shown = str(asked["messages"][0]["content"])
+        told = shown.partition(BEGIN)[2].partition(END)[0]
+        # A model that repeats all it was shown, marks and all.
+        return Reply(text=f"As you told me: {BEGIN}{told}{END} So: {RULE if told else 'I see.'}")
+
+    async with ModelServer(answers) as server:
+        mine = settings.model_copy(update={"openai_base_url": server.url})
+        asking = remembering(database, settings)
+        async with Consolidator(settings=mine, database=database, recall=asking) as agent:
+            first = await agent.open("coder:cli:ada", model="gpt-4o")
+            async for _ in first.send(RULE):
+                pass
+            assert BEGIN not in str(server.requests[0]["messages"])
+            await first.end()
+            await tonight(database, clock, settings)
+            before = await learnt(database)
+            assert len(before) == 1
+            second = await agent.open("coder:cli:ada", model="gpt-4o")
+            assert second.id != first.id
+            async for _ in second.send("How shall I use indentation here, tabs or spaces?"):
+                pass
+            shown = server.requests[-1]["messages"][0]
+            block = shown["content"].partition(BEGIN)[2].partition(END)[0]
+            assert "tabs for indentation" in block
+            assert "[fact:" in block
+            await second.end()
+            await tonight(database, clock, settings)
+    assert await learnt(database) == before
+    echoes = "select count(*) from episode where text like '%recalled-memory%' or text like '%From earlier sessions%'"
+    assert await count(database, echoes) == 0
+    said_by = "select distinct event_type from event where data::text like '%recalled-memory%'"
+    assert await ask(database, said_by) == [{"event_type": "AssistantResponse"}]
+
+
+async def test_what_a_tool_recalled_is_not_learnt_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    """A model asks for memory by a tool, or a harness pastes it into a message: neither teaches anything."""
+    await logged(database, "one", [said(RULE)], peer="ada")
+    await tonight(database, clock, settings)
+    before = await learnt(database)
+    block = (await recall(database, "tabs for indentation", agent="coder")).block
+    assert "tabs" in block
+
+    def reads(asked: dict[str, Any]) -> dict[str, Any]:
+        prompts.append(asked["messages"][1]["content"])
+        return {"facts": []}
+
+    prompts: list[str] = []
+    echo = [said(f"{block}\nWhat now?"), called("c", "recall", {}), returned("c", f"{block}\nplus 1 more")]
+    await logged(database, "two", [*echo, said(block, origin="memory")], peer="ada")
+    async with ModelServer(reads) as server:
+        mine = settings.model_copy(update={"openai_base_url": server.url, "model": "reader"})
+        clock.set(later(clock.now(), hours=1))
+        await tonight(database, clock, mine)
+    assert await learnt(database) == before
+    assert any("What now?" in prompt for prompt in prompts)
+    assert any("plus 1 more" in prompt for prompt in prompts)
+    assert not any("From earlier sessions" in prompt for prompt in prompts)
