@@ -1,4 +1,4 @@
-"""The session runtime: appends against other stores, and whether context and waking cost the same in a long log."""
+"""The session runtime: appends beside other stores, long logs beside short ones, turns beside bare calls of a model."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from benchmarks import made
 from benchmarks.append import PLAIN, bare, door
 from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
+from benchmarks.turns import measure_turns, measure_wakes
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.runtime.context import build_context
 from consolidator.store import events, sessions
 
-TITLE = "the session runtime: appends beside other stores, and long logs beside short ones"
+TITLE = "the session runtime: appends beside other stores, long logs beside short ones, turns"
 STORES = "CONSOLIDATOR_TEST_STORES"
 ROUNDS = {"tiny": 5, "small": 60, "full": 300}
 APPENDS = {"tiny": 5, "small": 20, "full": 20}
@@ -42,6 +43,8 @@ async def measure(server: Server, scale: str) -> Report:
     report = Report("runtime", TITLE, scale)
     await _appends(server, scale, report)
     await _contexts(server, scale, report)
+    await measure_wakes(server, scale, report, LENGTHS[scale])
+    await measure_turns(server, scale, report)
     return report
 
 
