@@ -136,6 +136,12 @@ class Ledger:
             async with self.database.connection() as conn:
                 for unit in units:
                     await runs.give_back(conn, self.run, unit.name, owner=self.owner)
+        except DatabaseUnavailable:  # no fault of theirs
+            with suppress(DatabaseUnavailable):
+                async with self.database.connection() as conn:
+                    for unit in units:
+                        await runs.give_back(conn, self.run, unit.name, owner=self.owner)
+            raise
         except Exception as error:  # noqa: BLE001 - the edge: whatever a unit dies of is recorded, the others go on
             if len(units) > 1:
                 for unit in units:

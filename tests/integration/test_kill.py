@@ -31,7 +31,9 @@ from tests.support import memory_of, unbroken
 
 LEAST, MOST = 5, 60  # commits of a job here
 # Jobs with many commits of few kinds are killed at some of them, and at each where CONSOLIDATOR_TEST_FULL is set.
-STRIDE: dict[str, int] = {} if os.environ.get("CONSOLIDATOR_TEST_FULL") else {"retention": 3, "reprocess": 3, "backfill": 2}
+STRIDE: dict[str, int] = (
+    {} if os.environ.get("CONSOLIDATOR_TEST_FULL") else {"retention": 3, "reprocess": 3, "backfill": 2}
+)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MORNING = NOON - 6 * HOUR
 # What must be the same afterwards; not what was written when, nor by which run.
