@@ -20,7 +20,10 @@ from consolidator.runtime.context import Context, build_context
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
 from tests.nights import ask, count
-from tests.support import answered, logged, night, said, step
+from tests.reuse import dsn, emptied
+from tests.support import answered, logged, said, step
+
+__all__ = ["dsn", "emptied"]  # fixtures
 
 KEY = "ghp_" + "q7Xv2LmN9bTz4RkW8sYc3HdF6gJp1AeU5oQi"  # of nobody
 SUMMARY = {"summary": f"They fix the login; key {KEY} was used.", "next_steps": ["run the tests"]}
@@ -176,17 +179,6 @@ async def test_a_short_session_is_left_as_it_is(database: Database) -> None:
     assert await compact(database, "one") is None
     await logged(database, "one", [said("Hello"), answered("Hi")])
     assert await compact(database, "one") is None
-
-
-async def test_the_nights_learn_nothing_from_a_summary(database: Database, settings: Settings) -> None:
-    await logged(database, "one", [said("From now on, always use tabs for indentation."), answered("I will.")])
-    await worked(database, turns=10)
-    await compact(database, "one", budget=1000)
-    quiet = settings.model_copy(update={"quiet_minutes": 0})
-    await night(database, quiet)
-    facts = await ask(database, "select sentence, evidence from fact")
-    assert [len(fact["evidence"]) for fact in facts] == [1]
-    assert await count(database, "select count(*) from episode where text like '%Session so far%'") == 0
 
 
 async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(

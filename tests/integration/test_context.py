@@ -21,7 +21,10 @@ from consolidator.models.payload import EventType
 from consolidator.runtime import context
 from consolidator.runtime.context import STRATEGIES, Context, advance, build_context
 from tests.nights import ask
+from tests.reuse import dsn, emptied
 from tests.support import answered, called, logged, returned, said, step
+
+__all__ = ["dsn", "emptied"]  # fixtures
 
 FORMS: tuple[Form, ...] = ("openai", "anthropic")
 SNAPSHOTS = Path(__file__).parent / "contexts"
@@ -249,7 +252,7 @@ async def test_half_a_character_reaches_no_server(database: Database) -> None:
         json.dumps((await built(database, form=form)).messages, ensure_ascii=False).encode()
 
 
-async def test_the_summary_goes_on_from_what_the_night_folded_and_outlives_its_events(database: Database) -> None:
+async def test_the_summary_is_folded_in_steps_and_goes_on_where_it_was(database: Database) -> None:
     many = [event for n in range(30) for event in step(f"c{n}", "read", {"path": f"{n}"}, "ok")]
     await logged(database, "one", [said("Go."), *many])
     async with database.connection() as conn:

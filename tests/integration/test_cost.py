@@ -14,7 +14,10 @@ from consolidator.llm.prices import price
 from consolidator.runtime.budget import Purpose, reserve, settle
 from consolidator.runtime.cost import BY, Cost, costs
 from consolidator.runtime.harness import Usage
+from tests.reuse import dsn, emptied
 from tests.support import logged
+
+__all__ = ["dsn", "emptied"]  # fixtures
 
 DEAR, CHEAP = "gpt-4o", "gpt-4o-mini"
 

@@ -15,7 +15,10 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.budget import BudgetStop, check_cap, reserve, settle, settle_open
 from consolidator.runtime.harness import Usage
 from tests.nights import ask, replica
+from tests.reuse import dsn, emptied
 from tests.support import logged
+
+__all__ = ["dsn", "emptied"]  # fixtures
 
 MODEL = "gpt-4o"
 MOST = price(MODEL, input_tokens=1000, output_tokens=100) or Decimal(0)

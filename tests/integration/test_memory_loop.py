@@ -10,11 +10,13 @@ from consolidator.database import Database
 from consolidator.jobs.recalling import recall
 from consolidator.memory.recalled import BEGIN, END
 from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.compaction import compact
+from consolidator.runtime.context import advance, build_context
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
 from consolidator.testing import ModelServer, Reply
 from tests.nights import ask, count, tonight
-from tests.support import called, later, logged, returned, said
+from tests.support import answered, called, later, logged, returned, said, step
 
 RULE = "From now on, always use tabs for indentation."
 
@@ -96,3 +98,29 @@ async def test_what_a_tool_recalled_is_not_learnt_again(
     assert any("What now?" in prompt for prompt in prompts)
     assert any("plus 1 more" in prompt for prompt in prompts)
     assert not any("From earlier sessions" in prompt for prompt in prompts)
+
+
+async def test_the_nights_learn_nothing_from_a_summary(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    talk = [event for n in range(10) for event in (said(f"Question {n}? " * 15), answered(f"Answer {n}. " * 15))]
+    await logged(database, "one", [said(RULE), answered("I will."), *talk])
+    assert await compact(database, "one", budget=1000)
+    await tonight(database, clock, settings)
+    assert [len(fact["evidence"]) for fact in await learnt(database)] == [1]
+    assert await count(database, "select count(*) from episode where text like '%Session so far%'") == 0
+
+
+async def test_the_summary_goes_on_from_what_the_night_folded(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    calls = [event for n in range(30) for event in step(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    await logged(database, "one", [said("Go."), *calls])
+    await tonight(database, clock, settings)
+    await logged(database, "one", [said("On."), *step("z", "write", {}, "ok")])
+    async with database.connection() as conn:
+        before = await build_context(conn, "one", strategy="window", last=4)
+        assert "Tools used: read 30x." in before.messages[0]["content"]
+        assert await advance(conn, "one", limit=3) == 0
+        after = await build_context(conn, "one", strategy="window", last=4)
+    assert "Tools used: read 30x, write." in after.messages[0]["content"]

@@ -16,7 +16,10 @@ from consolidator.runtime.replay import EVERYTHING, Shown, replay
 from consolidator.settings import Settings
 from consolidator.store import events, generation
 from consolidator.testing import ModelServer, Reply
+from tests.reuse import dsn, emptied
 from tests.support import answered, logged, said
+
+__all__ = ["dsn", "emptied"]  # fixtures
 
 
 async def replayed(database: Database, session: str, channel: str | None = None) -> list[Shown]:
