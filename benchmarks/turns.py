@@ -21,6 +21,7 @@ from consolidator.llm.client import ModelClient
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime.agent import Session
+from consolidator.runtime.context import advance
 from consolidator.store import events
 
 ROUNDS = {"tiny": 3, "small": 30, "full": 150}
@@ -139,6 +140,9 @@ async def _grown(agent: Consolidator, length: int) -> Session:
     async with database.transaction() as conn:
         await events.load_bulk(conn, session.id, told, now=database.clock.now())
     await agent.wake(session.id)
+    async with database.connection() as conn:
+        while await advance(conn, session.id):  # as its turns would have done, one after another
+            continue
     return session
 
 
