@@ -125,7 +125,7 @@ class ModelUnavailable(ModelError):
 
 
 class OverBudget(ModelError):
-    """The call would pass the cap of its night, or a cap in money cannot be held since the price is not known."""
+    """The call would pass its night's or its session's cap, or one in money cannot be held: the price is not known."""
 
 
 class Awaited(ModelError):

@@ -31,7 +31,7 @@ Strategy = Literal["window", "budget", "compacted", "full"]
 STRATEGIES: tuple[Strategy, ...] = ("window", "budget", "compacted", "full")
 BUDGET, LAST = 32_000, 50  # tokens of a context, events of a window
 FOLDED = 1000  # events that one `advance` folds
-_LEAST = 256  # tokens that what was said must be left with
+_LEAST = 256  # tokens without which nothing can be said
 _BEFORE = 2000  # events before a window in which a person's last message is looked for
 _STRIDE = 32  # events
 _MANY = 60  # events whose tokens are counted beside the event loop
@@ -246,11 +246,12 @@ class _Making:
         told = conversation(found, limits)
         self.waiting, self.working = _waiting(told.open), working_block(self.past.scratchpad)
         stride = 1 if self.strategy == "window" else _STRIDE
-        window = fitting(told.turns, self._left(), counted, stride=stride)
+        wanted = sum(size(turn, counted) for turn in told.turns)
+        window = fitting(told.turns, self._left(wanted), counted, stride=stride)
         cut = window.cut or not whole
         if cut:
             self.summary = summary_block(self.past, self.state, compacted=self.strategy == "compacted")
-            window = fitting(told.turns, self._left(), counted, stride=stride)
+            window = fitting(told.turns, self._left(wanted), counted, stride=stride)
         before = "\n\n".join(block for block in (self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.waiting, self.working) if block)
         messages = rendered(window.turns, self.form, before=before, after=after)
@@ -282,18 +283,20 @@ class _Making:
         }
         return [Part(name, counted(text) + MESSAGE) for name, text in texts.items() if text]
 
-    def _left(self) -> int:
-        """Return the tokens left for what was said; what can be done without goes where there is too little."""
-        least = min(_LEAST, self.budget // 2)
-        for name in ("recalled", "summary", "working", "waiting", None):
+    def _left(self, wanted: int) -> int:
+        """Return the tokens left for what was said, which wants so many; what can be done without goes before it."""
+        for name in ("recalled", "summary", "working", "waiting"):
             left = self.budget - sum(part.tokens for part in self._parts())
-            if left >= least:
+            if left >= min(wanted, self.budget // 3):
                 return left
-            if name is not None:
-                setattr(self, name, None)
-        raise UsageError(
-            f"a context of {self.budget} tokens has no room: the system prompt and the tools take {self.budget - left}"
-        )
+            setattr(self, name, None)
+        left = self.budget - sum(part.tokens for part in self._parts())
+        if left < min(wanted, _LEAST, self.budget // 2):
+            taken = self.budget - left
+            raise UsageError(
+                f"a context of {self.budget} tokens has no room: the system prompt and the tools take {taken} of them"
+            )
+        return left
 
 
 def _waiting(calls: Sequence[Asked]) -> str | None:

@@ -185,6 +185,18 @@ async def test_a_system_prompt_without_room_is_refused(database: Database) -> No
         await built(database, "two")
 
 
+async def test_what_memory_knows_goes_before_what_was_said(database: Database) -> None:
+    talk = [event for n in range(9) for event in (said(f"Question {n}? " * 20), answered(f"Answer {n}. " * 30))]
+    await logged(database, "one", [*talk, said("And now?")])
+    large = f"{BEGIN}\n{'- a fact. ' * 300}\n{END}"
+    parts = {part.name: part.tokens for part in (await built(database, budget=1200, recalled=large)).parts}
+    assert "recalled" not in parts
+    assert parts["transcript"] > 900
+    await logged(database, "two", [said("Hello")])
+    parts = {part.name: part.tokens for part in (await built(database, "two", budget=1500, recalled=large)).parts}
+    assert set(parts) == {"recalled", "transcript"}
+
+
 async def test_the_next_steps_begin_with_the_same_messages(database: Database) -> None:
     """So that a provider has the beginning in its cache."""
     await logged(database, "one", [said("Count.")])
