@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
+from consolidator.runtime import budget
 from consolidator.runtime.fold import Open
 from consolidator.runtime.harness import Harness, StepResult
 from consolidator.runtime.lease import acquire
@@ -43,6 +44,10 @@ async def driving(harness: Harness, session_id: str) -> AsyncIterator[Stepper]:
         lacking = harness.lacks(lease.row)
         if lacking:
             raise UsageError(f"session {session_id} works with tools that are not here: {', '.join(lacking)}")
+        if lease.row["reserved"]:  # whoever set it aside is gone
+            with around("commit spend"):
+                async with harness.database.connection() as conn:
+                    await budget.settle_open(conn, session_id, now=harness.database.clock.now())
         stepper = Stepper(harness, lease)
         await stepper.outlet.catch_up()
         yield stepper
