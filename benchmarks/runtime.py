@@ -21,7 +21,7 @@ from benchmarks import made
 from benchmarks.append import PLAIN, bare, door
 from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
-from benchmarks.turns import measure_turns, measure_wakes
+from benchmarks.turns import measure_agent
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.runtime.context import build_context
@@ -31,7 +31,7 @@ TITLE = "the session runtime: appends beside other stores, long logs beside shor
 STORES = "CONSOLIDATOR_TEST_STORES"
 ROUNDS = {"tiny": 5, "small": 60, "full": 300}
 APPENDS = {"tiny": 5, "small": 20, "full": 20}
-LENGTHS = {"tiny": (100, 400, 1_000), "small": (100, 10_000, 100_000), "full": (100, 10_000, 100_000)}
+LENGTHS = {"tiny": (100, 200, 400), "small": (100, 10_000, 100_000), "full": (100, 10_000, 100_000)}
 LAST = 50
 DAYS = 10
 _TARGETS = {"add_items": 4.0, "put": 1.5}
@@ -43,8 +43,7 @@ async def measure(server: Server, scale: str) -> Report:
     report = Report("runtime", TITLE, scale)
     await _appends(server, scale, report)
     await _contexts(server, scale, report)
-    await measure_wakes(server, scale, report, LENGTHS[scale])
-    await measure_turns(server, scale, report)
+    await measure_agent(server, scale, report, LENGTHS[scale])
     return report
 
 

@@ -24,7 +24,7 @@ from consolidator.runtime.agent import Session
 from consolidator.runtime.context import advance
 from consolidator.store import events
 
-ROUNDS = {"tiny": 3, "small": 30, "full": 150}
+ROUNDS = {"tiny": 2, "small": 30, "full": 150}
 AT_ONCE = 8
 MODEL = "stand-in"
 
@@ -50,20 +50,25 @@ async def instant_model() -> AsyncIterator[str]:
         await process.wait()
 
 
-async def measure_turns(server: Server, scale: str, report: Report) -> None:
-    """Measure turns against bare calls of the same model."""
+async def measure_agent(server: Server, scale: str, report: Report, lengths: Sequence[int]) -> None:
+    """Measure waking sessions of several lengths, and turns against bare calls of the same model."""
     async with _agent(server) as (agent, client):
-        named = [await _opened(agent, f"bench:turns:{number}") for number in range(AT_ONCE)]
-        things = {
-            "turn": _turn(named[:1], "go on"),
-            "turn with a tool": _turn(named[:1], TOOL),
-            "turns": _turn(named, "go on"),
-            "long": _turn(named[:1], LONG),
-            "bare": _bare(client, "go on"),
-            "bare long": _bare(client, LONG),
-        }
-        await by_turns(2, *things.values())
-        seconds = dict(zip(things, await by_turns(ROUNDS[scale], *things.values()), strict=True))
+        await _wakes(agent, ROUNDS[scale], report, lengths)
+        await _turns(agent, client, ROUNDS[scale], report)
+
+
+async def _turns(agent: Consolidator, client: ModelClient, rounds: int, report: Report) -> None:
+    named = [await _opened(agent, f"bench:turns:{number}") for number in range(AT_ONCE)]
+    things = {
+        "turn": _turn(named[:1], "go on"),
+        "turn with a tool": _turn(named[:1], TOOL),
+        "turns": _turn(named, "go on"),
+        "long": _turn(named[:1], LONG),
+        "bare": _bare(client, "go on"),
+        "bare long": _bare(client, LONG),
+    }
+    await by_turns(min(2, rounds - 1), *things.values())
+    seconds = dict(zip(things, await by_turns(rounds, *things.values()), strict=True))
     median = {name: statistics.median(found) for name, found in seconds.items()}
     report.add("steps, one session", 1 / median["turn"], "/s")
     report.add("steps with a tool's call, one session", 2 / median["turn with a tool"], "/s")
@@ -78,12 +83,11 @@ def _four(seconds: dict[str, list[float]]) -> tuple[Sequence[float], ...]:
     return seconds["long"], seconds["bare long"], seconds["turn"], seconds["bare"]
 
 
-async def measure_wakes(server: Server, scale: str, report: Report, lengths: Sequence[int]) -> None:
+async def _wakes(agent: Consolidator, rounds: int, report: Report, lengths: Sequence[int]) -> None:
     """Wake sessions of several lengths that were killed when the model had just been asked, by turns."""
-    async with _agent(server) as (agent, _):
-        things = [_killed(agent, await _grown(agent, length)) for length in lengths]
-        await by_turns(2, *things)
-        seconds = await by_turns(ROUNDS[scale], *things)
+    things = [_killed(agent, await _grown(agent, length)) for length in lengths]
+    await by_turns(min(2, rounds - 1), *things)
+    seconds = await by_turns(rounds, *things)
     for length, found in zip(lengths, seconds, strict=True):
         report.add(f"waking a session of {length:,} events", statistics.median(found) * 1000, "ms")
     name = f"waking: {lengths[-1]:,} / {lengths[0]:,} events"

@@ -31,7 +31,7 @@ RATIOS = {
     "mining": {"time", "peak of memory", "other orders that came out the same"},
     "recall": {"1,000 facts: by text, p95", "vectors: 1,000, one scope, p95"},
     "models": {"all: ours, calls", "all: ours, tokens"},
-    "runtime": {"append / INSERT", "context: 1,000 / 100 events", "waking: 1,000 / 100 events", "steps, one session"},
+    "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }
 
