@@ -6,7 +6,7 @@ The log keeps all of it; only contexts are shorter. Pure.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from consolidator.llm.redaction import redact
@@ -14,7 +14,6 @@ from consolidator.memory.calls import Call, CallFold
 from consolidator.memory.failures import ErrorFold
 from consolidator.memory.messages import Conversation, Turn, shortened
 from consolidator.memory.operation import operations
-from consolidator.memory.summary import SummaryFold, render
 from consolidator.memory.window import Count, size
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -50,7 +49,6 @@ class Plan:
     data: Mapping[str, Any]  # open tasks, unresolved errors
     tokens_before: int
     tokens_kept: int
-    summary: Mapping[str, Any] = field(default_factory=dict)  # a SummaryFold's state of what is compacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +76,30 @@ def planned(
 ) -> Plan | None:
     """Return what to compact so that the latest turns of `keep` tokens stay; None where there is nothing to."""
     sizes = [size(turn, count) for turn in told.turns]
-    first = len(told.turns)
-    left = keep
-    while first > 0 and sizes[first - 1] <= left:
-        first -= 1
-        left -= sizes[first]
-    first = min(first, len(told.turns) - 1)  # the last word stays, however long it is
-    if first <= 0:
-        return None
-    kept_from = _whole_calls(told, min(turn.seq for turn in told.turns[first:]))
+    begin = _latest(told.turns, sizes, keep)
+    # A call that still runs stays; one so old that it would keep too much with it was abandoned.
+    oldest = _latest(told.turns, sizes, 2 * keep)
+    running = [call.seq for call in told.open if call.seq >= oldest]
+    kept_from = _whole_calls(told, min([begin, *running]))
     turns = [turn for turn in told.turns if turn.seq < kept_from]
     if not turns:
         return None
-    older = [event for event in events if event.seq < kept_from]
     kept = sum(large for turn, large in zip(told.turns, sizes, strict=True) if turn.seq >= kept_from)
-    fold = SummaryFold()
-    for event in older:
-        fold.feed(event)
-    return Plan(kept_from, turns, _data(older, previous), sum(sizes), kept, fold.to_json())
+    data = _data([event for event in events if event.seq < kept_from], previous)
+    return Plan(kept_from, turns, data, sum(sizes), kept)
+
+
+def _latest(turns: Sequence[Turn], sizes: Sequence[int], most: int) -> int:
+    """Return the first event of the latest turns within so many tokens; the last turn's, where it alone has more."""
+    first, left = len(turns), most
+    while first > 0 and sizes[first - 1] <= left:
+        first -= 1
+        left -= sizes[first]
+    return min((turn.seq for turn in turns[min(first, len(turns) - 1) :]), default=0)
 
 
 def _whole_calls(told: Conversation, begin: int) -> int:
     """Return where to cut at or before an event, so that no call is on the other side of its result."""
-    begin = min([begin, *(call.seq for call in told.open)])
     while True:
         across = [
             turn.seq
@@ -140,7 +139,7 @@ def _operations(call: Call) -> set[str]:
 
 
 def digest(plan: Plan, previous: Mapping[str, Any]) -> str:
-    """Return what can be said of the older part without a model: what was asked, what was used, what came of it."""
+    """Return what can be said of the older part without a model: what was asked, and what was answered last."""
     asked = [f"- {_line(turn.text)}" for turn in plan.turns if turn.asks]
     parts = [str(previous["summary"])] if previous.get("summary") else []
     if asked:
@@ -151,7 +150,6 @@ def digest(plan: Plan, previous: Mapping[str, Any]) -> str:
     answers = [turn for turn in plan.turns if turn.role == "assistant" and turn.text.strip()]
     if answers:
         parts.append(f"The last answer before the cut: {_line(answers[-1].text)}")
-    parts.append(render(plan.summary))
     return shortened(redact("\n".join(parts)), 6000)
 
 

@@ -175,3 +175,12 @@ def test_a_reused_id_is_told_apart_by_every_form() -> None:
     forms: tuple[Form, ...] = ("openai", "anthropic")
     for form in forms:
         assert str(rendered(turns, form)).count("'call_4'") == 2
+
+
+def test_an_abandoned_call_keeps_nothing_from_being_compacted() -> None:
+    talk = [(EventType.USER_MESSAGE, {"text": f"long {n} " * 100}) for n in range(20)]
+    lost = (EventType.TOOL_CALL, {"call_id": "a", "tool": "t", "arguments": {}})
+    for log, first in ((log_of([lost, *talk]), 20), (log_of([*talk, lost, talk[0]]), 21)):
+        plan = planned(log, conversation(log), {}, keep=400, count=estimate)
+        assert plan is not None
+        assert first <= plan.kept_from <= 21
