@@ -116,12 +116,25 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
         ("digests with news", rest["sums"]["news"], {"agent": "coder-0", "every": False}),
         ("sequences of an agent", rest["sums"]["placed"], {"agent": "coder-0"}),
         ("errors with news", rest["memory"]["news_of_errors"], {"agent": "coder-0"}),
-        ("facts with news", rest["facts"]["news_of_candidates"], {"agent": "coder-0"}),
+        ("sayings with news", rest["facts"]["news"], {"agent": "coder-0"}),
+        (
+            "sayings of a slot",
+            rest["facts"]["candidates_of"],
+            {"agent": "coder-0", "subjects": ["user"], "predicates": ["uses"]},
+        ),
+        ("undecided sayings", rest["facts"]["undecided"], {"agent": "coder-0", "limit": 200}),
+        ("facts a saying is about", rest["facts"]["resembling"], {"agent": "coder-0", **_saying()}),
         ("solutions by fingerprint", *by_fingerprint),
         ("solutions by text", *by_text),
         ("facts by text", *await _asked(conn, "tool77 nightly", "coder-7")),
         ("facts by text, of any agent", *await _asked(conn, "tool77 nightly", None)),
     ]
+
+
+def _saying() -> dict[str, Any]:
+    """Return a saying as it is compared with facts."""
+    told = {"ids": "c", "levels": "agent", "projects": None, "peers": None, "subjects": "user", "predicates": "uses"}
+    return {**{name: [one] for name, one in told.items()}, "sentences": ["The user uses tool77 for nightly builds."]}
 
 
 async def _solved(conn: Driver, known: Row) -> list[tuple[LiteralString, dict[str, Any]]]:

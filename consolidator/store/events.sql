@@ -24,7 +24,7 @@ with door as (
     insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name)
     select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool
     from door cross join
-         unnest(%(types)s::text[], %(datas)s::text[], %(tasks)s::text[], %(tools)s::text[])
+         unnest(%(types)s::text[], %(datas)b::text[], %(tasks)s::text[], %(tools)s::text[])
          with ordinality as new (type, data, task, tool, n)
     returning seq
 )

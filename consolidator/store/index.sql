@@ -7,7 +7,7 @@ left join lateral (select id, seq from episode where session_id = s.id order by 
 -- name: save_episodes
 insert into episode (id, session_id, seq, scope, role, speaker, text, occurred_at)
 select * from unnest(%(ids)s::bigint[], %(sessions)s::text[], %(seqs)s::bigint[], %(scopes)s::bigint[], %(roles)s::text[],
-                     %(speakers)s::text[], %(texts)s::text[], %(times)s::timestamptz[])
+                     %(speakers)s::text[], %(texts)b::text[], %(times)s::timestamptz[])
 
 -- name: copy_postings
 copy posting (word, scope, ref) from stdin (format binary)

@@ -104,7 +104,7 @@ where agent = %(agent)s and project is not distinct from %(project)s and not (id
 
 -- name: save_profiles
 insert into tool_profile (agent, project, tool, body)
-select %(agent)s, %(project)s, told.tool, told.body from unnest(%(tools)s::text[], %(bodies)s::jsonb[]) as told (tool, body)
+select %(agent)s, %(project)s, told.tool, told.body from unnest(%(tools)s::text[], %(bodies)b::jsonb[]) as told (tool, body)
 on conflict (agent, project, tool) do update set body = excluded.body
 where tool_profile.body is distinct from excluded.body
 
