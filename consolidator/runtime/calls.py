@@ -129,9 +129,9 @@ class Caller:
         if call.state == "begun" and tool is not None and not tool.idempotent:
             return None
         told = Call(call.call_id, self.lease.session_id, bool(self.lease.row["simulated"]), again=call.state == "begun")
-        self.lease.check()
         self.ran += 1
         with around("tool"):
+            self.lease.check()
             return await self.harness.tools.run(call.tool, call.arguments, told)
 
     async def _give_up(self, calls: Sequence[OpenCall]) -> None:

@@ -114,8 +114,11 @@ async def advance(conn: Driver, session_id: str, *, limit: int = FOLDED) -> int:
     view = await store.view(conn, session_id)
     past = past_of(view)
     bounds = (view["created_at"], view["last_event_at"])
+    if view["upto"] is None and past.upto:
+        for event in await store.landmarks(conn, session_id, past.upto):
+            noted(past, event)
     upto = min(view["head"], past.upto + limit)
-    if upto <= past.upto:
+    if upto <= (view["upto"] or 0):
         return 0
     found = await store.window(conn, session_id, after=past.upto, upto=upto, bounds=bounds, longest=LONGEST)
     folded = await asyncio.to_thread(fed, past, found) if len(found) > _MANY else fed(past, found)
@@ -145,13 +148,12 @@ def budget_of(strategy: str, configured: int | None, model: str, answer: int) ->
 
 
 def past_of(view: Row) -> Past:
-    """Return what is folded of a session's past, by a step or, before its first, by the nights."""
-    if view["upto"] is None:
-        learnt = view["learnt"] or {}
-        return Past(max(view["consolidated_to"] if learnt else 0, view["pruned_to"]), learnt)
+    """Return what is folded of a session's past, by its steps or, where they go further, by the nights."""
+    learnt = view["learnt"]
+    upto = view["consolidated_to"] if learnt else view["upto"] or 0
     return Past(
-        max(view["upto"], view["pruned_to"]),
-        view["summary"],
+        max(upto, view["pruned_to"]),
+        learnt or view["summary"] or {},
         view["compaction_seq"],
         view["compaction"] or {},
         view["scratchpad_seq"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from consolidator.errors import StaleEpoch
 from consolidator.runtime.harness import Delta, Harness, Sender, channel_of
 from consolidator.runtime.lease import Lease
 from consolidator.runtime.points import around
@@ -75,10 +76,12 @@ class Outlet:
     async def _sent(self, delta: Delta) -> bool:
         if self.sender is None:
             return False
-        self.lease.check()
         try:
             with around("send"):
+                self.lease.check()
                 await self.sender(delta)
+        except StaleEpoch:
+            raise
         except Exception:  # a channel is somebody else's code: the answer goes on without it
             log.warning("channel %s of session %s failed", self.name, delta.session_id, exc_info=True)
             self.sender = None

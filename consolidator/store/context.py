@@ -38,6 +38,16 @@ async def keep(conn: Driver, session: str, values: Mapping[str, Any]) -> None:
     await run(conn, _SQL["keep"], {**values, **documents, "session": session, "scratchpad": notes})
 
 
+async def landmarks(conn: Driver, session: str, upto: int) -> list[Event]:
+    """Return the latest compaction and the latest notes up to an event; it reads all of the session's decisions."""
+    return await events.complete(conn, await rows(conn, _SQL["landmarks"], {"session": session, "upto": upto}))
+
+
+async def compactions(conn: Driver, session: str) -> list[Event]:
+    """Return a session's compactions, the latest last."""
+    return await events.complete(conn, await rows(conn, _SQL["compactions"], {"session": session}))
+
+
 async def compacted(conn: Driver, session: str) -> None:
     """Count a compaction in its session."""
     await run(conn, _SQL["compacted"], {"session": session})

@@ -1,12 +1,12 @@
 -- name: view
--- What is folded of a session's past; the nights' own fold stands in where no step has made one.
+-- What is folded of a session's past, by its steps or, where they go further, by the nights.
 select s.id as session_id, s.head, s.pruned_to, s.consolidated_to, s.created_at, s.last_event_at, s.state,
        v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
        coalesce(v.scratchpad_seq, 0) as scratchpad_seq, v.scratchpad,
-       case when v.session_id is null then d.summary end as learnt
+       d.summary as learnt
 from session s
 left join session_view v on v.session_id = s.id
-left join digest d on d.session_id = s.id and v.session_id is null
+left join digest d on d.session_id = s.id and coalesce(v.upto, 0) < s.consolidated_to
 where s.id = %(session)s
 
 -- name: keep
@@ -57,3 +57,20 @@ order by c.started_seq, c.seq
 
 -- name: has_reached
 select exists (select from delivery where session_id = %(session)s and channel = %(channel)s) as reached
+
+-- name: landmarks
+-- The latest compaction and the latest notes, of a session whose past was never folded here.
+select distinct on (e.data ->> 'decision')
+       e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from event e
+where e.session_id = %(session)s and e.seq <= %(upto)s and e.event_type = 'PolicyDecision'
+  and (e.data ->> 'decision' = 'scratchpad_set'
+       or e.data ->> 'decision' = 'compaction' and jsonb_typeof(e.data -> 'kept_from') = 'number')
+order by e.data ->> 'decision', e.seq desc
+
+-- name: compactions
+-- A session's compactions, the latest last.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from event e
+where e.session_id = %(session)s and e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'compaction'
+order by e.seq

@@ -8,15 +8,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
+from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.runtime import generation, sessions
 from consolidator.runtime.harness import Delta
 from consolidator.runtime.tools import Call, Tool
@@ -71,7 +75,7 @@ async def act(told: dict[str, Any]) -> dict[str, Any]:
 
     settings = Settings(
         home=world, openai_base_url=told["url"], model="gpt-4o-mini", prefill=told.get("prefill", "none"),
-        session_lease_seconds=30,
+        session_lease_seconds=told.get("lease", 30),
     )  # fmt: skip
     database = Database(told["dsn"], Clock(), pool_size=3)
     found: dict[str, Any] = {}
@@ -80,12 +84,30 @@ async def act(told: dict[str, Any]) -> dict[str, Any]:
             tools_of(world), settings=settings, database=database, channels={"test": channel}
         ) as agent:
             agent.harness.sleep = _no_time
-            with points.recorded() if not told["kill"] else points.killed_at(told["kill"]) as passed:
+            with _listening(told, world) as passed:
                 found["finish"] = await _do(agent, told)
             found["points"] = passed
+    except StaleEpoch:
+        found["finish"] = "stale"
+    except SessionBusy:
+        found["finish"] = "busy"
     finally:
         await database.close()
     return found
+
+
+def _listening(told: dict[str, Any], world: Path) -> AbstractContextManager[list[str] | None]:
+    if told["kill"]:
+        return points.killed_at(told["kill"])
+    if told.get("stop"):
+        return points.interrupted_at(told["stop"], partial(_fall_asleep, world))
+    return points.recorded()
+
+
+def _fall_asleep(world: Path, _: str) -> None:
+    """Stop as a laptop does whose lid is closed, until somebody opens it."""
+    (world / "asleep").write_text(str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 async def _do(agent: Consolidator, told: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 
 PATIENCE = 60
@@ -18,12 +19,12 @@ PATIENCE = 60
 class Terminal:
     """A program that believes a person is there."""
 
-    def __init__(self, *words: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, *words: str, environment: Mapping[str, str], cwd: Path | None = None) -> None:
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "consolidator", *words],
             stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
-            env={**environment, "TERM": "dumb", "COLUMNS": "200"},
+            env={**environment, "TERM": "dumb", "COLUMNS": "200"}, cwd=cwd,
         )  # fmt: skip
         os.close(slave)
         self.seen = ""

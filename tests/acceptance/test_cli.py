@@ -219,7 +219,8 @@ IN_JSON = [
     "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
     "import consolidator {empty}", "erase --session s3 --yes",
     "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
-    "replay s0", "wake", "context s0", "cost", "compact s0", "facts correct {fact} Short.", "facts forget {fact}", "facts --flagged", "generations",
+    "replay s0", "wake", "context s0", "cost", "compact s0", "facts --flagged", "generations",
+    "facts correct {fact} Short.", "facts forget {fact}",
 ]  # fmt: skip
 ELSEWHERE = {
     ("demo",),

@@ -9,6 +9,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.recalling import recall
 from consolidator.memory.recalled import BEGIN, END
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.compaction import compact
 from consolidator.runtime.context import advance, build_context
@@ -16,7 +18,7 @@ from consolidator.settings import Settings
 from consolidator.store.queries import Row
 from consolidator.testing import ModelServer, Reply
 from tests.nights import ask, count, tonight
-from tests.support import answered, called, later, logged, returned, said, step
+from tests.support import answered, called, later, logged, night, returned, said, step
 
 RULE = "From now on, always use tabs for indentation."
 
@@ -124,3 +126,36 @@ async def test_the_summary_goes_on_from_what_the_night_folded(
         assert await advance(conn, "one", limit=3) == 0
         after = await build_context(conn, "one", strategy="window", last=4)
     assert "Tools used: read 30x, write." in after.messages[0]["content"]
+
+
+async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_that_came_from_elsewhere(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    landmarks: list[dict[str, Any]] = [
+        {"decision": "scratchpad_set", "text": "old"},
+        {"decision": "scratchpad_set", "text": "be kind"},
+        {"decision": "compaction", "kept_from": 3, "summary": "They read."},
+    ]
+    calls = [event for n in range(150) for event in step(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    decided = [NewEvent(EventType.POLICY_DECISION, data) for data in landmarks]
+    await logged(database, "one", [said("Go."), *decided, *calls])
+    await tonight(database, clock, settings)
+    async with database.connection() as conn:
+        assert await advance(conn, "one") == 0
+    clock.set(later(clock.now(), days=20))
+    await logged(database, "one", [said("On."), *step("z", "write", {}, "ok")])
+    await tonight(database, clock, settings)
+    clock.set(later(clock.now(), days=20))
+    await night(database, settings, "retention")
+    assert await count(database, "select pruned_to from session") > 100
+    async with database.connection() as conn:
+        assert await advance(conn, "one") == 0
+        assert await advance(conn, "one") == 0
+        made = await build_context(conn, "one", strategy="compacted")
+    assert "Tools used: read 150x, write." in made.messages[0]["content"]
+    assert "They read." in made.messages[0]["content"]
+    assert "be kind" in made.messages[-1]["content"]
+    (row,) = await ask(
+        database, "select v.upto = s.head as folded from session_view v join session s on s.id = session_id"
+    )
+    assert row["folded"]

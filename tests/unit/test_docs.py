@@ -92,7 +92,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_variable_is_a_setting(path: Path) -> None:
     known = {f"CONSOLIDATOR_{name.upper()}" for name in Settings.model_fields} | FOR_TESTS
-    said = set(re.findall(r"CONSOLIDATOR_[A-Z_]*[A-Z]", path.read_text()))
+    said = set(re.findall(r"CONSOLIDATOR_[A-Z0-9_]*[A-Z0-9]", path.read_text()))
     assert said <= known
 
 
