@@ -301,7 +301,7 @@ def test_a_tool_may_change_the_sessions_state_and_fail_in_its_own_words() -> Non
         [iter("ab")],
         10**30,
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_whatever_a_tool_returns_fits_the_log_and_the_model(value: Any) -> None:
     found = _returned(value)
