@@ -40,15 +40,16 @@ class Channel:
         return "".join(delta.text for delta in self.got if delta.message_id not in void)
 
 
-def settings_of(server: ModelServer, home: Path, **more: Any) -> Settings:
-    """Return settings that ask a stand-in."""
-    return Settings(home=home, openai_base_url=server.url, model="gpt-4o-mini", health_port=0, **more)
+def settings_of(server: ModelServer | str, home: Path, **more: Any) -> Settings:
+    """Return settings that ask a stand-in, or a server at an address."""
+    url = server if isinstance(server, str) else server.url
+    return Settings(home=home, openai_base_url=url, model="gpt-4o-mini", health_port=0, **more)
 
 
 @asynccontextmanager
 async def agent_on(
     database: Database,
-    server: ModelServer,
+    server: ModelServer | str,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     *,
     channel: Channel | None = None,

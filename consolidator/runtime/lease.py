@@ -30,6 +30,11 @@ T = TypeVar("T")
 TICK = 0.5  # seconds between two looks at whether somebody steers
 
 
+def uptime() -> float:
+    """Return seconds that go on while the machine sleeps, where it can tell: a lease does not sleep with it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Steered(Exception):
     """A person wants something else now: what is in flight is cancelled."""
 
@@ -49,7 +54,7 @@ class Lease:
         self.steered = asyncio.Event()
         self._lost = asyncio.Event()
         self._seconds = seconds
-        self._good_until = time.monotonic() + seconds
+        self._good_until = uptime() + seconds
         self._given_back = False
         self._beating: asyncio.Task[None] | None = None
 
@@ -70,7 +75,7 @@ class Lease:
 
     def check(self) -> None:
         """Raise StaleEpoch where the lease may have run out: before anything that cannot be fenced."""
-        if self._lost.is_set() or time.monotonic() >= self._good_until:
+        if self._lost.is_set() or uptime() >= self._good_until:
             raise StaleEpoch(f"session {self.session_id}: the lease ran out before it was renewed")
 
     def knows(self, seq: int) -> None:
@@ -103,13 +108,13 @@ class Lease:
 
     async def _beat(self) -> None:
         """Renew the lease in time, and look for steers; a database that is away is tried again until it runs out."""
-        renewed = time.monotonic()
+        renewed = uptime()
         low = self.row["last_event_at"]
         while True:
             await asyncio.sleep(min(TICK, self._seconds / 4))
             try:
                 async with self.database.connection() as conn:
-                    began = time.monotonic()
+                    began = uptime()
                     if began - renewed >= self._seconds / 3:
                         until = self.database.clock.now() + timedelta(seconds=self._seconds)
                         await store.renew(conn, self.session_id, self.epoch, until=until)
@@ -121,7 +126,7 @@ class Lease:
                 self._lost.set()
                 return
             except DatabaseUnavailable:
-                if time.monotonic() >= self._good_until:
+                if uptime() >= self._good_until:
                     self._lost.set()
                     return
 

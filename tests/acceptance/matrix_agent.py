@@ -67,7 +67,7 @@ def tools_of(world: Path) -> list[Tool]:
 async def act(told: dict[str, Any]) -> dict[str, Any]:
     """Do what a run is to do: say something, wake, answer for a call."""
     world = Path(told["world"])
-    generation.BATCH_PIECES = 3
+    generation.BATCH_PIECES, generation.BATCH_SECONDS = 3, 30  # so that each run passes the same boundaries
 
     async def channel(delta: Delta) -> None:
         with (world / "channel").open("a", encoding="utf-8") as file:

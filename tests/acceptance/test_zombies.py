@@ -1,0 +1,242 @@
+"""Zombies: a process that slept while its lease ran out, and was taken for dead, changes nothing when it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ulid import ULID
+
+from consolidator import Call, Consolidator, tool
+from consolidator.clock import Clock, FrozenClock
+from consolidator.database import Database
+from consolidator.errors import StaleEpoch
+from consolidator.runtime import generation, lease, sessions
+from consolidator.runtime.lease import uptime
+from consolidator.runtime.points import listen
+from consolidator.testing import ModelServer, points
+from tests.acceptance import matrix
+from tests.acceptance.matrix import Matrix
+from tests.acceptance.matrix_agent import Forker
+from tests.runtime import Channel, agent_on
+from tests.support import unbroken
+
+FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
+EVERYTHING = (
+    "select to_jsonb(e)::text from event e where session_id = %(id)s "
+    "union all select to_jsonb(c)::text from generation_chunk c where session_id = %(id)s "
+    "union all select to_jsonb(d)::text from delivery d where session_id = %(id)s "
+    "union all select to_jsonb(s)::text from session s where id = %(id)s "
+    "union all select to_jsonb(p)::text from spend p where session_id = %(id)s"
+)
+
+
+class World:
+    """What two harnesses do outside the database; `mine` is the channel of one, `theirs` of who overtakes it."""
+
+    def __init__(self) -> None:
+        self.effects: list[tuple[str, str]] = []
+        self.mine = Channel()
+        self.theirs = Channel()
+
+    def tools(self) -> list[Any]:
+        @tool(idempotent=True)
+        async def look(what: str, call: Call) -> str:
+            """Look."""
+            self.effects.append(("look", call.call_id))
+            return "seen"
+
+        @tool
+        async def send_mail(to: str, call: Call) -> str:
+            """Send a mail."""
+            self.effects.append(("send_mail", call.call_id))
+            return "sent"
+
+        return [look, send_mail]
+
+    def seen(self) -> int:
+        """Count what the outside saw."""
+        return len(self.effects) + len(self.mine.got) + len(self.theirs.got)
+
+
+@dataclass
+class Other:
+    """A harness in a thread of its own, which can work while the test stands still; and the world of both."""
+
+    world: World
+    url: str
+    loop: asyncio.AbstractEventLoop
+    database: Database
+    agent: Consolidator
+
+    def finish(self, session_id: str) -> tuple[Counter[str], int]:
+        """Wake a session to its end; return all that is in the database then, and how much the outside saw."""
+
+        async def work() -> tuple[Counter[str], int]:
+            assert (await self.agent.wake(session_id)).finish_reason in ("stop", "idle")
+            return await everything(self.database, session_id), self.world.seen()
+
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
+
+
+@pytest.fixture
+def other(dsn: str, clock: FrozenClock) -> Iterator[Other]:
+    """Another harness, an hour later, with the model that both ask."""
+    ready: Future[Other] = Future()
+    done = threading.Event()
+
+    async def serve() -> None:
+        world = World()
+        async with (
+            ModelServer(answers=matrix.answers) as server,
+            closing(dsn, FrozenClock(clock.now() + timedelta(hours=1))) as database,
+            agent_on(database, server, world.tools(), channel=world.theirs) as agent,
+        ):
+            ready.set_result(Other(world, server.url, asyncio.get_running_loop(), database, agent))
+            await asyncio.to_thread(done.wait)
+
+    with ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(asyncio.run, serve())
+        try:
+            yield ready.result(30)
+        finally:
+            done.set()
+            serving.result(30)
+
+
+@asynccontextmanager
+async def closing(dsn: str, clock: Clock) -> AsyncIterator[Database]:
+    """Open a database and close it."""
+    database = Database(dsn, clock, pool_size=3)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def everything(database: Database, session_id: str) -> Counter[str]:
+    """Return all that log and rows say of a session."""
+    async with database.connection() as conn:
+        return Counter(one[0] for one in await (await conn.execute(EVERYTHING, {"id": session_id})).fetchall())
+
+
+async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
+    database: Database, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 3)
+    monkeypatch.setattr(generation, "BATCH_SECONDS", 30)  # so that each run passes the same boundaries
+    world = other.world
+    async with agent_on(database, other.url, world.tools(), channel=world.mine) as agent:
+        session = await _asked(agent)
+        with points.recorded() as passed:
+            await agent.wake(session)
+        assert len(passed) > 30
+        last = {name: number for number, name in enumerate(passed, 1)}
+        for number, name in enumerate(passed, 1):
+            if number == 1 or (last[name] != number and not FULL):  # at the first one it holds nothing yet
+                continue
+            running = passed[: number - 1].count("before tool") - passed[: number - 1].count("after tool")
+            try:
+                await _overtaken(agent, other, number, running)
+            except AssertionError as error:
+                error.add_note(f"overtaken at boundary {number}, {name}")
+                raise
+    await unbroken(database)
+
+
+async def _asked(agent: Consolidator) -> str:
+    """Say something in a new session, and return its id."""
+    session = await agent.open(f"main:test:{ULID()}")
+    await sessions.say(agent.database, session.id, "use tools")
+    return session.id
+
+
+async def _overtaken(agent: Consolidator, other: Other, number: int, running: int) -> None:
+    """Let another harness overtake the first one at its n-th boundary, while it runs so many tools."""
+    session, world = await _asked(agent), other.world
+    then: list[tuple[Counter[str], int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def overtake(_: str) -> None:
+            listen(None)
+            then.append(other.finish(session))
+            patch.setattr(lease, "uptime", lambda: uptime() + 3600)
+
+        with points.interrupted_at(number, overtake), suppress(StaleEpoch):
+            await agent.wake(session)
+    [(before, seen)] = then
+    now = await everything(agent.database, session)
+    assert not before - now
+    _owned_up(world, [json.loads(one) for one in (now - before).elements()])
+    assert seen <= world.seen() <= seen + running, "it did more than end the tools that ran in it already"
+    mails = [call for name, call in world.effects if name == "send_mail"]
+    assert len(mails) == len(set(mails))
+    seen = world.seen()
+    assert (await agent.wake(session)).finish_reason == "idle"
+    assert world.seen() == seen, "what was done was done again"
+
+
+def _owned_up(world: World, more: list[dict[str, Any]]) -> None:
+    """Assert that all that is new in the database is a word on what was truly sent."""
+    sent = {(one.message_id, one.seq) for one in world.mine.got}
+    assert all("sent_at" in one for one in more), more
+    assert {(one["message_id"], one["upto_seq"]) for one in more} <= sent
+
+
+async def test_a_process_that_was_stopped_comes_back_to_nothing(
+    database: Database, other: Other, environment: dict[str, str], tmp_path: Path
+) -> None:
+    async with two_processes(environment) as forkers:
+        await _stopped(*(Matrix(forker, database, other.url, tmp_path) for forker in forkers))
+
+
+@asynccontextmanager
+async def two_processes(environment: dict[str, str]) -> AsyncIterator[list[Forker]]:
+    """Start two processes whose children are harnesses."""
+    forkers = [Forker(environment) for _ in range(2)]
+    try:
+        yield forkers
+    finally:
+        for forker in forkers:
+            await asyncio.to_thread(forker.close)
+
+
+async def _stopped(sleeper: Matrix, other: Matrix) -> None:
+    """Stop a harness in the middle of a turn, have another end that, and let the first one go on."""
+    database = sleeper.database
+    told = {**sleeper.told("tools"), "lease": 1, "stop": 36}
+    sleeping = asyncio.create_task(asyncio.to_thread(sleeper.run, told))
+    asleep = Path(told["world"]) / "asleep"
+    async with asyncio.timeout(60):
+        while not asleep.exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+        found = None
+        while found in (None, {"finish": "busy"}):
+            await asyncio.sleep(0.1)
+            found = await asyncio.to_thread(other.run, {**told, "stop": 0, "do": [["wake"]]})
+    assert found is not None
+    assert found["finish"] == "stop"
+    outcome = await matrix.look(database, told)
+    assert outcome is not None
+    session = outcome.row["id"]
+    before = await everything(database, session)
+    os.kill(int(asleep.read_text()), signal.SIGCONT)
+    zombie = await sleeping
+    assert zombie is not None
+    assert zombie["finish"] == "stale"
+    assert await everything(database, session) == before
+    outcome = await matrix.look(database, told)
+    assert outcome is not None
+    matrix.check(outcome, kills=1)
