@@ -55,6 +55,11 @@ class Change:
     old: str | None
     new: str | None
 
+    @property
+    def spacing(self) -> bool:
+        """Whether nothing but spaces and line breaks differed: both sides read alike on one line."""
+        return self.old is not None and self.old == self.new
+
 
 def redacted(arguments: Any, redact: Callable[[str], str]) -> Any:
     """Return arguments with their secrets hidden and their long strings cut, at most some 8 KiB in all."""
@@ -121,10 +126,12 @@ def changes(failing: Mapping[str, str], resolving: Mapping[str, str]) -> list[Ch
             continue
         if old is None or new is None:
             found.append(Change(key, _cut(old), _cut(new)))
+        elif (words := old.split()) == new.split():
+            found.append(Change(key, told := _cut(" ".join(words)), told))
         elif key == "command":
             found.extend(_words_changed(old, new))
         else:
-            found.append(Change(key, *_narrowed(old, new)))
+            found.append(Change(key, *_narrowed(" ".join(words), " ".join(new.split()))))
     return found[:MAX_CHANGES]
 
 

@@ -26,7 +26,7 @@ _EXIT = re.compile(
     re.IGNORECASE,
 )
 _RAISED = re.compile(
-    r"\s*(?:(?:E\s+|Uncaught |Unhandled |\[[\w ]+\] |Exception in thread \S+ )*"
+    r"\s*(?:[-*•] )?(?:[A-Z]+\d+ )?(?:(?:E\s+|Uncaught |Unhandled |\[[\w ]+\] |Exception in thread \S+ )*"
     r"(?:[\w$]+(?:\.|::|/))*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Failure|Fault|Panic)"
     r"(?: \[\w+\]| \(\w+\))?(?::\s*\S|\s*$)"
     r"|\*\* \([\w.]+\)|panic: |thread '.*' panicked at|Fatal error: |PHP Fatal error|Segmentation fault)"
@@ -102,11 +102,14 @@ _PATH = re.compile(
 )
 _WORD = re.compile(r"(?<![\w<-])[A-Za-z_$][\w$]*(?:(?:\.|::|-)[\w$]+)*")
 _NUMBER = re.compile(
-    r"(?<![\w<])[+-]?(?:0x[0-9a-fA-F]+|\d[\d,]*(?:\.\d+)*)(?:[eE][+-]?\d+)?(?:%|[a-zA-Zµ]{1,3}\b)?|(?<![\w<])[0-9a-f]{7,64}\b"
+    r"(?<![\w<])(?<![A-Z]-)[+-]?(?:0x[0-9a-fA-F]+|\d[\d,]*(?:\.\d+)*)(?:[eE][+-]?\d+)?(?:%|[a-zA-Zµ]{1,3}\b)?|(?<![\w<])[0-9a-f]{7,64}\b"
 )
-_KEPT = re.compile(
-    r"(?:\w+[.:])*\w*(?:Error|Exception|Interrupt|Failure|Fault|Exit)|[A-Z]{1,8}-?\d{1,6}|[A-Z][A-Z0-9_]+|\w+n't"
+_KEPT = re.compile(r"(?:\w+[.:])*\w*(?:Error|Exception|Interrupt|Failure|Fault|Exit)|[A-Z][A-Z_]+|E2BIG|\w+n't")
+_CODE = re.compile(r"[A-Z]{1,8}-?\d{1,6}|[A-Z][A-Z0-9_]+")  # TS2339; where it is no name of a thing, such as HAT290
+_CODE_BEFORE = re.compile(
+    r"(?:^\W*|[:(\[]\s*|\b(?:errors?|err!|code|errno|status|sqlstate|rule|warning|fatal)\s)$", re.I
 )
+_CODE_AFTER = re.compile(r"\s*[:)\]]")
 _COMPOUND = re.compile(
     r"(?:pre|non|re|un|post|up|read|write|built|out|over|self|auto|fast|no|so|multi|sub|co|cross)-[a-z-]+", re.I
 )
@@ -290,9 +293,17 @@ def _quoted(found: re.Match[str]) -> str:
     return inner if len(inner.split()) >= 5 else "<quoted>"  # a quoted sentence is the message itself
 
 
+def _is_code(found: re.Match[str]) -> bool:
+    """Whether what looks like an error's code stands where one does: at the start, after "error", before a colon."""
+    before = found.string[max(0, found.start() - 16) : found.start()]
+    at_start = found.start() <= 16
+    placed = _CODE_BEFORE.search(before if at_start else f"x{before}")
+    return bool(placed or _CODE_AFTER.match(found.string, found.end()))
+
+
 def _word(found: re.Match[str]) -> str:
     word = found[0]
-    if _KEPT.fullmatch(word) or _COMPOUND.fullmatch(word):
+    if _KEPT.fullmatch(word) or _COMPOUND.fullmatch(word) or (_CODE.fullmatch(word) and _is_code(found)):
         return word
     named = any(mark in word for mark in "._-:$") or any(c.isdigit() for c in word)
     return "<id>" if named or re.match(r"[a-z]+[A-Z]", word) else word

@@ -27,6 +27,8 @@ def shape(record: ErrorRecord) -> tuple[str, ...]:
         return ("instead", record.resolver_symbol or "")
     if _reread(record):
         return ("reread",)
+    if _respaced(record):
+        return ("spacing",)
     if is_shell(record.symbol):
         changed = _shell_shape(record) if record.fix else ()
     else:
@@ -89,6 +91,11 @@ def _reread(record: ErrorRecord) -> bool:
     return any(_class(step.symbol) == "read" and name in step.argument for step in record.between)
 
 
+def _respaced(record: ErrorRecord) -> bool:
+    """Whether the call that worked differed in indentation or line breaks alone."""
+    return bool(record.fix) and all(change.spacing for change in record.fix)
+
+
 def failed(symbol: str) -> str:
     """Return what failed, as a person would call it."""
     return symbol.removeprefix("sh:")
@@ -106,7 +113,7 @@ def described(record: ErrorRecord) -> str:
     steps, done = _steps(record), _done(record, resolving)
     if record.rule == "superseded":
         done += " got past this error, to another"
-    elif not record.fix:
+    elif not record.fix or _respaced(record):
         done += " worked"
     return f"{steps}; then {done}" if steps else done
 
@@ -114,6 +121,8 @@ def described(record: ErrorRecord) -> str:
 def _done(record: ErrorRecord, resolving: str) -> str:
     if not record.fix:
         return "the same call" if record.between else "the same call, tried again,"
+    if _respaced(record):
+        return "the same call with other indentation or line breaks"
     if is_shell(record.symbol):
         return _ran(record, resolving)
     if record.operation in ("read", "edit") and _file(record.failing) != _file(resolving):

@@ -228,12 +228,13 @@ def _solution(
 
 
 def _fixes(clusters: Iterable[Sequence[Met]], records: Mapping[Place, ErrorRecord]) -> list[Fix]:
-    """Return what resolved an error; the one that worked in most sessions first."""
-    fixes = [_fix(cluster, records) for cluster in clusters]
-    return sorted(
-        fixes,
-        key=lambda fix: (fix.rule == "superseded", -fix.sessions, -fix.worked, len(fix.description), fix.description),
-    )
+    """Return what resolved an error: confirmed before not, a success before another error, then by sessions."""
+    return sorted((_fix(cluster, records) for cluster in clusters), key=_preferred)
+
+
+def _preferred(fix: Fix) -> tuple[bool, bool, int, int, int, str]:
+    certainty = not fix.confirmed, fix.rule == "superseded"
+    return (*certainty, -fix.sessions, -fix.worked, len(fix.description), fix.description)
 
 
 def _fix(cluster: Sequence[Met], records: Mapping[Place, ErrorRecord]) -> Fix:

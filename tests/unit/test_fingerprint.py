@@ -107,6 +107,11 @@ CASES = [
         "thread 'main' panicked at src/main.rs:2:5:\nnot a number",
         "thread 'main' panicked at src/main.rs:2:5: not a",
     ),
+    (
+        "edit",
+        "Your edit has new errors.\n\nERRORS:\n- E999 SyntaxError: unmatched ']'",
+        "- E999 SyntaxError: unmatched",
+    ),
     ("api", '{"error": {"code": 404, "message": "No such order"}}', "No such order"),
     (
         "shell",
@@ -136,6 +141,8 @@ SAME = [
     ("GET https://a.example/x/1?q=2 failed: 502", "GET http://localhost:8080/ failed: 504"),
     ("src/a.ts(1,2): error TS2339: Property 'x' is gone", "lib/b/c.ts(30,4): error TS2339: Property 'yy' is gone"),
     ("syntax to use near ') as x FROM y' at line 1", "syntax to use near 'LIMIT 3"),
+    ("Error: not enough seats on flight HAT290", "Error: not enough seats on flight HAT88"),
+    ("Error: flight HAT030 not available on date 2024-05-13", "Error: flight ZRH7 not available on date 2025-01-02"),
     (
         "undefined function get/2 (expected A.B to define it)",
         "undefined function render_it/3 (expected Foo.Bar to define it)",
@@ -153,6 +160,9 @@ def test_names_numbers_and_places_do_not_tell_errors_apart(one: str, two: str) -
 
 DIFFERENT = [
     ("error TS2339: Property 'x' is gone", "error TS2305: Property 'x' is gone"),
+    ("ORA-00942: table is gone", "ORA-00904: table is gone"),
+    ("a/b.py:3:1: E302 expected two lines", "a/b.py:3:1: E305 expected two lines"),
+    ("cannot assign (TS2322) here", "cannot assign (TS2345) here"),
     ("KeyError: 'a'", "ValueError: 'a'"),
     ("bash: tree: command not found", "bash: jq: command not found"),
     ("error: unknown option --fast", "error: unknown option --slow"),

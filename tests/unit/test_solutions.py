@@ -115,6 +115,36 @@ def test_the_steps_between_are_the_fix_where_the_call_is_the_same() -> None:
     )
 
 
+def test_indentation_that_was_missing_is_told_as_such() -> None:
+    wrong = "E999 IndentationError: unexpected indent"
+    line = session("s1", sh("edit 3:3\nreturn x\nend", False, wrong), sh("edit 3:3\n    return x\nend"))
+    assert only(line).fixes[0].description == "the same call with other indentation or line breaks worked"
+    edit = {"path": "a.py", "old_string": "pass", "new_string": "return x"}
+    text = session("s2", ("Edit", edit, False, wrong), ("Edit", {**edit, "new_string": "    return x"}, True, "done"))
+    assert only(text).fixes[0].description == "the same call with other indentation or line breaks worked"
+
+
+def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
+    def paid(name: str, *told: tuple[str, bool, str]) -> list[Sighting]:
+        return session(
+            name,
+            *(("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": by}, ok, result) for by, ok, result in told),
+        )
+
+    refused, short = "Error: certificate cannot be used", "Error: balance too low"
+    passed = [paid(name, ("cert", False, refused), ("gift", False, short)) for name in ("s1", "s2")]
+    worked = session(
+        "s3",
+        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "cert", "cabin": "high"}, False, refused),
+        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "gift", "cabin": "low"}, True, "done"),
+    )
+    found = next(one for one in solutions([*passed[0], *passed[1], *worked]) if refused in one.headline)
+    assert found.status == "confirmed"
+    assert [fix.confirmed for fix in found.fixes] == [True, False]
+    assert "unconfirmed" not in found.line
+    assert "got past this error, to another" in found.line
+
+
 def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
     limit = session(
         "s1",
