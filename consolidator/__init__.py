@@ -3,18 +3,17 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from consolidator.clock import Clock, FrozenClock
-from consolidator.database import Database, open_database
-from consolidator.errors import ConsolidatorError
-from consolidator.models.event import Event, NewEvent
-from consolidator.models.payload import EventType
-from consolidator.settings import Settings, load_settings
-
 if TYPE_CHECKING:
+    from consolidator.clock import Clock, FrozenClock
+    from consolidator.database import Database, open_database
+    from consolidator.errors import ConsolidatorError
+    from consolidator.models.event import Event, NewEvent
+    from consolidator.models.payload import EventType
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.harness import Delta, StepResult
     from consolidator.runtime.outcome import Outcome
     from consolidator.runtime.tools import Call, Tool, tool
+    from consolidator.settings import Settings, load_settings
 
 __all__ = [
     "Call",
@@ -39,22 +38,32 @@ __all__ = [
     "wake",
 ]
 __version__ = "0.1.0"
-_RUNTIME = {
-    "Call": "tools",
-    "Consolidator": "agent",
-    "Delta": "harness",
-    "Outcome": "outcome",
-    "Session": "agent",
-    "StepResult": "harness",
-    "Tool": "tools",
-    "step": "agent",
-    "tool": "tools",
-    "wake": "agent",
+_WHERE = {
+    "Call": "runtime.tools",
+    "Clock": "clock",
+    "Consolidator": "runtime.agent",
+    "ConsolidatorError": "errors",
+    "Database": "database",
+    "Delta": "runtime.harness",
+    "Event": "models.event",
+    "EventType": "models.payload",
+    "FrozenClock": "clock",
+    "NewEvent": "models.event",
+    "Outcome": "runtime.outcome",
+    "Session": "runtime.agent",
+    "Settings": "settings",
+    "StepResult": "runtime.harness",
+    "Tool": "runtime.tools",
+    "load_settings": "settings",
+    "open_database": "database",
+    "step": "runtime.agent",
+    "tool": "runtime.tools",
+    "wake": "runtime.agent",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import the runtime when it is first asked for: it brings clients that nobody else needs at the start."""
-    if name not in _RUNTIME:
+    """Import what is asked for when it is: a file of tools needs no database, and nobody all that others need."""
+    if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"consolidator.runtime.{_RUNTIME[name]}"), name)
+    return getattr(import_module(f"consolidator.{_WHERE[name]}"), name)

@@ -18,7 +18,7 @@ from consolidator.errors import UsageError
 from consolidator.jobs import recalling
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.harness import Recall
-from consolidator.runtime.mcp_tools import mcp_tools
+from consolidator.runtime.servers import tools_of
 from consolidator.settings import Settings, load_settings
 from consolidator.store.queries import Row
 
@@ -59,8 +59,7 @@ def chat(
             database, settings = await stack.enter_async_context(opened())
             talk = Conversation(typed, model=model, system=system, max_cost=max_cost)
             found = [one for name in tools for one in tools_in(name)]
-            for command in mcp:
-                found += await stack.enter_async_context(mcp_tools(command))
+            found += await stack.enter_async_context(tools_of(mcp))
             recall = remembered(database, settings) if memory else None
             agent = Consolidator(map(talk.announced, found), settings=settings, database=database, recall=recall)
             await stack.enter_async_context(agent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from consolidator.cli.context import opened, run
-from consolidator.mcp_server import build
 
 
 def register(app: typer.Typer) -> None:
@@ -19,6 +18,8 @@ def mcp_command() -> None:
     Tools: recall, lookup_error, suggest_next, list_procedures, explain, record_events. `serve` offers the same over
     HTTP at /mcp, behind the token in CONSOLIDATOR_HOME.
     """
+
+    from consolidator.mcp_server import build  # a second of loading, which no other command has to wait for
 
     async def work() -> None:
         async with opened() as (database, settings):

@@ -23,7 +23,6 @@ from consolidator.jobs.generations import Reprocessing
 from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import Service, summary
-from consolidator.mcp_server import Mounted, mounted
 from consolidator.store import rederive, runs, sessions
 
 runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
@@ -46,6 +45,8 @@ def serve_command() -> None:
     and sessions that a crash stopped in the middle go on.
     SIGTERM or SIGINT ends it with exit code 0: the unit in hand is finished or handed back, and the next start goes on.
     """
+
+    from consolidator.mcp_server import Mounted, mounted
 
     async def work() -> None:
         stop = stop_on_signals()

@@ -15,7 +15,7 @@ from consolidator.database import Database
 from consolidator.errors import ConsolidatorError, ModelError, UsageError
 from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.mcp_tools import mcp_tools
+from consolidator.runtime.servers import tools_of
 from consolidator.runtime.wake import Woken
 from consolidator.settings import Settings
 from consolidator.store import sessions
@@ -53,8 +53,7 @@ def wake_command(
         async with AsyncExitStack() as stack:
             database, settings = await stack.enter_async_context(opened())
             found = [one for name in tools for one in tools_in(name)]
-            for command in mcp:
-                found += await stack.enter_async_context(mcp_tools(command))
+            found += await stack.enter_async_context(tools_of(mcp))
             agent = await stack.enter_async_context(Consolidator(found, settings=settings, database=database))
             if session is None:
                 return await agent.wake_all()

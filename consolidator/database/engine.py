@@ -22,7 +22,6 @@ from consolidator.clock import Clock
 from consolidator.database.embedded import EmbeddedServer
 from consolidator.database.jsonb import loads
 from consolidator.database.partitions import Driver
-from consolidator.database.upgrade import upgrade
 from consolidator.errors import DatabaseError, DatabaseUnavailable
 from consolidator.settings import Settings
 
@@ -108,6 +107,8 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
 
     Raises DatabaseUnavailable where it cannot be reached or started and SchemaTooNew where a newer version was here.
     """
+    from consolidator.database.upgrade import upgrade  # with alembic and all tables: not for who opens none
+
     server = None
     if settings.database_url is None:
         server = await EmbeddedServer.start(settings.home)

@@ -6,12 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from psycopg import errors
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -20,10 +16,13 @@ import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import partitions
 from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
-from consolidator.models.tables import METADATA
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 SCHEMA = "consolidator"
 LOCK = "consolidator.upgrade"
+_MIGRATIONS = Path(consolidator.migrations.__file__).parent
 
 
 async def upgrade(dsn: str, clock: Clock) -> None:
@@ -48,14 +47,19 @@ async def revision(dsn: str) -> str | None:
 
 def newest() -> str:
     """Return the newest revision this version knows."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None
-    return head
+    return max(_known())
 
 
-def _config(connection: Connection | None = None) -> Config:
+def _known() -> set[str]:
+    """Return every revision this version knows: each migration's file is named after its own."""
+    return {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")}
+
+
+def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
     config = Config()
-    config.set_main_option("script_location", str(Path(consolidator.migrations.__file__).parent))
+    config.set_main_option("script_location", str(_MIGRATIONS))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
@@ -91,25 +95,33 @@ def _connector(dsn: str) -> Callable[[], object]:
 
 def _upgrade(dsn: str, clock: Clock) -> None:
     with _locked(dsn) as connection:
-        found = MigrationContext.configure(connection).get_current_revision()
-        known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-        if found is not None and found not in known:
+        found = _revision(connection)
+        if found is not None and found not in _known():
             raise SchemaTooNew(
                 f"this database is at revision {found}, which this version (newest: {newest()}) does not know: "
                 "a newer consolidator has upgraded it; install that version or newer, nothing was changed"
             )
         if found != newest():
+            from alembic import command  # a second of loading, with all tables: once in a version's life
+
             command.upgrade(_config(connection), "head")
         for day in partitions.days_ahead(clock.now()):
             connection.execute(text("select create_event_partition(:day), create_chunk_partition(:day)"), {"day": day})
 
 
 def _downgrade(dsn: str, target: str) -> None:
+    from alembic import command
+
     with _locked(dsn) as connection:
         command.downgrade(_config(connection), target)
 
 
 def _drift(dsn: str) -> list[str]:
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    from consolidator.models.tables import METADATA
+
     with _locked(dsn) as connection:
         context = MigrationContext.configure(connection, opts={"include_name": _is_no_partition})
         return [str(change) for change in compare_metadata(context, METADATA)]
@@ -121,4 +133,12 @@ def _is_no_partition(name: str | None, kind: str, _: object) -> bool:
 
 def _current(dsn: str) -> str | None:
     with _locked(dsn) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return _revision(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    """Return the revision that alembic noted, without loading it."""
+    if connection.execute(text("select to_regclass('alembic_version')")).scalar() is None:
+        return None
+    found: str | None = connection.execute(text("select version_num from alembic_version")).scalar()
+    return found

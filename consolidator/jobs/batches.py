@@ -14,7 +14,6 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-import openai
 from ulid import ULID
 
 from consolidator.database import Database, Driver
@@ -51,6 +50,8 @@ class Batches:
 
         A crash in between leaves them with a batch that has only our name: they go the normal way an hour later.
         """
+        import openai
+
         ours = f"{_OURS}{ULID()}"
         async with self.database.transaction() as conn:
             waiting = await answers.queued(conn, limit=MOST)
@@ -72,6 +73,8 @@ class Batches:
 
     async def collect(self) -> int:
         """Keep the answers of the batches that have come back, or are overdue; return how many answers came."""
+        import openai
+
         async with self.database.connection() as conn:
             waiting = await answers.open_batches(conn)
         found = 0

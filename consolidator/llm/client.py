@@ -11,14 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-import openai
 from jsonschema import Draft202012Validator
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.redaction import redact
 from consolidator.llm.tokens import count_tokens
+
+if TYPE_CHECKING:
+    import openai  # half a second, which only those pay who ask a model
 
 _OVERHEAD = 16  # tokens that a message's frame takes
 _LONGEST = 2_000_000  # characters of an answer that are looked at
@@ -110,6 +112,8 @@ class ModelClient:
 
     async def send(self, request: Request) -> Reply:
         """Send one question; raise ModelUnavailable, ModelRefused or ModelTruncated where none comes back."""
+        import openai
+
         for _ in range(6):  # each time without something that the server does not know
             body = self._body(request)
             try:
@@ -129,6 +133,8 @@ class ModelClient:
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embedded:
         """Return a vector for each text; raise ModelUnavailable where the server does not give them."""
+        import openai
+
         told = [redact(text) for text in texts]
         try:
             found = await self._open().embeddings.create(model=model, input=told, encoding_format="float")
@@ -159,6 +165,8 @@ class ModelClient:
         return self._body(request)
 
     def _open(self) -> openai.AsyncOpenAI:
+        import openai
+
         if self._client is None:
             self._client = openai.AsyncOpenAI(
                 base_url=self.base_url, api_key=self.api_key or _NO_KEY, timeout=self.timeout, max_retries=0
@@ -278,10 +286,14 @@ def _refused(error: openai.BadRequestError) -> Exception:
 
 def failure(error: openai.APIError) -> Exception:
     """Return what an error of the protocol means: ModelRefused, ModelTruncated or ModelUnavailable."""
+    import openai
+
     return _refused(error) if isinstance(error, openai.BadRequestError) else _unavailable(error)
 
 
 def _unavailable(error: openai.APIError) -> ModelUnavailable:
+    import openai
+
     if isinstance(error, openai.APITimeoutError):
         return ModelUnavailable("the model's server did not answer in time", paid=True)
     if not isinstance(error, openai.APIStatusError):

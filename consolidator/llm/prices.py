@@ -5,15 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from decimal import Decimal
 
-from genai_prices import Usage, calc_price
-from genai_prices.data_snapshot import get_snapshot
-
 
 def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> Decimal | None:
     """Return what a call costs in US dollars; None where nobody knows the model's price.
 
     `input_tokens` are all of the question's, the cached ones among them.
     """
+    from genai_prices import Usage, calc_price
+
     usage = Usage(input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens)
     for provider in (None, "openai"):  # its models of vectors are not found by their names alone
         with suppress(LookupError):
@@ -32,6 +31,8 @@ def tier(model: str, own: str | None) -> str | None:
 
 def context_window(model: str) -> int | None:
     """Return how many tokens a model can see; None where nobody knows."""
+    from genai_prices.data_snapshot import get_snapshot
+
     try:
         _, found = get_snapshot().find_provider_model(model, None, None, None)
     except LookupError:

@@ -20,7 +20,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta, Harness, Recall, Sender, StepResult
-from consolidator.runtime.mcp_tools import mcp_tools
+from consolidator.runtime.servers import tools_of
 from consolidator.runtime.tools import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
 from consolidator.store import events
@@ -65,9 +65,8 @@ class Consolidator:
             database = self._database
             if database is None:
                 database = await stack.enter_async_context(open_database(settings))
-            for command in self._mcp:
-                for one in await stack.enter_async_context(mcp_tools(command)):
-                    self._toolbox.add(one)
+            for one in await stack.enter_async_context(tools_of(self._mcp)):
+                self._toolbox.add(one)
             client = client_of(settings)
             stack.push_async_callback(client.close)
             self._harness = Harness(database, settings, client, self._toolbox, self._channels, recall=self._recall)

@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import openai
-
 from consolidator.errors import ModelUnavailable
 from consolidator.llm.client import ModelClient, failure
 from consolidator.runtime.harness import Usage
@@ -106,6 +104,8 @@ async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[str]:
 
 async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queue: asyncio.Queue[object]) -> None:
     """Read a stream to its end, putting its text into the queue, and the end of it in any case."""
+    import openai
+
     began = False
     try:
         stream = await _opened(client, body)
@@ -128,6 +128,8 @@ async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queu
 
 async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
     """Begin a stream, without what the server turns out not to know."""
+    import openai
+
     asked = dict(body)
     while True:
         limit = asked.pop("max_tokens")

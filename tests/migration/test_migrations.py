@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import psycopg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
+import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import Database, upgrade
 from consolidator.errors import SchemaTooNew
@@ -17,6 +21,18 @@ from tests.conftest import NOON
 async def test_the_schema_is_what_the_tables_say(dsn: str) -> None:
     assert await upgrade.drift(dsn) == []
     assert await upgrade.revision(dsn) == upgrade.newest()
+
+
+def test_each_migrations_file_is_named_after_its_revision() -> None:
+    folder = Path(consolidator.migrations.__file__).parent / "versions"
+    config = Config()
+    config.set_main_option("script_location", str(folder.parent))
+    config.set_main_option("path_separator", "os")
+    revisions = [
+        (one.revision, Path(one.path).name[:4]) for one in ScriptDirectory.from_config(config).walk_revisions()
+    ]
+    assert [revision for revision, _ in revisions] == [name for _, name in revisions]
+    assert upgrade.newest() == revisions[0][0]
 
 
 async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_again(dsn: str) -> None:

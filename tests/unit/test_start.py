@@ -1,0 +1,30 @@
+"""What a command loads before it knows what it is asked for: nothing that takes long and only some need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SLOW = ("openai", "mcp", "alembic", "genai_prices")
+
+
+def loaded_by(line: str) -> set[str]:
+    """The top-level packages that a line of Python loads, in a process of its own."""
+    told = f"import sys; {line}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None:
+    assert loaded_by("import consolidator.cli.app").isdisjoint(SLOW)
+
+
+def test_a_file_of_tools_needs_no_database() -> None:
+    assert loaded_by("from consolidator import Call, tool").isdisjoint((*SLOW, "sqlalchemy", "psycopg"))
+
+
+def test_every_public_name_is_where_it_is_said_to_be() -> None:
+    import consolidator
+
+    assert set(consolidator._WHERE) == set(consolidator.__all__)
+    assert all(getattr(consolidator, name) is not None for name in consolidator.__all__)
