@@ -46,11 +46,19 @@ def path_named(text: str) -> Path:
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set, so that the unit in hand is finished or handed back."""
+    """Return an event that SIGTERM and SIGINT set, so that the unit in hand is finished or handed back.
+
+    Whoever asks a second time does not wait for that.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def asked(number: signal.Signals) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, asked, number)
     return stop
 
 

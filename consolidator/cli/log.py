@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.context import moment, opened, path_named, run
+from consolidator.cli.context import moment, opened, path_named, run, stop_on_signals
 from consolidator.cli.output import (
     Agent,
     AsJson,
@@ -61,6 +61,7 @@ def import_command(
     wanted = wanted_sources(format_name, paths or [])
 
     async def work() -> ImportReport:
+        stop = stop_on_signals()
         async with opened() as (database, _):
             with progress("importing") as bar:
                 task = bar.task_ids[0]
@@ -70,6 +71,7 @@ def import_command(
                     database,
                     wanted,
                     strict=strict,
+                    stop=stop,
                     progress=lambda done, name: bar.update(task, advance=done, description=f"importing {name}"),
                 )
 
@@ -112,6 +114,8 @@ def show_import(report: ImportReport) -> None:
         say(f"lines with nothing for the log: {kinds}", style="dim")
     for path in report.unrecognised[:10]:
         say(f"not a log of any known format: {path}", style="dim")
+    for mistaken in report.mistaken[:10]:
+        say(mistaken, style="yellow")
     for problem in report.problems:
         say(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
@@ -156,6 +160,7 @@ def sessions_command(
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
     limit: Limit = 30,
     attentive: Annotated[bool, typer.Option("--attention", help="Only calls that wait for a person's word.")] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Those deleted in a chat, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, the latest first."""
@@ -166,18 +171,20 @@ def sessions_command(
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
             began = moment(since, database.clock.now())
-            return await sessions.listing(conn, agent=agent, project=project, peer=peer, since=began, limit=limit)
+            return await sessions.listing(
+                conn, agent=agent, project=project, peer=peer, since=began, hidden=hidden, limit=limit
+            )
 
     found = run(work())
     if as_json:
         emit(found)
         return
-    columns = ("session", "agent", "kind", "project", "events", "learnt", "pruned", "last")
+    columns = ("session", "agent", "kind", "project or key", "events", "learnt", "pruned", "last")
     table(
         "sessions",
         columns,
         (
-            (s["id"], s["agent"], s["kind"], short(s["project"], 40), s["head"], s["consolidated_to"], s["pruned_to"],
+            (s["id"], s["agent"], s["kind"], short(s["project"] or s["key"], 40), s["head"], s["consolidated_to"], s["pruned_to"],
              s["last_occurred_at"])
             for s in found
         ),

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -69,11 +70,26 @@ def warn(text: str) -> None:
     ERR.print(Text(plain(f"warning: {text}"), style="yellow"))
 
 
+def note(text: str) -> None:
+    """Print a line beside what is said."""
+    ERR.print(Text(plain(text), style="yellow"))
+
+
+def usd(amount: Decimal) -> str:
+    """Return an amount of US dollars, to a hundredth of a cent, or to its first digit where it is less."""
+    places = 4 if not amount or abs(amount) >= Decimal("0.0001") else 1 - amount.adjusted()
+    return f"${amount:.{places}f}"
+
+
 def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
     """Print rows as a table on a terminal, tab-separated elsewhere."""
     if not OUT.is_terminal:
         for cells in found:
             write("\t".join(" ".join(plain(cell).split()) for cell in cells) + "\n")
+        return
+    found = list(found)
+    if not found:
+        say(f"no {title.partition(':')[0]}", style="dim")
         return
     drawn = Table(title=title, title_justify="left", header_style="bold", expand=False, pad_edge=False)
     for column in columns:

@@ -297,7 +297,7 @@ def _make(data: Path, record: dict[str, Any], home: Path, binaries: Binaries) ->
 
 
 def _initdb(workshop: Path, worker: Account, binaries: Binaries) -> None:
-    """Run initdb in a directory that holds the password."""
+    """Run initdb in a directory that holds the password, out of reach of a terminal's Ctrl-C: that is for us."""
     command = [binaries.program("initdb"), "-D", str(workshop / "data"), "-U", USER]
     command += [f"--pwfile={workshop / 'password'}", "--auth-local=scram-sha-256", "--auth-host=scram-sha-256"]
     command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -306,7 +306,7 @@ def _initdb(workshop: Path, worker: Account, binaries: Binaries) -> None:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=INITDB_SECONDS, cwd="/",
-            stdin=subprocess.DEVNULL, env=environment(), umask=0o077, **worker.credentials(),
+            stdin=subprocess.DEVNULL, env=environment(), umask=0o077, start_new_session=True, **worker.credentials(),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise from_output(doing, workshop.parent, f"{command[0]}: {error}", _instead()) from error

@@ -156,6 +156,7 @@ def _spawn(
         subprocess.run(
             [sys.executable, "-P", watch.__file__, json.dumps(order)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             pass_fds=(keeper.fd,), cwd="/", timeout=60, check=False, env={**os.environ, "PYTHONPATH": site},
+            start_new_session=True,  # a terminal's Ctrl-C is for us
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise trouble.from_output("start the embedded server", cluster.keep, str(error)) from error

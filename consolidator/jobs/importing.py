@@ -23,6 +23,7 @@ from consolidator.models.event import NewEvent
 from consolidator.store import events, sources
 
 PROBLEMS_KEPT = 50
+_STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
 Progress = Callable[[int, str], None]  # bytes done, file
 
 
@@ -41,6 +42,7 @@ class ImportReport:
     skipped: Counter[str] = field(default_factory=Counter)
     problem_count: int = 0
     problems: list[str] = field(default_factory=list)
+    mistaken: list[str] = field(default_factory=list)  # files of which nothing was read, and which format would
 
     def note(self, path: Path, problem: Problem) -> None:
         """Count a line that was not understood."""
@@ -74,6 +76,7 @@ class ImportReport:
             "skipped": dict(sorted(self.skipped.items())),
             "problem_count": self.problem_count,
             "problems": self.problems,
+            "mistaken": self.mistaken,
         }
 
 
@@ -118,7 +121,7 @@ async def import_sources(
         wanted = [source for source in wanted if source not in missing]
     await asyncio.to_thread(_refuse_missing, wanted)
     if strict:
-        await asyncio.to_thread(_refuse_problems, wanted)
+        await asyncio.to_thread(_refuse_problems, wanted, stop)
     for source in wanted:
         for path, found in await asyncio.to_thread(list, source.files()):
             if found is None:
@@ -137,7 +140,7 @@ def _refuse_missing(wanted: list[Source]) -> None:
             raise NotFound(f"{source.path}: there is no such file or directory")
 
 
-def _refuse_problems(wanted: list[Source]) -> None:
+def _refuse_problems(wanted: list[Source], stop: asyncio.Event | None) -> None:
     dry = ImportReport()
     for source in wanted:
         for path, found in source.files():
@@ -145,6 +148,8 @@ def _refuse_problems(wanted: list[Source]) -> None:
                 dry.note(path, Problem("not a log of any known format"))
                 continue
             for item in found.read(path, source.path):
+                if stop is not None and stop.is_set():
+                    raise Interrupted("asked to stop while reading: nothing was written")
                 if isinstance(item, Problem):
                     dry.note(path, item)
                 elif isinstance(item, ForeignEvent) and (problem := _misfit(item)):
@@ -179,15 +184,21 @@ async def _import_file(
             report.unchanged += 1
             return
     report.files += 1
+    before, told = report.events + report.repeated + report.erased, len(report.problems)
     intake = Intake(database, form, path, report)
     items = iter(form.read(path, root))
     while batch := await asyncio.to_thread(lambda: list(islice(items, 256))):
         if stop is not None and stop.is_set():
-            raise Interrupted("asked to stop in the middle of an import: what was read is kept, the rest is read again")
+            raise Interrupted(_STOPPED)
         for item in batch:
             await intake.take(item)
     await intake.flush()
     report.size += stat.st_size
+    if report.events + report.repeated + report.erased <= before + 1:  # at most that a session began
+        other = await asyncio.to_thread(recognise, path)
+        if other is not None and other is not form:
+            report.mistaken.append(f"{path} looks like {other.NAME}, not {form.NAME}")
+            del report.problems[told:]
     async with database.connection() as conn:
         await sources.remember_file(conn, known, now=database.clock.now())
     if progress:

@@ -19,8 +19,9 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import ImportRefused, NotFound
+from consolidator.errors import ImportRefused, Interrupted, NotFound
 from consolidator.jobs import erasing
+from consolidator.jobs.importing import Source, import_sources
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from consolidator.store import sessions
@@ -116,6 +117,32 @@ async def test_a_strict_import_of_good_lines_is_an_import(database: Database, tm
 async def test_problems_are_all_counted_and_the_first_fifty_told(database: Database, tmp_path: Path) -> None:
     report = await imported(database, write(tmp_path / "s.jsonl", [*["damage"] * 80, *lines(1)]))
     assert (report.problem_count, len(report.problems), report.events) == (80, 50, 2)
+
+
+async def test_a_file_of_another_format_is_said_to_be_one_and_fills_no_screen(
+    database: Database, tmp_path: Path
+) -> None:
+    log = write(tmp_path / "s.jsonl", ["damage", *lines(30)])
+    done = await imported(database, log, "pi")
+    assert (done.events, done.problem_count, done.problems) == (0, 1, [])
+    assert done.mistaken == [f"{log} looks like claude-code, not pi"]
+    again = await imported(database, log)
+    assert (again.events, again.mistaken) == (31, [])
+
+
+async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
+    database: Database, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.jsonl", lines(3))
+    write(tmp_path / "b.jsonl", lines(3, "t"))
+    stop = asyncio.Event()
+    with pytest.raises(Interrupted):
+        await import_sources(database, [Source(tmp_path)], stop=stop, progress=lambda *_: stop.set())
+    assert await told(database) == {"s": says(3)}
+    with pytest.raises(Interrupted):
+        await import_sources(database, [Source(tmp_path)], stop=stop, strict=True)
+    await import_sources(database, [Source(tmp_path)])
+    assert await told(database) == {"s": says(3), "t": says(3, "t")}
 
 
 async def test_a_path_that_does_not_exist_is_named(database: Database, tmp_path: Path) -> None:
