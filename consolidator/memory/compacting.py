@@ -6,7 +6,7 @@ The log keeps all of it; only contexts are shorter. Pure.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from consolidator.llm.redaction import redact
@@ -154,16 +154,22 @@ def digest(plan: Plan, previous: Mapping[str, Any]) -> str:
 
 
 def script(plan: Plan, previous: Mapping[str, Any], *, budget: int, count: Count) -> str:
-    """Return the older part for a model to read, each text shortened as much as the budget asks for."""
+    """Return the older part for a model to read, without credentials, each text as short as the budget asks for."""
     said, given = 2000, 800
+    turns = [_redacted(turn) for turn in plan.turns]  # before anything is cut: half a credential looks like none
     while True:
-        lines = [line for turn in plan.turns for line in _lines(turn, said, given)]
+        lines = [line for turn in turns for line in _lines(turn, said, given)]
         text = "\n".join(lines)
         if count(text) <= budget or said <= 60:
             break
         said, given = said // 2, given // 2
     before = f"Of what came before these lines, this was kept:\n{previous['summary']}\n\n" if previous else ""
     return before + shortened(text, budget * 3)
+
+
+def _redacted(turn: Turn) -> Turn:
+    calls = [replace(call, arguments=redact(call.arguments), result=redact(call.result or "")) for call in turn.calls]
+    return replace(turn, text=redact(turn.text), calls=calls)
 
 
 def _lines(turn: Turn, said: int, given: int) -> list[str]:

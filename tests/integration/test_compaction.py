@@ -31,7 +31,7 @@ WORK = [
     NewEvent(EventType.TASK_START, {"task_id": "t1", "goal": "Fix the login"}),
     NewEvent(EventType.TASK_START, {"task_id": "t2", "goal": "Write the docs"}),
     NewEvent(EventType.TASK_END, {"task_id": "t2", "outcome": "success"}),
-    said("Please fix the login."),
+    said(f"Please fix the login, with {KEY}."),
     *step("a", "Bash", {"command": "pytest tests/login.py"}, "E   KeyError: 'user'\nFAILED", "error"),
     *step("b", "Bash", {"command": "ruff check --fx"}, "error: unexpected argument '--fx'", "error"),
     *step("c", "Bash", {"command": "ruff check --fix"}, "All checks passed!"),
@@ -79,7 +79,7 @@ async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(databas
     assert not after.squeezed
     assert after.tokens < before.tokens
     told = after.messages[0]["content"]
-    assert "Please fix the login." in told
+    assert "Please fix the login" in told
     assert "Open tasks:\n- Fix the login" in told
     assert "Write the docs" not in told
     assert "Unresolved errors:\n- Bash: E KeyError: 'user'" in told
@@ -104,7 +104,7 @@ async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> 
     told = (await shown(database, budget=3000)).messages[0]["content"]
     assert "Open tasks" not in told
     assert "Unresolved errors" not in told
-    assert "Please fix the login." in told
+    assert "Please fix the login" in told
     assert await count(database, "select compactions from session") == 2
 
 
@@ -124,6 +124,8 @@ async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, se
     script = server.requests[0]["messages"][1]["content"]
     assert "Question 0?" in script
     assert "failed: [error] E   KeyError" in script
+    assert "[redacted:" in script
+    assert KEY not in script
 
 
 @pytest.mark.parametrize(
