@@ -18,7 +18,7 @@ from consolidator.runtime.generation import Heard
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.outcome import Outcome, cut
-from consolidator.runtime.points import around
+from consolidator.runtime.points import Boundary, around
 from consolidator.runtime.tools import Call
 from consolidator.store import events
 from consolidator.store import lease as store
@@ -101,7 +101,7 @@ class Caller:
         granted = [one.call_id for one in group if one.state == "granted"]
         if granted:
             started = NewEvent(EventType.POLICY_DECISION, {"decision": "call_started", "call_ids": granted})
-            await self._log([started], "call started")
+            await self._log([started], "commit call started")
         works = [asyncio.create_task(self._outcome(one)) for one in group]
         whole = True
         try:
@@ -155,8 +155,8 @@ class Caller:
                 for patch in patches:
                     await store.patch(conn, self.lease.session_id, patch)
 
-    async def _log(self, new: Sequence[NewEvent], what: str) -> None:
-        with around(f"commit {what}"):
+    async def _log(self, new: Sequence[NewEvent], boundary: Boundary) -> None:
+        with around(boundary):
             async with self.harness.database.connection() as conn:
                 await self._append(conn, new)
 

@@ -72,9 +72,10 @@ async def compact(
             prompt = script if not asked else f"{script}\n\nMind, too: {asked}"
             written = await _by_model(database, session_id, client, model, prompt, epoch)
         told: Mapping[str, Any] = written or {"summary": compacting.digest(plan, past.compaction), "next_steps": []}
-        done = await _kept(
-            database, session_id, past, plan, told, by=model if written else None, trigger=trigger, epoch=epoch
-        )
+        with around("commit compaction"):
+            done = await _kept(
+                database, session_id, past, plan, told, by=model if written else None, trigger=trigger, epoch=epoch
+            )
         if done is not None and hooks.after:
             await hooks.after(done)
     return done
@@ -103,12 +104,13 @@ async def _by_model(
     """Return a model's summary, or nothing where it fails or would pass the session's cap."""
     request = Request("compact", model, compacting.SYSTEM, prompt, "compaction", compacting.SCHEMA, ANSWER)
     try:
-        async with database.transaction() as conn:
-            own = (await sessions.get(conn, session_id))["model"]
-            call = await money.reserve(
-                conn, session_id, model=model, input_tokens=request.tokens, max_tokens=ANSWER, purpose="compaction",
-                own_model=own, strategy="compacted", epoch=epoch, now=database.clock.now(),
-            )  # fmt: skip
+        with around("commit reserve"):
+            async with database.transaction() as conn:
+                own = (await sessions.get(conn, session_id))["model"]
+                call = await money.reserve(
+                    conn, session_id, model=model, input_tokens=request.tokens, max_tokens=ANSWER,
+                    purpose="compaction", own_model=own, strategy="compacted", epoch=epoch, now=database.clock.now(),
+                )  # fmt: skip
     except money.BudgetStop as stop:
         log.info("session %s is compacted without a model: %s", session_id, stop)
         return None
@@ -134,8 +136,9 @@ def _usage(reply: Reply) -> Usage:
 
 
 async def _settle(database: Database, call: str, usage: Usage | None) -> None:
-    async with database.transaction() as conn:
-        await money.settle(conn, call, usage, now=database.clock.now())
+    with around("commit spend"):
+        async with database.transaction() as conn:
+            await money.settle(conn, call, usage, now=database.clock.now())
 
 
 async def _kept(

@@ -117,7 +117,8 @@ class Lease:
                     began = uptime()
                     if began - renewed >= self._seconds / 3:
                         until = self.database.clock.now() + timedelta(seconds=self._seconds)
-                        await store.renew(conn, self.session_id, self.epoch, until=until)
+                        with around("renewal"):
+                            await store.renew(conn, self.session_id, self.epoch, until=until)
                         renewed, self._good_until = began, began + self._seconds
                     seen = self.seen
                     if await store.look(conn, self.session_id, self.epoch, seen=seen, low=low) and seen == self.seen:

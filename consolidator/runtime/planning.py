@@ -12,6 +12,7 @@ from consolidator.runtime import budget, compaction, context
 from consolidator.runtime.fold import Open
 from consolidator.runtime.generation import Heard
 from consolidator.runtime.harness import Harness, Usage
+from consolidator.runtime.points import around
 from consolidator.store import generation as store
 from consolidator.store.queries import Row
 
@@ -59,8 +60,9 @@ async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epo
     room = context.budget_of(strategy, config.get("budget"), model, limit)
     asking = _Asking(harness, row, strategy, room, _held(found), await _recalled(harness, row))
     if found.unanswered:  # once a turn, so that all its steps begin alike
-        async with harness.database.connection() as conn:
-            await context.advance(conn, row["id"])
+        with around("commit fold"):
+            async with harness.database.connection() as conn:
+                await context.advance(conn, row["id"])
     made = await asking.built()
     if prefill is None and compaction.is_due(made, room):
         cheap = harness.settings.extract_model or model

@@ -1,13 +1,22 @@
 """Boundary marks: each place where a process may die and the history must still be right has a name.
 
-`consolidator.testing.points` listens; the kill matrix is made of the points that a run passes, so none is forgotten.
+`consolidator.testing.points` listens. The kill matrix must pass each that is listed here, and none is used that is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
+Boundary = Literal[
+    "lease", "renewal", "release",  # who drives the session
+    "commit session", "commit configuration", "commit message", "commit word", "commit current", "commit end",  # people
+    "commit fold", "compaction", "commit compaction", "commit reserve",  # before the model is asked
+    "commit thinking", "model", "batch", "commit chunk", "send", "delivery",  # while it answers
+    "commit response", "commit decision", "commit interruption", "commit notice", "commit spend",  # how that ended
+    "commit call started", "tool", "commit results", "commit settled",
+]  # fmt: skip
 Hook = Callable[[str], None]
 _hook: Hook | None = None
 
@@ -25,7 +34,7 @@ def point(name: str) -> None:
 
 
 @contextmanager
-def around(name: str) -> Iterator[None]:
+def around(name: Boundary) -> Iterator[None]:
     """Pass a boundary before and after what is done inside; the second one only where that succeeds."""
     point(f"before {name}")
     yield

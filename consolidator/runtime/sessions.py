@@ -168,27 +168,31 @@ async def _said_of(database: Database, call_id: str, kind: str, told: Any, *, pe
 
 async def end(database: Database, session_id: str, *, reason: str, hide: bool = False) -> None:
     """End a session, so that its key names none; with `hide` it is not listed either. Nothing is deleted."""
-    async with database.transaction() as conn:
-        if (await sessions.get(conn, session_id))["status"] == "open":
-            told = NewEvent(EventType.SESSION_END, {"reason": reason})
-            await events.append(conn, session_id, [told], now=database.clock.now())
-        await run(conn, _SQL["retire"], {"id": session_id, "hide": hide})
+    with around("commit end"):
+        async with database.transaction() as conn:
+            if (await sessions.get(conn, session_id))["status"] == "open":
+                told = NewEvent(EventType.SESSION_END, {"reason": reason})
+                await events.append(conn, session_id, [told], now=database.clock.now())
+            await run(conn, _SQL["retire"], {"id": session_id, "hide": hide})
 
 
 async def resume(database: Database, session_id: str) -> Row:
-    """Make a session the one that its key names, in place of any other; raise NotFound where none goes on."""
-    async with database.transaction() as conn:
-        found = await row(conn, _SQL["lay_aside"], {"id": session_id})
-        if found is None:
-            raise NotFound(f"no session {session_id!r} that has not ended")
-        await run(conn, _SQL["take_up"], {"id": session_id})
-        return await sessions.get(conn, session_id)
+    """Make a session the one that its key names, in place of any other; raise UsageError for one that has ended."""
+    with around("commit current"):
+        async with database.transaction() as conn:
+            found = await row(conn, _SQL["lay_aside"], {"id": session_id})
+            if found is None:
+                await sessions.get(conn, session_id)
+                raise UsageError(f"session {session_id} has ended: `consolidator replay {session_id}` shows it again")
+            await run(conn, _SQL["take_up"], {"id": session_id})
+            return await sessions.get(conn, session_id)
 
 
 async def lay_aside(database: Database, session_id: str) -> None:
     """Have a session's key name none, so that the next opening makes a new one; the session stays open."""
-    async with database.connection() as conn:
-        await run(conn, _SQL["aside"], {"id": session_id})
+    with around("commit current"):
+        async with database.connection() as conn:
+            await run(conn, _SQL["aside"], {"id": session_id})
 
 
 async def attention(database: Database, *, limit: int = 50) -> Sequence[Row]:

@@ -22,7 +22,7 @@ from consolidator.runtime.generation import Heard, hear
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.planning import Plan, plan, prefilled
-from consolidator.runtime.points import around
+from consolidator.runtime.points import Boundary, around
 from consolidator.store import events, sessions
 from consolidator.store import generation as store
 from consolidator.store import lease as marks
@@ -107,7 +107,7 @@ class Stepper:
         text, last = "".join(piece.delta for piece in pieces), pieces[-1].seq if pieces else 0
         message = Message(generation.message_id, generation.seq, generation.upto_seq, last, text)
         if text and found.steer > generation.upto_seq:
-            await self._log([_interrupted(message, row["model"])], "interruption")
+            await self._log([_interrupted(message, row["model"])], "commit interruption")
             return None
         newer = any(one.seq > generation.upto_seq for one in found.unanswered)
         if text and not newer and prefilled(self.harness, []) is not None:
@@ -121,7 +121,7 @@ class Stepper:
 
     async def _decide(self, decision: str, message: Message) -> None:
         told = {"decision": decision, "message_id": message.message_id, "prior_seq": message.seq}
-        await self._log([NewEvent(EventType.POLICY_DECISION, told)], decision)
+        await self._log([NewEvent(EventType.POLICY_DECISION, told)], "commit decision")
 
     async def _answer(self, row: Row, found: Open, message: Message | None) -> StepResult:
         """Have the model say a message, or the rest of one, and do what it asks for."""
@@ -219,7 +219,7 @@ class Stepper:
 
     async def _cut_short(self, message: Message, heard: Heard) -> StepResult:
         """Keep what was said before somebody steered: they have read it."""
-        done = await self._log([_interrupted(message, heard.model)], "interruption")
+        done = await self._log([_interrupted(message, heard.model)], "commit interruption")
         if message.text:
             self._arrived(done)
         return StepResult(done, "interrupted")
@@ -267,8 +267,8 @@ class Stepper:
         self._arrived(done.last_seq)
         return done.last_seq
 
-    async def _log(self, new: Sequence[NewEvent], what: str) -> int:
-        with around(f"commit {what}"):
+    async def _log(self, new: Sequence[NewEvent], boundary: Boundary) -> int:
+        with around(boundary):
             async with self.harness.database.connection() as conn:
                 now = self.harness.database.clock.now()
                 done = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)

@@ -235,6 +235,8 @@ async def _streamed(asked: dict[str, Any], told: Reply) -> AsyncIterator[str]:
     for number, piece in enumerate(pieces):
         if told.cut and number >= last:
             raise ConnectionResetError("cut")
+        if number == told.silent_after:
+            await asyncio.Event().wait()
         if told.pace and number:
             await asyncio.sleep(told.pace)
         choice = {"index": 0, "delta": piece, "finish_reason": None}

@@ -33,30 +33,22 @@ def recorded() -> Iterator[list[str]]:
 
 
 @contextmanager
-def killed_at(number: int) -> Iterator[None]:
-    """Kill this process at the n-th boundary, counted from 1; with 0 never."""
-    passed = 0
-
-    def count(_: str) -> None:
-        nonlocal passed
-        passed += 1
-        if passed == number:
-            die()
-
-    with _listening(count):
+def killed_at(number: int, name: str | None = None) -> Iterator[None]:
+    """Kill this process at the n-th boundary, or the n-th of a name, counted from 1; with 0 never."""
+    with interrupted_at(number, lambda _: die(), name):
         yield
 
 
 @contextmanager
-def interrupted_at(number: int, do: Callable[[str], None]) -> Iterator[None]:
-    """Call a function at the n-th boundary: to stop the process, to let another overtake it."""
+def interrupted_at(number: int, do: Callable[[str], None], name: str | None = None) -> Iterator[None]:
+    """Call a function at the n-th boundary, or the n-th of a name: to stop the process, to let another overtake it."""
     passed = 0
 
-    def count(name: str) -> None:
+    def count(this: str) -> None:
         nonlocal passed
-        passed += 1
-        if passed == number:
-            do(name)
+        passed += name is None or this == name
+        if passed == number and (name is None or this == name):
+            do(this)
 
     with _listening(count):
         yield

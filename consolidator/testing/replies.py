@@ -23,6 +23,7 @@ class Reply:
     parts: bool = False  # say the text as a list of parts
     calls: tuple[tuple[str, Any], ...] = ()  # tools it asks for: a name, and arguments or what it writes for them
     pace: float = 0  # seconds between two pieces of a stream
+    silent_after: int | None = None  # pieces of a stream after which nothing more comes, until nobody listens
     cut_after: int | None = None  # pieces of a stream after which the connection ends; None with `cut`: half of them
 
     @classmethod

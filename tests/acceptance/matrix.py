@@ -19,6 +19,8 @@ from consolidator.testing import Reply
 from tests.acceptance.matrix_agent import Forker
 
 KILLED = -9
+SHORT = "Yes, quite so."
+SUMMARY = {"summary": "They nodded at each other.", "next_steps": []}
 FINAL = "All of it is done, and everything went as well as it ever could."
 LONG = "One two three four five six seven eight nine ten eleven twelve thirteen."
 _RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "configuration_changed")
@@ -31,6 +33,7 @@ class Scenario:
     do: Sequence[Sequence[str]]
     config: Mapping[str, Any] = field(default_factory=dict)
     prefill: str = "none"
+    lease: int = 30  # seconds
     same: bool = True
 
 
@@ -41,25 +44,42 @@ SCENARIOS = {
     "approval": Scenario([["say", "deploy"], ["allow"]]),
     "denial": Scenario([["say", "deploy"], ["deny"]]),
     "steer": Scenario([["steer", "dawdle", "talk"]], same=False),
+    "interruption": Scenario([["steer", "ramble", "talk"]], same=False),
     "cap": Scenario([["say", "talk"]], config={"max_cost_usd": "0.00000001"}),
+    "cut": Scenario([["say", "be cut off"]], prefill="last_message"),
+    "compaction": Scenario(
+        [["say", f"{n} " + "and so on, and so forth, " * 40 + "\n\nnod"] for n in range(4)],
+        config={"strategy": "compacted", "budget": 900, "answer_tokens": 50},
+    ),
+    "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
+    "lacking": Scenario([["say without tools", "nod"]]),
+    "renewal": Scenario([["say", "linger"]], lease=3),
 }
 
 
 def answers(asked: dict[str, Any]) -> Reply:
     """Answer as the last message of the user asks, by how many results there are after it."""
     messages = asked["messages"]
+    if not asked.get("stream"):
+        return Reply.json(SUMMARY)
     last = max(n for n, one in enumerate(messages) if one["role"] == "user" and _is_said(one["content"]))
     results = sum(one["role"] == "tool" for one in messages[last:])
     wish = messages[last]["content"].rsplit("\n\n", 1)[-1]
-    if wish == "talk":
+    if wish == "talk" or messages[-1]["role"] == "assistant":
         return Reply(text=LONG)
+    if wish == "nod":
+        return Reply(text=SHORT)
+    if wish == "ramble":
+        return Reply(text=LONG, silent_after=4)
+    if wish == "be cut off":
+        return Reply.cut_off(LONG, 5)
     if results == 0 and wish == "use tools":
         calls = (("look", {"what": "left"}), ("look", {"what": "right"}), ("send_mail", {"to": "ines"}))
         return Reply.calling(*calls, text="I look at both, and then I send a mail.")
     if results == 0 and wish == "deploy":
         return Reply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
-    if results == 0 and wish == "dawdle":
-        return Reply.calling(("dawdle", {}))
+    if results == 0 and wish in ("dawdle", "linger"):
+        return Reply.calling((wish, {}))
     return Reply(text=FINAL)
 
 
@@ -77,18 +97,18 @@ class Matrix:
     home: Path
     number: int = 0
 
-    def told(self, name: str, *, kill: int = 0) -> dict[str, Any]:
+    def told(self, name: str) -> dict[str, Any]:
         """Return a run of a scenario in a session and a world of its own."""
         self.number += 1
         scenario = SCENARIOS[name]
         return {
-            "dsn": self.database.dsn, "url": self.url, "key": f"matrix-{name}-{self.number}:test:ines", "kill": kill,
+            "dsn": self.database.dsn, "url": self.url, "key": f"matrix-{name}-{self.number}:test:ines",
             "world": tempfile.mkdtemp(dir=self.home), "do": scenario.do, "config": dict(scenario.config),
-            "prefill": scenario.prefill,
+            "prefill": scenario.prefill, "lease": scenario.lease,
         }  # fmt: skip
 
-    def run(self, told: Mapping[str, Any], *, kill: int = 0) -> dict[str, Any] | None:
-        """Run a child; None where it died as it was to."""
+    def run(self, told: Mapping[str, Any], *, kill: tuple[int, str | None] | None = None) -> dict[str, Any] | None:
+        """Run a child; None where it died as it was to: at a boundary, the n-th of its name or of all."""
         code, found = self.forker.run({**told, "kill": kill})
         if kill and code == KILLED:
             return None
@@ -180,7 +200,8 @@ def _settled(outcome: Outcome) -> None:
     row = outcome.row
     assert not row["pending"]
     assert row["lease_owner"] is None
-    assert row["settled_to"] == row["head"] == len(outcome.log)
+    assert row["head"] == len(outcome.log)
+    assert all(event.type == EventType.SESSION_END for event in outcome.log[row["settled_to"] :])
     assert row["delivered_to"] == row["head"] or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
     assert row["reserved"] == 0
     assert all(one["settled_at"] for one in outcome.spends)
@@ -224,7 +245,7 @@ def _one_effect(outcome: Outcome) -> None:
     assert effects.keys() <= calls.keys()
     for call, tool in calls.items():
         status = results[call].data["status"]
-        if tool in ("look", "dawdle"):
+        if tool in ("look", "dawdle", "linger"):
             assert effects[call] >= 1 or status == "error"
         else:
             assert effects[call] <= 1

@@ -9,28 +9,40 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
+import traceback
 import warnings
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
+from weakref import WeakSet
+
+import psycopg
+from psycopg.pq import TransactionStatus
 
 from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
-from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.errors import SessionBusy, StaleEpoch, UsageError
 from consolidator.runtime import generation, sessions
+from consolidator.runtime import points as runtime_points
 from consolidator.runtime.harness import Delta
-from consolidator.runtime.tools import Call, Tool
+from consolidator.runtime.tools import Call, Tool, Toolbox
 from consolidator.settings import Settings
+from consolidator.store import sessions as rows
 from consolidator.testing import points
+from tests.killing import writes
 
 HERE = Path(__file__).parents[2]
 
 
-def tools_of(world: Path) -> list[Tool]:
+def tools_of(world: Path, database: Database) -> list[Tool]:
     """Return tools whose effects are lines in a file."""
 
     def effect(name: str, call: Call) -> str:
@@ -61,7 +73,21 @@ def tools_of(world: Path) -> list[Tool]:
             await asyncio.sleep(30)
         return "done at last"
 
-    return [look, send_mail, deploy, dawdle]
+    @tool(idempotent=True)
+    async def linger(call: Call) -> str:
+        """Take as long as it takes until the lease is renewed."""
+        effect("linger", call)
+        async with asyncio.timeout(20):
+            before = await lease_of(call.session_id)
+            while before == await lease_of(call.session_id):  # noqa: ASYNC110 - the heartbeat has no event for it
+                await asyncio.sleep(0.05)
+        return "done at last"
+
+    async def lease_of(session: str) -> Any:
+        async with database.connection() as conn:
+            return (await rows.get(conn, session))["lease_until"]
+
+    return [look, send_mail, deploy, dawdle, linger]
 
 
 async def act(told: dict[str, Any]) -> dict[str, Any]:
@@ -81,12 +107,12 @@ async def act(told: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         async with Consolidator(
-            tools_of(world), settings=settings, database=database, channels={"test": channel}
+            tools_of(world, database), settings=settings, database=database, channels={"test": channel}
         ) as agent:
             agent.harness.sleep = _no_time
-            with _listening(told, world) as passed:
+            with _listening(told, world) as passed, audited() as bare:
                 found["finish"] = await _do(agent, told)
-            found["points"] = passed
+            found["points"], found["bare"] = passed, bare
     except StaleEpoch:
         found["finish"] = "stale"
     except SessionBusy:
@@ -97,8 +123,8 @@ async def act(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listening(told: dict[str, Any], world: Path) -> AbstractContextManager[list[str] | None]:
-    if told["kill"]:
-        return points.killed_at(told["kill"])
+    if told.get("kill"):
+        return points.killed_at(*told["kill"])
     if told.get("stop"):
         return points.interrupted_at(told["stop"], partial(_fall_asleep, world))
     return points.recorded()
@@ -111,16 +137,20 @@ def _fall_asleep(world: Path, _: str) -> None:
 
 
 async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
-    session = await agent.open(told["key"], **told.get("config", {}))
+    session = await _opened(agent, told)
     for words in told["do"]:
         match words:
             case ["say", text]:
                 await _say_once(agent, session, text, "message")
                 result = await agent.wake(session.id)
+            case ["say without tools", text]:
+                await _say_once(agent, session, text, "message")
+                await _wake_without_tools(agent, session)
+                result = await agent.wake(session.id)
             case ["steer", text, other]:
                 await _say_once(agent, session, text, "message")
                 waking = asyncio.create_task(agent.wake(session.id))
-                await _until(Path(told["world"]) / "effects")
+                await _until_anything(Path(told["world"]))
                 await _say_once(agent, session, other, "steer")
                 await waking
                 result = await agent.wake(session.id)
@@ -129,9 +159,46 @@ async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
                     if asked["kind"] == "approval":
                         await sessions.decide(agent.database, call, allow=word == "allow")
                 result = await agent.wake(session.id)
+            case ["aside" | "resume" | "end" as word]:
+                await _put(agent, session, word)
             case _:
                 result = await agent.wake(session.id)
     return result.finish_reason
+
+
+async def _opened(agent: Consolidator, told: dict[str, Any]) -> Session:
+    """Open the session, or the same one again: its key may have come to name another."""
+    known = Path(told["world"]) / "session"
+    if os.path.exists(known):  # noqa: ASYNC240 - a moment's work
+        return await agent.session(known.read_text())
+    session = await agent.open(told["key"], **told.get("config", {}))
+    known.write_text(session.id)
+    return session
+
+
+async def _wake_without_tools(agent: Consolidator, session: Session) -> None:
+    """Wake a session where its tools are not: it is left alone."""
+    tools, agent.harness.tools = agent.harness.tools, Toolbox()
+    try:
+        await agent.wake(session.id)
+    except UsageError:
+        return
+    finally:
+        agent.harness.tools = tools
+    raise AssertionError("it did not need its tools")
+
+
+async def _put(agent: Consolidator, session: Session, word: str) -> None:
+    """Lay a session aside, take it up again or end it, unless it has ended."""
+    if (await session.info())["status"] != "open":
+        return
+    match word:
+        case "aside":
+            await sessions.lay_aside(agent.database, session.id)
+        case "resume":
+            await sessions.resume(agent.database, session.id)
+        case _:
+            await session.end()
 
 
 async def _say_once(agent: Consolidator, session: Session, text: str, mode: Literal["message", "steer"]) -> None:
@@ -140,10 +207,58 @@ async def _say_once(agent: Consolidator, session: Session, text: str, mode: Lite
         await sessions.say(agent.database, session.id, text, mode=mode)
 
 
-async def _until(path: Path) -> None:
-    """Wait for a tool to have begun."""
+@contextmanager
+def audited() -> Iterator[list[str]]:
+    """Yield a list that fills with what is written to the database outside of every boundary."""
+    bare: list[str] = []
+    changed: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()  # in a transaction that is open
+    inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+    @contextmanager
+    def around(name: runtime_points.Boundary) -> Iterator[None]:
+        token = inside.set(True)
+        try:
+            with runtime_points.around(name):
+                yield
+        finally:
+            inside.reset(token)
+
+    leave, execute = psycopg.AsyncTransaction.__aexit__, psycopg.AsyncCursor.execute
+
+    async def leaving(self: psycopg.AsyncTransaction, kind: Any, error: Any, trace: Any) -> bool:
+        if not self.savepoint_name and self.connection in changed:
+            changed.discard(self.connection)
+            if kind is None and not inside.get():
+                bare.append(_where())
+        return await leave(self, kind, error, trace)
+
+    async def executing(self: psycopg.AsyncCursor[Any], query: Any, *values: Any, **more: Any) -> Any:
+        if writes(query):
+            if self.connection.info.transaction_status != TransactionStatus.IDLE:
+                changed.add(self.connection)
+            elif not inside.get():
+                bare.append(_where())
+        return await execute(self, query, *values, **more)
+
+    with ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("consolidator.runtime.") and hasattr(module, "around") and module is not runtime_points:
+                stack.enter_context(mock.patch.object(module, "around", around))
+        stack.enter_context(mock.patch.object(psycopg.AsyncTransaction, "__aexit__", leaving))
+        stack.enter_context(mock.patch.object(psycopg.AsyncCursor, "execute", executing))
+        yield bare
+
+
+def _where() -> str:
+    """Return the places of the project in which the call under way is."""
+    stack = traceback.extract_stack()
+    return " > ".join(f"{one.name}:{one.lineno}" for one in stack if f"{HERE}/consolidator/" in one.filename)
+
+
+async def _until_anything(world: Path) -> None:
+    """Wait for a tool to have begun, or a piece of the answer to have come."""
     for _ in range(500):
-        if os.path.exists(path):  # noqa: ASYNC240 - a moment's work
+        if any(os.path.exists(world / name) for name in ("effects", "channel")):  # noqa: ASYNC240 - a moment's work
             return
         await asyncio.sleep(0.01)
 
@@ -186,6 +301,7 @@ def _warm() -> None:
     from consolidator.llm.prices import price
     from consolidator.llm.tokens import count_tokens
 
+    mock.patch.object(ssl, "create_default_context", lru_cache(ssl.create_default_context)).start()  # it takes long
     assert ModelClient("http://127.0.0.1:1/v1", None, 1).opened().chat.completions
     count_tokens("warm")
     price("gpt-4o-mini", input_tokens=1, output_tokens=1)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from consolidator.database import Database
+from consolidator.runtime.points import Boundary
 from consolidator.testing import ModelServer
 from tests.acceptance import matrix
 from tests.acceptance.matrix import SCENARIOS, Matrix
@@ -23,6 +26,16 @@ from tests.support import unbroken
 
 FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
 TWICE = 7  # in full, every so many boundaries of a recovery that dies, too
+
+
+@dataclass(frozen=True)
+class Case:
+    """A boundary to die at, the n-th of its name; with `again` at the n-th of all of the recovery, too."""
+
+    scenario: str
+    boundary: str
+    number: int
+    again: int = 0
 
 
 @pytest.fixture
@@ -52,13 +65,15 @@ async def test_every_boundary_survives_a_kill(runs: list[Matrix], server: ModelS
         outcome = await matrix.look(database, told)
         assert outcome is not None
         matrix.check(outcome, kills=0)
+        assert found["bare"] == [], "this is written outside of every boundary"
         uninterrupted[name], points[name] = outcome, found["points"]
+    _none_forgotten(points)
     cases = _all(points) if FULL else _sample(points)
     waiting = iter(cases)
 
     async def work(run: Matrix) -> None:
-        for name, kill, again in waiting:
-            await _one(run, name, kill, again, uninterrupted[name])
+        for case in waiting:
+            await _one(run, case, uninterrupted[case.scenario])
 
     async with asyncio.TaskGroup() as group:
         for run in runs:
@@ -69,37 +84,46 @@ async def test_every_boundary_survives_a_kill(runs: list[Matrix], server: ModelS
     sys.stderr.write(f"\nkill matrix: {len(cases)} runs, of {passed} boundaries in {len(points)} scenarios\n")
 
 
-async def _one(run: Matrix, name: str, kill: int, again: int, uninterrupted: matrix.Outcome) -> None:
-    """Die at a boundary, and where `again` says so at another one of the recovery; wake, and look."""
-    told = run.told(name)
-    kills = 0
-    for number in (kill, again):
-        if number and await asyncio.to_thread(partial(run.run, told, kill=number)) is None:
-            kills += 1
-    await asyncio.to_thread(run.run, told)
-    outcome = await matrix.look(run.database, told)
-    assert outcome is not None
+def _none_forgotten(points: Mapping[str, Sequence[str]]) -> None:
+    """Assert that the scenarios pass both sides of every boundary that the code may use."""
+    passed = {name for names in points.values() for name in names}
+    assert passed == {f"{side} {name}" for name in get_args(Boundary) for side in ("before", "after")}
+
+
+async def _one(run: Matrix, case: Case, uninterrupted: matrix.Outcome) -> None:
+    """Die at a boundary, and perhaps at another one of the recovery; wake, and look."""
+    told = run.told(case.scenario)
     try:
+        assert await asyncio.to_thread(partial(run.run, told, kill=(case.number, case.boundary))) is None, "it lives"
+        kills = 1
+        if case.again and await asyncio.to_thread(partial(run.run, told, kill=(case.again, None))) is None:
+            kills += 1
+        await asyncio.to_thread(run.run, told)
+        outcome = await matrix.look(run.database, told)
+        assert outcome is not None
         matrix.check(outcome, kills=kills)
-        if SCENARIOS[name].same:
+        if SCENARIOS[case.scenario].same:
             matrix.alike(outcome, uninterrupted)
     except AssertionError as error:
-        error.add_note(f"{name}, killed at boundary {kill}, again at {again}; session {outcome.row['id']}")
+        error.add_note(f"{case} of {told['key']}")
         raise
 
 
-def _all(points: dict[str, list[str]]) -> list[tuple[str, int, int]]:
+def _all(points: Mapping[str, Sequence[str]]) -> list[Case]:
     """Return every boundary of every scenario, and for some of them a second kill in the recovery."""
-    once = [(name, n, 0) for name, passed in points.items() for n in range(1, len(passed) + 1)]
-    twice = [(name, n, n % 23 + 2) for name, n, _ in once[::TWICE]]
+    once = [
+        Case(scenario, name, passed[:n].count(name) + 1) for scenario, passed in points.items()
+        for n, name in enumerate(passed)
+    ]  # fmt: skip
+    twice = [replace(case, again=n % 23 + 2) for n, case in enumerate(once[::TWICE])]
     return [*once, *twice]
 
 
-def _sample(points: dict[str, list[str]]) -> list[tuple[str, int, int]]:
+def _sample(points: Mapping[str, Sequence[str]]) -> list[Case]:
     """Return each kind of boundary once, in as many scenarios as there are."""
-    kinds: dict[str, list[tuple[str, int]]] = {}
-    for name, passed in points.items():
-        for number, kind in enumerate(passed, 1):
-            kinds.setdefault(kind, []).append((name, number))
+    kinds: dict[str, list[Case]] = {}
+    for case in _all(points):
+        if not case.again:
+            kinds.setdefault(case.boundary, []).append(case)
     chosen = [places[n * 7 % len(places)] for n, places in enumerate(kinds.values())]
-    return [(name, number, 3 if n % 5 == 0 else 0) for n, (name, number) in enumerate(chosen)]
+    return [replace(case, again=3) if n % 6 == 0 else case for n, case in enumerate(chosen)]
