@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -57,13 +58,15 @@ def chat(
         typed = Typed()
         async with AsyncExitStack() as stack:
             database, settings = await stack.enter_async_context(opened())
+            if "log_level" not in settings.model_fields_set:  # notes on how it works are no part of a conversation
+                logging.getLogger("consolidator").setLevel(logging.WARNING)
             talk = Conversation(typed, model=model, system=system, max_cost=max_cost)
             found = [one for name in tools for one in tools_in(name)]
             found += await stack.enter_async_context(tools_of(mcp))
             recall = remembered(database, settings) if memory else None
             agent = Consolidator(map(talk.announced, found), settings=settings, database=database, recall=recall)
             await stack.enter_async_context(agent)
-            await talk.begin(agent, key or f"main:cli:{user()}")
+            await talk.begin(agent, f"main:cli:{user()}" if key is None else key)
 
     run(work())
 

@@ -9,18 +9,25 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from consolidator.cli.output import piece, plain, say, short, table, warn
+from consolidator.cli.output import note, piece, plain, say, short, table, usd, warn
 from consolidator.cli.typed import Typed
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime import sessions
-from consolidator.runtime.agent import VOID, Consolidator, Session
+from consolidator.runtime.agent import VOID, Consolidator, Session, Told
 from consolidator.runtime.arguments import Bound
+from consolidator.runtime.harness import Delta
 from consolidator.runtime.tools import Call, Tool
 from consolidator.runtime.waiting import waiting
 from consolidator.store import sessions as stored
+from consolidator.store.queries import Row
 
 _LISTED = 20
 _TOLD = 10  # turns of a history
+_READ = 50  # messages a turn, at most
+_NEXT = {
+    "budget": "a larger cap goes on: start again with a larger --max-cost",
+    "error": "it is tried again at your next message, or at the next start",
+}
 
 
 class Left(Exception):
@@ -38,6 +45,7 @@ class Conversation:
     _agent: Consolidator = field(init=False)
     _session: Session = field(init=False)
     _line_open: bool = False
+    _shown: str | None = None  # the message whose pieces were shown last
     _warned: set[str] = field(default_factory=set)
 
     async def begin(self, agent: Consolidator, key: str) -> None:
@@ -50,16 +58,20 @@ class Conversation:
                     await self._take(line.strip())
                 except ConsolidatorError as error:
                     self._close_line()
-                    warn(str(error))
+                    note(str(error))
         except Left:
             pass
-        self._close_line()
+        finally:
+            self._close_line()
 
     async def _asked(self, prompt: str) -> str | None:
         self._close_line()
         if self.typed.live:
             piece(prompt)
-        return await self.typed.next()
+            self._line_open = True
+        line = await self.typed.next()
+        self._line_open = self.typed.live and line is None  # else it ends as what was typed does
+        return line
 
     async def _take(self, line: str) -> None:
         if line.startswith("/"):
@@ -68,7 +80,7 @@ class Conversation:
                 raise UsageError(f"no command /{name}; there are: {', '.join(f'/{one}' for one in COMMANDS)}")
             await COMMANDS[name][0](self, rest.strip())
         elif line:
-            await self._tell(self._session.send(line))
+            await self._tell(self._session.stream(line))
             await self._answer_for_calls()
 
     async def _opened(self, key: str) -> Session:
@@ -82,15 +94,19 @@ class Conversation:
         if not told:
             say(f"session {session.id}, {session.key or 'without a key'}; /help lists the commands", "dim")
             return
-        say(f"restored: {found['turns']} earlier turns of {session.key or session.id}", "dim")
+        turns = "1 earlier turn" if found["turns"] == 1 else f"{found['turns']} earlier turns"
+        say(f"restored: {turns} of {session.key or session.id}", "dim")
         last = next((one for one in reversed(told) if one.role == "user"), None)
         if last is not None:
             say(f"you said: {short(last.text, 200)}", "dim")
-        if found["pending"]:
-            await self._tell(session.go_on())
+        answered = told[-1].seq if told[-1].role == "assistant" else 0
+        if found["pending"] or found["delivered_to"] < answered:  # by `wake`, say, where nobody listened
+            await self._tell(session.stream())
+        elif answered:
+            say(f"it said: {short(told[-1].text, 200)}", "dim")
         await self._answer_for_calls()
 
-    async def _tell(self, answer: AsyncIterator[str]) -> None:
+    async def _tell(self, answer: AsyncIterator[Delta]) -> None:
         """Show an answer as it comes; a line that is typed meanwhile steers it."""
         async with aclosing(answer) as pieces:  # type: ignore[type-var]
             showing = asyncio.create_task(self._show(pieces))
@@ -102,15 +118,21 @@ class Conversation:
                 showing.cancel()
                 await asyncio.gather(showing, return_exceptions=True)
         self._close_line()
+        ended = self._session.result
+        if ended is not None and ended.finish_reason in _NEXT:
+            say(_NEXT[ended.finish_reason], "dim")
 
-    async def _show(self, pieces: AsyncIterator[str]) -> None:
-        async for text in pieces:
-            if text == VOID:
+    async def _show(self, pieces: AsyncIterator[Delta]) -> None:
+        async for delta in pieces:
+            if delta.kind == "void":
                 self._close_line()
-                say(VOID.strip(), "dim")
+                say(VOID.strip() if delta.message_id == self._shown else "[it was cut off, and begins again]", "dim")
                 continue
-            piece(plain(text))
-            self._line_open = not text.endswith("\n")
+            if delta.message_id != self._shown:
+                self._close_line()
+                self._shown = delta.message_id
+            piece(plain(delta.text))
+            self._line_open = not delta.text.endswith("\n")
 
     async def _steered(self, showing: asyncio.Task[None]) -> None:
         """Take what is typed while an answer comes: words steer it, /quit leaves, other commands wait for its end."""
@@ -155,7 +177,7 @@ class Conversation:
             reason = None if allow or word.casefold() in ("", "n", "no") else word
             await sessions.decide(self._agent.database, asked.call_id, allow=allow, reason=reason)
             if not any(one.kind == "approval" for one in await waiting(self._agent.database, self._session.id)):
-                await self._tell(self._session.go_on())
+                await self._tell(self._session.stream())
 
     def _mention(self, calls: list[str]) -> None:
         for name in calls:
@@ -192,9 +214,9 @@ class Conversation:
             agent = (await stored.get(conn, self._session.id))["agent"]
             found = await stored.listing(conn, agent=agent, limit=_LISTED)
         lines = [
-            ("*" if one["id"] == self._session.id else "", one["id"], one["key"], one["turns"], one["status"],
+            ("*" if one["id"] == self._session.id else "", one["id"], one["key"], one["turns"], _status(one),
              one["last_event_at"])
-            for one in found if not one["hidden"]
+            for one in found
         ]  # fmt: skip
         table("Sessions", ("", "id", "key", "turns", "status", "last"), lines, right=("turns",))
 
@@ -210,8 +232,8 @@ class Conversation:
         await self._enter(await self._agent.session(found["id"]))
 
     async def _history(self, word: str) -> None:
-        limit = int(word) if word.isdecimal() else _TOLD
-        for one in await self._session.history(limit):
+        limit = max(int(word), 1) if word.isdecimal() and len(word) < 5 else _TOLD
+        for one in _turns(await self._session.history(limit * _READ), limit):
             say(f"{'you' if one.role == 'user' else 'agent'}: {one.text}", "bold" if one.role == "user" else None)
 
     async def _delete(self, _: str) -> None:
@@ -224,8 +246,8 @@ class Conversation:
 
     async def _cost(self, _: str) -> None:
         found = await self._session.info()
-        cap = "" if found["max_cost"] is None else f" of at most ${found['max_cost']:.2f}"
-        cost = f"${found['cost']:.4f}{cap}" if found["cost"] or cap else "no price is known"
+        cap = "" if found["max_cost"] is None else f" of at most {usd(found['max_cost'])}"
+        cost = f"{usd(found['cost'])}{cap}" if found["cost"] or cap else "no price is known"
         say(
             f"{cost}; {found['input_tokens']:,} tokens in ({found['cached_tokens']:,} cached), "
             f"{found['output_tokens']:,} out, {found['turns']} turns"
@@ -237,6 +259,18 @@ class Conversation:
     async def _help(self, _word: str) -> None:
         for name, (_, told) in COMMANDS.items():
             say(f"/{name:<9} {told}")
+
+
+def _status(found: Row) -> str:
+    if found["attention"]:
+        return "waits for you"
+    return "unfinished" if found["pending"] else str(found["status"])
+
+
+def _turns(told: list[Told], limit: int) -> list[Told]:
+    """Return the last so many messages of the person, with what was answered to them."""
+    asked = [number for number, one in enumerate(told) if one.role == "user"]
+    return told[asked[-limit] :] if len(asked) > limit else told
 
 
 COMMANDS: dict[str, tuple[Callable[[Conversation, str], Awaitable[None]], str]] = {

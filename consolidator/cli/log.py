@@ -184,8 +184,8 @@ def sessions_command(
         "sessions",
         columns,
         (
-            (s["id"], s["agent"], s["kind"], short(s["project"] or s["key"], 40), s["head"], s["consolidated_to"], s["pruned_to"],
-             s["last_occurred_at"])
+            (s["id"], s["agent"], s["kind"], short(s["project"] or s["key"], 40), s["head"], s["consolidated_to"],
+             s["pruned_to"], s["last_occurred_at"])
             for s in found
         ),
         right=("events", "learnt", "pruned"),

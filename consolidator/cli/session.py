@@ -12,11 +12,12 @@ import typer
 
 from consolidator.cli.chat import remembered
 from consolidator.cli.context import moment, opened, run
-from consolidator.cli.output import AsJson, Limit, emit, emit_line, piece, plain, say, short, table
+from consolidator.cli.output import AsJson, Limit, emit, emit_line, piece, plain, say, short, table, usd
 from consolidator.cli.toolfile import tools_in
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.memory.compacting import Compaction
+from consolidator.models.event import Event
 from consolidator.runtime import budget as money
 from consolidator.runtime.agent import VOID, client_of
 from consolidator.runtime.compaction import compact
@@ -25,6 +26,7 @@ from consolidator.runtime.cost import BY, Cost, costs
 from consolidator.runtime.replay import replay
 from consolidator.runtime.tools import Toolbox
 from consolidator.settings import Settings
+from consolidator.store import context as contexts
 from consolidator.store import generation, sessions
 from consolidator.store.queries import Row
 
@@ -56,7 +58,7 @@ def context_command(
         raise UsageError(f"{form!r} is no message format: {', '.join(FORMS)}")
     box = Toolbox([one for name in tools or () for one in tools_in(name)])
 
-    async def work() -> Context:
+    async def work() -> tuple[Context, Row]:
         async with opened() as (database, settings):
             async with database.connection() as conn:
                 row = await sessions.get(conn, await sessions.find(conn, session))
@@ -67,22 +69,26 @@ def context_command(
             async with database.connection() as conn:
                 while await advance(conn, row["id"]):  # as every turn does
                     continue
-                return await build_context(
+                built = await build_context(
                     conn, row["id"], strategy=way, budget=room, last=last or config.get("last") or LAST,
                     form="anthropic" if form == "anthropic" else "openai", system=config.get("system"),
                     recalled=recalled, tools=box.definitions(),
                 )  # fmt: skip
+                return built, row
 
-    found = run(work())
+    found, row = run(work())
     if as_json:
-        emit(_context_json(found))
+        emit({**_context_json(found), "compactions": row["compactions"]})
         return
     for message in found.messages:
         _show(message, full=full)
     parts = [(part.name, part.tokens) for part in found.parts]
-    table(f"tokens of the context ({found.strategy})", ("part", "tokens"), [*parts, ("all", found.tokens)])
+    table(f"{found.strategy}, in tokens", ("part", "tokens"), [*parts, ("all", found.tokens)], right=("tokens",))
     if found.cut:
         say(f"What was said before event {found.first_seq} is left out or summed up.", style="dim")
+    if row["compactions"]:
+        times = "once" if row["compactions"] == 1 else f"{row['compactions']} times"
+        say(f"Compacted {times}: `consolidator compact {row['id']} --history` lists them.", style="dim")
 
 
 async def _recalled(database: Database, settings: Settings, row: Row) -> str | None:
@@ -127,9 +133,13 @@ def compact_command(
     session: Named,
     budget: Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts; else the session's own.")] = None,
     ask: Annotated[bool, typer.Option("--model/--no-model", help="Have a model write the summary.")] = True,
+    history: Annotated[bool, typer.Option("--history", help="List its compactions instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Sum up the older part of a session, so that its contexts get shorter. The log keeps all of it."""
+    if history:
+        _show_compactions(session, as_json=as_json)
+        return
 
     async def work() -> Compaction | None:
         async with opened() as (database, settings), AsyncExitStack() as stack:
@@ -153,6 +163,29 @@ def compact_command(
         say(done.summary)
 
 
+def _show_compactions(session: str, *, as_json: bool) -> None:
+    async def work() -> list[Event]:
+        async with opened() as (database, _), database.connection() as conn:
+            return await contexts.compactions(conn, await sessions.find(conn, session))
+
+    names = ("by", "model", "trigger", "kept_from", "tokens_before", "tokens_after", "summary")
+    found = [{"seq": e.seq, "at": e.created_at, **{name: e.data.get(name) for name in names}} for e in run(work())]
+    if as_json:
+        emit(found)
+        return
+    columns = ("event", "at", "by", "trigger", "kept from", "before", "after", "summary")
+    table(
+        "compactions, in tokens",
+        columns,
+        (
+            (one["seq"], one["at"], one["model"] or one["by"], one["trigger"], one["kept_from"], one["tokens_before"],
+             one["tokens_after"], short(one["summary"], 60))
+            for one in found
+        ),
+        right=("event", "kept from", "before", "after"),
+    )  # fmt: skip
+
+
 def replay_command(
     session: Named,
     channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
@@ -163,15 +196,16 @@ def replay_command(
     async def work() -> None:
         async with opened() as (database, _), database.connection() as conn:
             name = await sessions.find(conn, session)
-            answering = False
+            answering, last = False, None
             async for shown in replay(conn, name, channel=channel):
                 if as_json:
                     emit_line(shown.as_json())
                 elif shown.kind == "user":
                     piece(("\n" if answering else "") + f"> {plain(shown.text)}\n")
                 else:
-                    piece(VOID if shown.kind == "void" else plain(shown.text))
-                answering = shown.kind != "user"
+                    between = answering and shown.kind == "piece" and last != shown.message_id
+                    piece(VOID if shown.kind == "void" else ("\n" if between else "") + plain(shown.text))
+                answering, last = shown.kind != "user", shown.message_id
             if answering and not as_json:
                 piece("\n")
 
@@ -214,7 +248,7 @@ def _show_costs(by: str, found: Sequence[Cost], total: Cost) -> None:
         "what models cost",
         columns,
         (
-            (c.name, c.calls, c.input_tokens, c.cached_tokens, c.output_tokens, _usd(c.cost),
+            (c.name, c.calls, c.input_tokens, c.cached_tokens, c.output_tokens, _spent(c),
              _usd(c.set_aside) if c.set_aside else "", "" if c.cheap_share is None else f"{c.cheap_share:.0%}")
             for c in [*found, total]
         ),
@@ -224,5 +258,12 @@ def _show_costs(by: str, found: Sequence[Cost], total: Cost) -> None:
         say(f"{total.unpriced} calls were of models whose price nobody knows: their cost is not in here.", style="dim")
 
 
+def _spent(cost: Cost) -> str:
+    """Return what is known of a cost."""
+    if not cost.unpriced:
+        return _usd(cost.cost)
+    return f"{_usd(cost.cost)} + ?" if cost.cost else "?"
+
+
 def _usd(amount: Decimal) -> str:
-    return f"{amount:.4f}"
+    return usd(amount).removeprefix("$")

@@ -146,7 +146,7 @@ class Consolidator:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A turn of a session's history, as a person saw it."""
+    """A message of a session's history, as a person saw it."""
 
     seq: int
     role: str  # user | assistant
@@ -173,15 +173,18 @@ class Session:
         async for delta in self.stream(text, mode):
             yield delta.text if delta.kind == "text" else VOID
 
-    async def stream(self, text: str, mode: sessions.Mode = "message") -> AsyncIterator[Delta]:
-        """Say something, and yield the answer's pieces; one of kind `void` says that its message does not count."""
-        said = await sessions.say(self._agent.database, self.id, text, mode=mode)
+    async def stream(self, text: str | None = None, mode: sessions.Mode = "message") -> AsyncIterator[Delta]:
+        """Say something, or nothing to go on with what is open, and yield the pieces of what comes, with their message.
+
+        One of kind `void` says that its message does not count.
+        """
+        said = None if text is None else await sessions.say(self._agent.database, self.id, text, mode=mode)
         async for delta in self._listen(said):
             yield delta
 
     async def go_on(self) -> AsyncIterator[str]:
         """Go on with whatever the last process was stopped in, and yield what is missing of it."""
-        async for delta in self._listen(None):
+        async for delta in self.stream():
             yield delta.text if delta.kind == "text" else VOID
 
     async def steer(self, text: str) -> int:
@@ -193,7 +196,7 @@ class Session:
         return await sessions.say(self._agent.database, self.id, text, mode="follow_up")
 
     async def history(self, limit: int = 50) -> list[Told]:
-        """Return the last turns, the oldest first."""
+        """Return the last messages, the oldest first."""
         async with self._agent.database.connection() as conn:
             found = await rows.get(conn, self.id)
             after = max(found["pruned_to"], found["head"] - 20 * limit)

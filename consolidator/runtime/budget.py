@@ -31,9 +31,9 @@ class BudgetStop(OverBudget):
     def __init__(self, model: str, cap: Decimal, spent: Decimal, wanted: Decimal | None) -> None:
         self.model, self.cap, self.spent, self.wanted = model, cap, spent, wanted
         super().__init__(
-            f"nobody knows the price of {model}, so a cap of {cap} USD cannot be held"
+            f"nobody knows the price of {model}, so a cap of {cap:f} USD cannot be held"
             if wanted is None
-            else f"the session's cap of {cap} USD is reached: {spent:.4f} are spent or set aside, "
+            else f"the session's cap of {cap:f} USD is reached: {spent:.4f} are spent or set aside, "
             f"and the next call may cost {wanted:.4f}"
         )
 
@@ -53,7 +53,7 @@ def check_cap(model: str | None, cap: Decimal | None) -> None:
     if cap is None:
         return
     if cap < 0:
-        raise UsageError(f"a cap of {cap} USD is less than nothing")
+        raise UsageError(f"a cap of {cap:f} USD is less than nothing")
     if model is None or price(model, input_tokens=1, output_tokens=1) is None:
         raise UsageError(f"nobody knows the price of {model or 'no model'}, so a cap in money cannot be held with it")
 

@@ -27,6 +27,14 @@ class Usage:
     cached_tokens: int = 0
     output_tokens: int = 0
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return what both took."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:

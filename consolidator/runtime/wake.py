@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.runtime import budget
 from consolidator.runtime.fold import Open
-from consolidator.runtime.harness import Harness, StepResult
+from consolidator.runtime.harness import Harness, StepResult, Usage
 from consolidator.runtime.lease import acquire
 from consolidator.runtime.points import around
 from consolidator.runtime.step import Stepper
@@ -68,10 +68,12 @@ async def wake(harness: Harness, session_id: str) -> StepResult:
 
 
 async def run(stepper: Stepper) -> StepResult:
-    """Step a session that is held to its end, and give it back."""
+    """Step a session that is held to its end, and give it back; the result sums up what all steps took."""
     last: StepResult | None = None
+    usage, ran = Usage(), 0
     while True:
         result = await stepper.step()
+        usage, ran = usage + result.usage, ran + result.executed_tool_count
         if result.finish_reason in _AGAIN:
             last = result
             continue
@@ -82,7 +84,7 @@ async def run(stepper: Stepper) -> StepResult:
             last = result  # something came meanwhile
             continue
         await _give_back(stepper, found)
-        return result
+        return replace(result, usage=usage, executed_tool_count=ran)
 
 
 async def _give_back(stepper: Stepper, found: Open) -> None:

@@ -104,10 +104,13 @@ async def listing(
     project: str | None = None,
     peer: str | None = None,
     since: datetime | None = None,
+    hidden: bool = False,
     limit: int = 50,
 ) -> list[Row]:
-    """Return sessions, the latest first."""
+    """Return sessions, the latest first; with `hidden` also those that a person has deleted."""
     query = select(Session).order_by(col(Session.last_occurred_at).desc(), col(Session.id)).limit(limit)
+    if not hidden:
+        query = query.where(col(Session.hidden).is_(False))
     if agent:
         query = query.where(Session.agent == agent)
     if project:

@@ -89,6 +89,14 @@ def test_compact_sums_up_and_the_log_keeps_all(told: Here) -> None:
     assert "The user said:" in after["messages"][0]["content"]
     assert "nothing to compact" in told("compact", "late", "--budget", "1500", "--no-model")[1]
     assert printed(told, "compact", "late", "--budget", "1500", "--no-model") is None
+    [kept] = printed(told, "compact", "late", "--history")
+    assert {name: kept[name] for name in ("seq", "kept_from", "tokens_after")} == {
+        name: done[name] for name in ("seq", "kept_from", "tokens_after")
+    }
+    assert (kept["by"], kept["trigger"]) == ("digest", "request")
+    assert after["compactions"] == 1
+    assert "Compacted once: `consolidator compact late --history`" in told("context", "late", "--no-memory")[1]
+    assert "digest\trequest" in told("compact", "late", "--history")[1]
 
 
 def test_replay_shows_the_conversation_again(told: Here) -> None:

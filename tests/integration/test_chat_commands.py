@@ -19,6 +19,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
+from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
 from consolidator.settings import Settings
 from consolidator.store import events, sessions
@@ -112,10 +113,13 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
     assert "no command /nonsense; there are: /new" in warned
 
     clock.advance(timedelta(minutes=1))
-    seen, _ = await talk("/history", "again", "/new", "other", "/sessions", "/help")
+    seen, _ = await talk("/history", "/history 1", "again", "/new", "other", "/sessions", "/help")
     assert f"restored: 2 earlier turns of {KEY}" in seen
     assert "you said: shout it" in seen
     assert "you: hello\nagent: You said 'hello' in turn 1.\nyou: shout it\nagent: It says: HEY.\n" in seen
+    assert seen.count("you: hello") == 1, "of one turn, the last"
+    assert seen.count("you: shout it\nagent: It says: HEY.") == 2
+    assert "it said: It says: HEY." in seen
     assert "You said 'again' in turn 3." in seen
     assert "You said 'other' in turn 1." in seen
     listed = [line.split("\t") for line in seen.splitlines() if line.count("\t") == 5]
@@ -138,13 +142,16 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(datab
         gone = await sessions.get(conn, older)
         log = await events.read(conn, older)
         agents = {one["agent"] for one in await sessions.listing(conn)}
+        listed = {one["id"] for one in await sessions.listing(conn)}
+        hidden = {one["id"] for one in await sessions.listing(conn, hidden=True)} - listed
     assert (gone["status"], gone["hidden"]) == ("ended", True)
     assert log[-1].type is EventType.SESSION_END
     assert agents == {"main", "work"}
+    assert hidden == {older}
 
     seen, warned = await talk("/sessions", f"/switch {older}")
     assert older not in seen
-    assert "has not ended" in warned
+    assert "has ended: `consolidator replay" in warned
 
 
 async def test_a_call_that_needs_approval_waits_for_the_person(talk: Talks, tmp_path: Path) -> None:
@@ -157,6 +164,26 @@ async def test_a_call_that_needs_approval_waits_for_the_person(talk: Talks, tmp_
     seen, _ = await talk("y")
     assert "It says: pushed main." in seen
     assert (tmp_path / "done").read_text() == "main"
+
+
+async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
+    database: Database, chatting: Settings, talk: Talks, tmp_path: Path
+) -> None:
+    await talk("push it")
+    async with Consolidator(
+        tools_in(str(tmp_path / "mytools.py")), settings=chatting, database=database
+    ) as elsewhere:  # as `consolidator approve` and `wake` do
+        [asking] = await people.attention(database)
+        assert await people.decide(database, next(iter(asking["attention"])), allow=True) == asking["id"]
+        [woken] = await elsewhere.wake_all()
+    assert woken.result is not None
+    assert (woken.result.finish_reason, woken.result.executed_tool_count) == ("stop", 1)
+    assert woken.result.usage.output_tokens > 0
+
+    assert "\nIt says: pushed main.\n" in (await talk())[0]
+    seen, _ = await talk()
+    assert "it said: It says: pushed main." in seen
+    assert seen.count("pushed main") == 1
 
 
 async def test_what_the_night_learnt_of_a_person_is_known_the_next_day(
