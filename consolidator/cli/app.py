@@ -15,6 +15,7 @@ from consolidator.cli import (
     demo,
     facts,
     generations,
+    learnt,
     log,
     mcp,
     memory,
@@ -39,8 +40,21 @@ app = typer.Typer(
     "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 8 a model failed, "
     "130 interrupted.",
 )
-for part in (demo, chat, log, nights, facts, generations, memory, recall, runtime, session, mcp, database):
+_PANELS = {
+    "Start here": ("demo", "import", "learnt"),
+    "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "generations", "mcp"),
+    "Nights": ("serve", "run", "runs", "retry", "backfill"),
+    "Log": ("sessions", "events", "export", "erase", "db"),
+    "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
+}
+for part in (demo, learnt, chat, log, nights, facts, generations, memory, recall, runtime, session, mcp, database):
     part.register(app)
+_PLACES = {name: title for title, names in _PANELS.items() for name in names}
+app.registered_commands.sort(key=lambda info: list(_PLACES).index(str(info.name)))
+for command in app.registered_commands:
+    command.rich_help_panel = _PLACES[str(command.name)]
+for group in app.registered_groups:
+    group.rich_help_panel = _PLACES[str(group.name)]
 
 
 def main() -> None:

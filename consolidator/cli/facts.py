@@ -8,7 +8,7 @@ import typer
 
 from consolidator.cli.asked import Asked
 from consolidator.cli.context import moment, opened, run
-from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, say, short, table
+from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, say, short, table
 from consolidator.errors import UsageError
 from consolidator.jobs import telling
 from consolidator.store import facts, recall
@@ -76,7 +76,7 @@ def _show(found: list[dict[str, Any]]) -> None:
         columns,
         (
             (f["id"], f["kind"], f["sentence"] + (" (superseded)" if f["superseded_at"] else ""), f["valid_from"],
-             f["sessions"], short(f["project"] or f["peer"] or f["agent"], 40))
+             f["sessions"], place(f))
             for f in found
         ),
         right=("sessions",),

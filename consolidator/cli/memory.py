@@ -10,7 +10,7 @@ import typer
 
 from consolidator.cli.asked import Asked
 from consolidator.cli.context import opened, path_named, run
-from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, plain, say, short, table
+from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, plain, say, short, table
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.asking import explain, next_calls, solve, summary_of
 from consolidator.jobs.skills import export_skills
@@ -27,11 +27,6 @@ def register(app: typer.Typer) -> None:
     app.command("explain")(explain_command)
     app.command("next")(next_command)
     app.command("summary")(summary_command)
-
-
-def _of(found: dict[str, Any]) -> str:
-    """Say whom a procedure or solution belongs to."""
-    return short(found["project"] or found["agent"], 40)
 
 
 @procedures_app.callback()
@@ -59,7 +54,7 @@ def procedures_command(
         "procedures",
         ("id", "steps", "sessions", "worked", "of"),
         (
-            (p["id"], p["title"], p["support"], f"{p['body']['success']['mean']:.0%}", _of(p))
+            (p["id"], p["title"], p["support"], f"{p['body']['success']['mean']:.0%}", place(p))
             for p in found
         ),
         right=("sessions", "worked"),
@@ -117,7 +112,7 @@ def solutions_command(
         "solutions",
         ("id", "error and fix", "confirmed", "sessions", "of"),
         (
-            (s["id"], s["body"]["line"], "yes" if s["confirmed"] else "", s["sessions"], _of(s))
+            (s["id"], s["body"]["line"], "yes" if s["confirmed"] else "", s["sessions"], place(s))
             for s in found
         ),
         right=("sessions",),

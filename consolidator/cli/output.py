@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
@@ -19,6 +19,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -37,6 +38,7 @@ class _Out(Console):
 
 OUT = _Out(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+_IDS = ("id", "run", "dead letter")  # columns that are copied from: never broken
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
@@ -93,10 +95,23 @@ def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *,
         return
     drawn = Table(title=title, title_justify="left", header_style="bold", expand=False, pad_edge=False)
     for column in columns:
-        drawn.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        whole = column in _IDS
+        drawn.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
     for cells in found:
         drawn.add_row(*(Text(plain(cell)) for cell in cells))
     OUT.print(drawn)
+
+
+def place(found: Mapping[str, Any]) -> str:
+    """Say whom something belongs to: on a terminal a project by its folder's name."""
+    whole = found["project"] or found.get("peer") or found["agent"]
+    return short(re.split(r"[\\/]", whole.rstrip("\\/"))[-1] if OUT.is_terminal else whole, 40)
+
+
+def entry(text: str, *facts: Any) -> None:
+    """Print a line with a dim one below it, both set in."""
+    OUT.print(Padding(Text(short(text, 500)), (0, 0, 0, 2)))
+    OUT.print(Padding(Text(plain(" · ".join(str(one) for one in facts)), style="dim"), (0, 0, 0, 4)))
 
 
 def write(text: str) -> None:

@@ -1,0 +1,52 @@
+-- name: latest
+-- When the latest night began that learnt something.
+select max(r.started_at) as since from run r
+where r.job in ('consolidation', 'backfill', 'retry') and exists (select from claim c where c.run_id = r.id and c.learnt > 0)
+
+-- name: ledger
+-- What the nights of a stretch of time saw, and what came of it.
+select count(distinct r.id) as nights, count(distinct c.unit) filter (where c.seen > 0) as sessions,
+       coalesce(sum(c.seen), 0)::bigint as seen, coalesce(sum(c.learnt), 0)::bigint as learnt,
+       coalesce(sum(c.nothing), 0)::bigint as nothing, coalesce(sum(c.deferred), 0)::bigint as deferred,
+       coalesce(sum(c.dead), 0)::bigint as dead
+from run r left join claim c on c.run_id = r.id
+where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(since)s
+
+-- name: facts
+-- What is believed since then; what took another's place is told with it, below.
+select f.*, count(*) over () as of_all from fact f
+where f.recorded_at >= %(since)s and f.superseded_at is null
+  and not exists (select from fact o where o.superseded_by = f.id and o.valid_to is not null and o.superseded_at >= %(since)s)
+  and (%(agent)s::text is null or f.agent = %(agent)s)
+  and (%(project)s::text is null or strpos(f.project, %(project)s) > 0)
+order by f.sessions desc, f.recorded_at desc, f.id limit %(limit)s
+
+-- name: changed
+-- What is believed no longer since then, and what took its place.
+select f.*, o.id as instead_of, o.sentence as before, count(*) over () as of_all
+from fact o join fact f on f.id = o.superseded_by
+where o.superseded_at >= %(since)s and o.valid_to is not null
+  and (%(agent)s::text is null or f.agent = %(agent)s)
+  and (%(project)s::text is null or strpos(f.project, %(project)s) > 0)
+order by o.superseded_at desc, f.id limit %(limit)s
+
+-- name: procedures
+select p.*, count(*) over () as of_all from procedure p
+where p.learnt_at >= %(since)s and p.retired_at is null
+  and (%(agent)s::text is null or p.agent = %(agent)s)
+  and (%(project)s::text is null or p.project is null or strpos(p.project, %(project)s) > 0)
+order by p.rank desc, p.id limit %(limit)s
+
+-- name: solutions
+select s.*, count(*) over () as of_all from solution s
+where s.learnt_at >= %(since)s and s.retired_at is null
+  and (%(agent)s::text is null or s.agent = %(agent)s)
+  and (%(project)s::text is null or s.project is null or strpos(s.project, %(project)s) > 0)
+order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
+
+-- name: waiting
+-- What waits for a person's word, whenever it came.
+select (select count(*) from candidate where quarantined is not null and rejected is null) as to_review,
+       (select count(*) from fact where flagged is not null and superseded_at is null) as flagged,
+       (select count(*) from dead_letter where settled_at is null) as dead_letters,
+       (select count(*) from session where attention <> '{}'::jsonb) as calls

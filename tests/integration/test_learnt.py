@@ -1,0 +1,57 @@
+"""What the agents learnt: what is new since a night, what took another's place, and what waits for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.settings import Settings
+from consolidator.store import learnt
+from tests.nights import tonight, workday, worked
+from tests.support import answered, later, logged, said
+
+
+async def told(database: Database, **more: Any) -> dict[str, Any]:
+    """Return what was learnt since the latest night that learnt something."""
+    async with database.connection() as conn:
+        since = await learnt.latest(conn)
+        assert since is not None
+        return await learnt.learnt(conn, since, **more)
+
+
+async def test_nothing_was_learnt_before_the_first_night(database: Database) -> None:
+    async with database.connection() as conn:
+        assert await learnt.latest(conn) is None
+
+
+async def test_each_night_tells_its_own_news(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    await worked(database, 4)
+    await logged(database, "one", [said("Our package manager is npm."), answered("Good.")], project="/src")
+    await tonight(database, clock, settings)
+    first = await told(database)
+    assert (first["nights"], first["sessions"]) == (1, 5)
+    assert first["seen"] == first["learnt"] + first["nothing"]
+    assert "Their package manager is npm." in [one["sentence"] for one in first["facts"]]
+    assert first["procedures"]
+    assert first["changed"] == []
+    assert first["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0}
+
+    clock.set(later(clock.now(), hours=1))
+    await logged(database, "two", [said("Our package manager is pnpm."), answered("Good.")], project="/src")
+    await tonight(database, clock, settings)
+    second = await told(database)
+    assert [(one["before"], one["sentence"]) for one in second["changed"]] == [
+        ("Their package manager is npm.", "Their package manager is pnpm.")
+    ]
+    assert (second["facts"], second["procedures"], second["sessions"]) == ([], [], 1)
+
+
+async def test_what_is_left_out_is_counted(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    await worked(database, 4)
+    await logged(database, "more", workday(9), agent="other")
+    await tonight(database, clock, settings)
+    everything, some = await told(database, limit=1000), await told(database, limit=1)
+    for kind in learnt.KINDS:
+        assert len(some[kind]) + some["more"][kind] == len(everything[kind])
+    assert {one["agent"] for one in (await told(database, agent="other"))["facts"]} <= {"other"}
