@@ -214,12 +214,14 @@ async def remember(dsn: str) -> dict[str, str]:
 
 IN_JSON = [
     "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
-    "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0", "runs", "runs show {run}",
-    "db info", "db verify", "db reindex", "run import", "run consolidation", "run retention",
+    "learnt", "learnt --since 7d",
+    "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0",
+    "runs", "runs show {run}", "db info", "db verify", "db reindex", "run import", "run consolidation", "run retention",
     "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
     "import consolidator {empty}", "erase --session s3 --yes",
     "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
-    "replay s0", "wake", "context s0", "cost", "compact s0", "facts --flagged", "generations",
+    "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
+    "facts --flagged", "generations",
     "facts correct {fact} Short.", "facts forget {fact}",
 ]  # fmt: skip
 ELSEWHERE = {
