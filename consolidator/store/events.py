@@ -24,6 +24,9 @@ END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("events")
 _REF = "blob://sha256/"
 _REFS = "data_ref"  # the key under which an event keeps its references
+_REST = "*"  # among them, the name of many small values that moved together
+_ALONE = 1024  # bytes of a value that moves by itself
+_MOST_ALONE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +72,33 @@ def prepare(event: NewEvent, *, checked: bool = False) -> Prepared:
 def _outsourced(data: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[bytes, str, bytes]]]:
     """Move the largest values out until the rest is small: `data_ref` says where each is, how large, and what.
 
+    What is small, or has a long name, moves together with others: a payload of a thousand keys is not a thousand blobs.
     A `data_ref` that a foreign log brings is a value like any other, and always moves: ours are the only references.
     """
-    sizes = sorted(((len(dumps(value).encode()), key) for key, value in data.items()), reverse=True)
-    sizes.sort(key=lambda one: one[1] != _REFS)
-    total = sum(size for size, _ in sizes)
-    refs: dict[str, Any] = {}
-    blobs: list[tuple[bytes, str, bytes]] = []
+    sizes = {key: len(dumps({key: value}).encode()) for key, value in data.items()}
     kept = dict(data)
-    for size, key in sizes:
+    moved: dict[str, tuple[Any, dict[str, Any]]] = {}
+    rest: dict[str, Any] = {}
+    total = sum(sizes.values())
+    for key in sorted(data, key=lambda key: (key != _REFS, -sizes[key], key)):
         if total <= INLINE_BYTES // 2 and key != _REFS:
             break
-        value = kept.pop(key)
+        total -= sizes[key]
+        alone = len(key) < _ALONE <= sizes[key] and len(moved) < _MOST_ALONE and key != _REST
+        if key == _REFS or alone:
+            moved[key] = kept.pop(key), {}
+        else:
+            rest[key] = kept.pop(key)
+    if rest:
+        moved[_REST] = rest, {"many": True}
+    blobs, refs = [], {}
+    for key, (value, more) in moved.items():
         plain = isinstance(value, str)
         body = value.encode("utf-8", "surrogatepass") if plain else dumps(value).encode()
         sha = hashlib.sha256(body).digest()
         media = "text/plain; charset=utf-8" if plain else "application/json"
         blobs.append((sha, media, body))
-        refs[key] = {"ref": _REF + sha.hex(), "size": len(body), "media_type": media}
-        total -= size
+        refs[key] = {"ref": _REF + sha.hex(), "size": len(body), "media_type": media, **more}
     return ({**kept, _REFS: refs} if refs else kept), blobs
 
 
@@ -328,6 +339,9 @@ def _event(found: Row, bodies: Mapping[bytes, bytes]) -> Event:
                     f"({ref['ref']}); restore it from a backup, `consolidator db verify` lists all such events"
                 )
             plain = ref["media_type"].startswith("text/plain")
+            if ref.get("many"):
+                data |= loads(body)
+                continue
             data[key] = body.decode("utf-8", "surrogatepass") if plain else loads(body)
     return Event(
         session_id=found["session_id"],

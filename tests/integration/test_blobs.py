@@ -86,11 +86,28 @@ async def test_a_reference_that_a_foreign_log_brings_is_not_followed(database: D
         assert [event.data["data_ref"] for event in await events.read(conn, "s")] == [brought, brought]
 
 
-async def test_names_too_long_for_an_event_are_no_reference(database: Database) -> None:
-    await logged(database, "s", [said("hi", **{"k" * (INLINE_BYTES + 1): 1})])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"k" * (INLINE_BYTES + 1): 1},
+        {f"{'key ' * 40}{n}": f"\0 and {n}" for n in range(2000)},
+        {f"k{n}": LARGE for n in range(100)},
+        {"*": LARGE, **{f"k{n}": n for n in range(3000)}},
+        {"*": {"ref": 1}, "data_ref": {"*": {"many": True}}, "k": LARGE},
+    ],
+    ids=["a long name", "many long names", "many large values", "many small values", "our own marks"],
+)
+async def test_however_many_keys_make_it_large_an_event_is_small_and_its_blobs_are_few(
+    database: Database, keys: dict[str, Any]
+) -> None:
+    await logged(database, "s", [said("hi", **keys)])
     async with database.connection() as conn:
         (event,) = await events.read(conn, "s")
-    assert event.data == {"v": 1, "text": "hi", "k" * (INLINE_BYTES + 1): 1}
+        cursor = await conn.execute("select octet_length(data::text) from event")
+        assert (await cursor.fetchone() or [0])[0] <= INLINE_BYTES
+        assert await blobs(conn) <= 17
+    assert event.data == {"v": 1, "text": "hi", **keys}
+    await unbroken(database)
 
 
 async def test_only_what_is_large_leaves_the_event_and_it_says_where_it_is(database: Database) -> None:
