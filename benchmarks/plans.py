@@ -120,10 +120,11 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
         (
             "sayings of a slot",
             rest["facts"]["candidates_of"],
-            {"agent": "coder-0", "subjects": ["user"], "predicates": ["uses"]},
+            {"agent": "coder-0", **_slot()},
         ),
         ("undecided sayings", rest["facts"]["undecided"], {"agent": "coder-0", "limit": 200}),
-        ("facts a saying is about", rest["facts"]["resembling"], {"agent": "coder-0", **_saying()}),
+        ("facts of a saying's slot", rest["facts"]["slotmates"], {"agent": "coder-0", "ids": ["c"], **_slot()}),
+        ("facts as they are published", rest["facts"]["published"], {"agent": "coder-0", **_slot()}),
         ("solutions by fingerprint", *by_fingerprint),
         ("solutions by text", *by_text),
         ("facts by text", *await _asked(conn, "tool77 nightly", "coder-7")),
@@ -131,10 +132,9 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
     ]
 
 
-def _saying() -> dict[str, Any]:
-    """Return a saying as it is compared with facts."""
-    told = {"ids": "c", "levels": "agent", "projects": None, "peers": None, "subjects": "user", "predicates": "uses"}
-    return {**{name: [one] for name, one in told.items()}, "sentences": ["The user uses tool77 for nightly builds."]}
+def _slot() -> dict[str, Any]:
+    """Return whose saying it is, and of what."""
+    return {"levels": ["agent"], "owners": [""], "subjects": ["user"], "predicates": ["uses"]}
 
 
 async def _solved(conn: Driver, known: Row) -> list[tuple[LiteralString, dict[str, Any]]]:

@@ -32,7 +32,7 @@ class Settings(BaseSettings):
         default=None, description="a PostgreSQL 15+ to use instead of the embedded one"
     )
     clock: datetime | None = Field(default=None, description="start the clock here (for rehearsals)")
-    timezone: str = Field(default="UTC", description="the time zone of the three cron expressions")
+    timezone: str = Field(default="UTC", description="of the cron expressions, and of events that are told in UTC")
     import_cron: str = Field(default="45 2 * * *", description="when configured sources are imported")
     consolidation_cron: str = Field(default="0 3 * * *", description="when the night's consolidation begins")
     retention_cron: str = Field(default="30 3 * * *", description="when retention begins")

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from consolidator.store import answers
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")
 TRIES = 4  # of one call
-LONGEST_WAIT = 60.0  # seconds between two tries, also where a server asks for more
+LONGEST_WAIT = 60.0  # seconds between two tries; where a server asks for more, nothing more is asked in the run
 IN_A_ROW = 5  # calls that fail for want of the server before the run stops asking
 
 
@@ -76,6 +77,7 @@ class Calls:
     client: ModelClient = field(init=False)
     _turn: asyncio.Semaphore = field(init=False)
     _in_a_row: int = 0
+    _quiet_until: float = 0.0  # a server asked for rest: no call begins before
 
     def __post_init__(self) -> None:
         self.client = client_of(self.settings)
@@ -158,6 +160,8 @@ class Calls:
     async def _tried(self, planned: Planned, once: Callable[[str], Awaitable[T]]) -> T:
         """Make a call, and again where the server is not there for a while; each try is reserved for itself."""
         for attempt in range(TRIES):
+            if attempt == 0 and (left := self._quiet_until - time.monotonic()) > 0:
+                await self.sleep(left)
             if self.stopped is not None:
                 raise ModelUnavailable(self.stopped)
             call = await self._reserve(planned)
@@ -165,9 +169,9 @@ class Calls:
                 found = await once(call)
             except ModelUnavailable as error:
                 await self._failed(call, error)
-                if error.lasting:
-                    self.stopped = str(error)
-                if error.lasting or attempt + 1 == TRIES:
+                if error.lasting or (error.wait or 0) > LONGEST_WAIT:
+                    self.stopped = f"{error}{self._rest(error)}"
+                if self.stopped is not None or attempt + 1 == TRIES:
                     self._count_failure(error)
                     raise
                 await self.sleep(self._pause(attempt, error))
@@ -251,8 +255,13 @@ class Calls:
 
     def _pause(self, attempt: int, error: ModelUnavailable) -> float:
         """Return how long to wait: what the server asks for, else ever longer; with some chance, against crowds."""
-        wanted = error.wait if error.wait is not None else 2.0**attempt * random.uniform(0.5, 1.0)
-        return min(wanted, LONGEST_WAIT)
+        if error.wait is not None:  # all calls of the run wait: it is the server's wish, not this question's fault
+            self._quiet_until = max(self._quiet_until, time.monotonic() + error.wait)
+            return error.wait
+        return min(2.0**attempt * random.uniform(0.5, 1.0), LONGEST_WAIT)
+
+    def _rest(self, error: ModelUnavailable) -> str:
+        return "" if error.lasting else f"; it asks for {error.wait:.0f} s of rest, more than a run waits for"
 
     async def _batched(self, request: Request, session: str | None) -> bool:
         """Put a question into the next batch; False where its batch has failed it, so that it goes the normal way."""

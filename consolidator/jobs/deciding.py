@@ -6,7 +6,6 @@ No connection is held while the model is asked. What it cannot be asked tonight 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -14,12 +13,13 @@ from consolidator.database import Database, Driver
 from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
 from consolidator.jobs.calls import Calls
 from consolidator.jobs.reconciling import candidate_of
+from consolidator.jobs.resemblance import Vectors, resembling
 from consolidator.llm.client import Request
 from consolidator.memory import deciding
-from consolidator.memory.deciding import Decision, Known, Question
+from consolidator.memory.deciding import Decision, Question
 from consolidator.memory.facts import Candidate
-from consolidator.memory.reconcile import Scope, scope_of
-from consolidator.store import facts, memory
+from consolidator.memory.reconcile import Scope
+from consolidator.store import facts, index, memory
 
 log = logging.getLogger("consolidator.jobs")
 LOT = 200  # candidates compared at once
@@ -34,13 +34,18 @@ class Deciding:
     database: Database
     calls: Calls | None = None
     model: str | None = None
+    vectors: Vectors | None = None
 
     async def agent(self, agent: str) -> int:
         """Decide an agent's candidates, lot by lot in the order of what happened; return how many were decided."""
         done = 0
         while done < MOST:
             async with self.database.connection() as conn:
-                found, sorted_ = await _sorted(conn, agent)
+                if await index.is_rebuilding(conn):  # what a candidate repeats might not be found
+                    log.warning("recall's index is being built anew: what a model read is compared after that")
+                    return done
+                found = await _next(conn, agent)
+            sorted_ = await self._sorted(agent, list(found.values()))
             decided = [one for scope in sorted_.values() for one in scope.decided]
             answered: list[Decision] = []
             for scope in sorted_.values():
@@ -56,6 +61,28 @@ class Deciding:
             if len(found) < LOT or not written:
                 return done
         return done
+
+    async def _sorted(self, agent: str, candidates: Sequence[Candidate]) -> dict[Scope, deciding.Sorted]:
+        """Return what code makes of candidates; what their words do not settle is compared by vector, too."""
+        async with self.database.connection() as conn:
+            known = await resembling(conn, agent, candidates)
+        found = deciding.sort(candidates, known)
+        open_ = {one.candidate for scope in found.values() for one in scope.decided if one.operation == "add"}
+        open_ |= {one.candidate.id for scope in found.values() for one in scope.unclear}
+        near = await self._near([one for one in candidates if one.id in open_])
+        if not any(near.values()):
+            return found
+        async with self.database.connection() as conn:
+            known = await resembling(conn, agent, candidates, near)
+        return deciding.sort(candidates, known, near)
+
+    async def _near(self, candidates: Sequence[Candidate]) -> dict[str, dict[str, float]]:
+        """Return what candidates are near to by vector; no connection is held while the model is asked."""
+        if self.calls is None:
+            return {}
+        if self.vectors is None:
+            self.vectors = Vectors(self.calls)
+        return await self.vectors.near(candidates)
 
     async def _asked(self, calls: Calls | None, question: Question) -> list[Decision]:
         """Ask a question, in halves where the whole has no answer; nothing where the model is out of reach."""
@@ -86,36 +113,15 @@ class Deciding:
 
 async def decide_by_code(conn: Driver, agent: str) -> None:
     """Decide what is clear of an agent's candidates, in the caller's transaction and without a model."""
-    found, sorted_ = await _sorted(conn, agent, MOST)
+    found = await _next(conn, agent, MOST)
+    sorted_ = deciding.sort(found.values(), await resembling(conn, agent, list(found.values())))
     decided = [one for scope in sorted_.values() for one in scope.decided]
     await write(conn, found, deciding.settled(found, _in_order(found, decided)))
 
 
-async def _sorted(
-    conn: Driver, agent: str, limit: int = LOT
-) -> tuple[dict[str, Candidate], dict[Scope, deciding.Sorted]]:
-    """Return the next candidates by id, and what code makes of them."""
-    found = {r["id"]: candidate_of(r) for r in await facts.undecided(conn, agent, limit)}
-    known: dict[str, list[Known]] = defaultdict(list)
-    asked = [_asking(one) for one in found.values()]
-    for row in await facts.resembling(conn, agent, asked) if asked else ():
-        known[row["candidate"]].append(_known(row))
-    return found, deciding.sort(found.values(), known)
-
-
-def _asking(candidate: Candidate) -> dict[str, str | None]:
-    _, level, project, peer = scope_of(candidate)
-    told = {"id": candidate.id, "level": level, "project": project, "peer": peer, "subject": candidate.subject}
-    return told | {"predicate": candidate.predicate, "sentence": candidate.sentence}
-
-
-def _known(row: Mapping[str, object]) -> Known:
-    stated = row["trust"] == "person"
-    return Known(
-        str(row["id"]), str(row["subject"]), str(row["predicate"]), str(row["value"]), str(row["sentence"]),
-        stated or bool(row["single_valued"]), str(row["trust"]), row["latest"],  # type: ignore[arg-type]
-        forgotten=row["superseded_at"] is not None,
-    )  # fmt: skip
+async def _next(conn: Driver, agent: str, limit: int = LOT) -> dict[str, Candidate]:
+    """Return the next candidates by id."""
+    return {row["id"]: candidate_of(row) for row in await facts.undecided(conn, agent, limit)}
 
 
 def _in_order(found: Mapping[str, Candidate], decisions: Sequence[Decision]) -> list[Decision]:

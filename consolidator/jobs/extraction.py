@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from zoneinfo import ZoneInfo
 
 from consolidator.errors import (
     Awaited,
@@ -88,8 +89,9 @@ class Extraction:
         return whole
 
     def _chunks(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]) -> list[Chunk]:
-        lines = lines_of(events, session, redact)
-        return chunks(lines, lines_of(before, session, redact), budget=self.chunk_tokens, count=count_tokens)
+        zone = ZoneInfo(self.calls.settings.timezone)
+        lines = lines_of(events, session, redact, zone)
+        return chunks(lines, lines_of(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens)
 
     async def _chunk(self, chunk: Chunk, source: Source) -> Read:
         """Read one chunk, or as much of it as can be had answers for."""

@@ -79,12 +79,15 @@ def _add(kind: str, words: int, share: Share) -> None:
         share.fact_words += words
 
 
-async def index_facts(conn: Driver, agent: str) -> None:
-    """Bring the index to what is believed of an agent now; under the agent's lock, after its facts have changed."""
-    while gone := await index.gone_facts(conn, agent, BATCH):
+async def index_facts(conn: Driver, agent: str, ids: Sequence[str] | None = None) -> None:
+    """Bring the index to what is believed of an agent now; under the agent's lock, after its facts have changed.
+
+    Who knows which facts may have changed names them: all of an agent's are compared otherwise.
+    """
+    while gone := await index.gone_facts(conn, agent, ids, BATCH):
         await _take_out(conn, agent, FACT, [(one["number"], one["scope"], one["sentence"]) for one in gone])
         await index.drop_facts(conn, [one["id"] for one in gone])
-    while new := await index.new_facts(conn, agent, BATCH):
+    while new := await index.new_facts(conn, agent, ids, BATCH):
         await _take_in(conn, new)
     await index.sum_up(conn, agent)
 

@@ -1,4 +1,7 @@
-"""Turns the candidates of every subject and predicate that has news into facts, in the caller's transaction."""
+"""Turns the candidates of every slot that has news into facts, in the caller's transaction.
+
+A slot is what facts of one subject and predicate are believed of somebody; what others have there is not looked at.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +18,37 @@ from consolidator.memory.reconcile import Fact, reconcile, worded
 from consolidator.store import facts
 from consolidator.store.queries import Row
 
+_NAMED = {"flagged": "flag"}  # of a fact's columns, the values with other names
+
 
 async def reconcile_agent(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
-    """Turn the candidates of every subject and predicate that has news into facts."""
+    """Turn the candidates of every slot that has news into facts."""
     news = await facts.news(conn, agent)
-    groups = sorted({group for one in news for group in _groups(one)})
-    if groups:
-        found = await facts.candidates_of(conn, agent, groups)
+    slots = sorted({slot for one in news for slot in _slots(one)})
+    touched: set[str] = set()
+    if slots:
+        published = await facts.published(conn, agent, slots)
+        found = await facts.candidates_of(conn, agent, slots)
         believed = await _believed(conn, agent, found)
         flags = {r["id"]: r["flagged"] for r in found if r["flagged"]}
-        for fact in believed:
-            outcome = await facts.save_fact(conn, _fact_row(fact, flags) | stamp)
-            changes.note("facts", "reinforced" if outcome == "changed" else outcome, fact.sentence)
-        values = {
-            "agent": agent,
-            "kept": [fact.id for fact in believed],
-            "subjects": [subject for subject, _ in groups],
-            "predicates": [predicate for _, predicate in groups],
-            "now": stamp["now"],
-        }
-        changes.gone("facts", await facts.drop_stale(conn, values))
+        for values in (_fact_row(fact, flags) for fact in believed):
+            if _is_same(published.get(values["id"]), values):
+                continue
+            outcome = await facts.save_fact(conn, values | stamp)
+            changes.note("facts", "reinforced" if outcome == "changed" else outcome, values["sentence"])
+        kept = [fact.id for fact in believed]
+        changes.gone("facts", await facts.drop_stale(conn, agent, slots, kept, stamp["now"]))
+        touched = {*published, *kept}
     await facts.mark_reconciled(conn, agent, [one["id"] for one in news])
-    await index_facts(conn, agent)
+    await index_facts(conn, agent, sorted(touched))
 
 
-def _groups(candidate: Row) -> set[tuple[str, str]]:
-    """Return the subjects and predicates that news of a candidate concerns."""
-    own, moved = (candidate["subject"], candidate["predicate"]), (candidate["as_subject"], candidate["as_predicate"])
-    return {own} if moved[0] is None else {own, moved}
+def _slots(candidate: Row) -> set[facts.Slot]:
+    """Return the slots that news of a candidate concerns: its own, and the one that it counts for."""
+    whose = candidate["level"], candidate["owner"]
+    own = (*whose, candidate["subject"], candidate["predicate"])
+    moved = candidate["as_subject"] is not None
+    return {own, (*whose, candidate["as_subject"], candidate["as_predicate"])} if moved else {own}
 
 
 async def _believed(conn: Driver, agent: str, found: list[Row]) -> list[Fact]:
@@ -60,6 +66,11 @@ def candidate_of(row: Row) -> Candidate:
     if row["as_subject"] is not None:
         values |= {name: row[f"as_{name}"] for name in ("subject", "predicate", "value")}
     return Candidate(**values)
+
+
+def _is_same(stored: Row | None, values: dict[str, Any]) -> bool:
+    """Tell whether a fact is published as it should be."""
+    return stored is not None and all(stored[name] == values[_NAMED.get(name, name)] for name in stored)
 
 
 def _fact_row(fact: Fact, flags: dict[str, str]) -> dict[str, Any]:

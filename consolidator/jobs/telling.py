@@ -24,7 +24,7 @@ async def forget(database: Database, identity: str) -> Row:
     async with database.transaction() as conn:
         fact = await _fact(conn, identity)
         await _buried(conn, database, fact, by=FORGOTTEN)
-        await index_facts(conn, fact["agent"])
+        await index_facts(conn, fact["agent"], [identity])
         return await _fact(conn, identity)
 
 
@@ -40,7 +40,7 @@ async def correct(database: Database, identity: str, text: str) -> Row:
             return fact
         await _buried(conn, database, fact, by=new)
         await facts.state(conn, {**fact, "new": new, "sentence": escape(said), "now": database.clock.now()})
-        await index_facts(conn, fact["agent"])
+        await index_facts(conn, fact["agent"], [identity, new])
         return await _fact(conn, new)
 
 

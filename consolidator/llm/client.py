@@ -9,8 +9,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jsonschema import Draft202012Validator
@@ -303,7 +306,7 @@ def _unavailable(error: openai.APIError) -> ModelUnavailable:
     told = f"the model's server says {status}: {redact(error.message)[:200]}"
     if status in _LASTING:
         return ModelUnavailable(f"{told} ({_LASTING[status]})", lasting=True)
-    return ModelUnavailable(told, wait=_seconds(error.response.headers))
+    return ModelUnavailable(told, wait=rest(error.response.headers))
 
 
 def _was_sent(error: openai.APIError) -> bool:
@@ -311,9 +314,14 @@ def _was_sent(error: openai.APIError) -> bool:
     return "ConnectError" not in type(error.__cause__).__name__
 
 
-def _seconds(headers: Mapping[str, str]) -> float | None:
-    """Return how long a server asks us to wait, where it says so in seconds."""
+def rest(headers: Mapping[str, str]) -> float | None:
+    """Return how long a server asks us to wait, where it says so: in milliseconds, in seconds, or until a moment."""
+    for name, share in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            return max(0.0, float(headers.get(name, "")) * share)
     try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(0.0, (until - now).total_seconds())
+    except (TypeError, ValueError):  # no date, or one without a zone
         return None

@@ -107,8 +107,15 @@ class Sorted:
     unclear: list[Unclear]
 
 
-def sort(candidates: Iterable[Candidate], known: Mapping[str, Sequence[Known]]) -> dict[Scope, Sorted]:
-    """Decide what is clear; `known` are the facts that each candidate may be about, by the candidate's id."""
+def sort(
+    candidates: Iterable[Candidate],
+    known: Mapping[str, Sequence[Known]],
+    near: Mapping[str, Mapping[str, float]] | None = None,
+) -> dict[Scope, Sorted]:
+    """Decide what is clear; `known` are the facts that each candidate may be about, by the candidate's id.
+
+    `near` are the facts that a candidate's vector is near to: somebody has to look at these, whatever their words are.
+    """
     found: dict[Scope, Sorted] = {}
     earlier: dict[Scope, list[Known]] = {}
     for candidate in sorted(candidates, key=lambda one: (one.occurred_at, one.session_id, one.seq, one.id)):
@@ -117,7 +124,7 @@ def sort(candidates: Iterable[Candidate], known: Mapping[str, Sequence[Known]]) 
         before = earlier.setdefault(scope, [])
         options = [*known.get(candidate.id, ()), *before]
         decision = _clear(candidate, options)
-        shown = () if decision else _shown(candidate, options)
+        shown = () if decision else _shown(candidate, options, (near or {}).get(candidate.id, {}))
         if decision is None and not shown:
             decision = Decision(candidate.id, "add", None, CODE, "nothing like it is known")
         if decision is None:
@@ -177,11 +184,11 @@ def _onto(
     return Decision(candidate.id, operation, target.id, by, why[:_REASON], None, *moved)
 
 
-def _shown(candidate: Candidate, options: Sequence[Known]) -> tuple[Known, ...]:
+def _shown(candidate: Candidate, options: Sequence[Known], near: Mapping[str, float]) -> tuple[Known, ...]:
     """Return what a candidate may be about, the likest first."""
     found = []
     for number, one in enumerate(options):
-        like = nearness.likeness(candidate.sentence, one.sentence)
+        like = max(nearness.likeness(candidate.sentence, one.sentence), near.get(one.id, 0.0))
         subject = one.subject.casefold() == candidate.subject.casefold()
         slot = subject and normal(one.predicate) == normal(candidate.predicate)
         value = subject and nearness.same_value(one.value, candidate.value)

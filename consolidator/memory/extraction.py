@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from consolidator.memory.facts import Candidate, Proposals, Rejected, SessionContext, belongs, verify_quote
@@ -201,8 +201,8 @@ def _candidate(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], sour
         quarantined="an instruction from a source that is not the user"
         if trust != "user" and _is_order(told, proofs)
         else None,
-        valid_from=_date(told["valid_from"]),
-        valid_to=_date(told["valid_to"]),
+        valid_from=_date(told["valid_from"], latest.wall.tzinfo),
+        valid_to=_date(told["valid_to"], latest.wall.tzinfo),
     )
 
 
@@ -218,20 +218,21 @@ def _snake(predicate: str) -> str:
     return re.sub(r"\W+", "_", predicate.strip().casefold()).strip("_") or "is"
 
 
-def _date(told: str | None) -> datetime | None:
-    """Return an ISO date as a moment; None where it is none."""
+def _date(told: str | None, zone: tzinfo | None = UTC) -> datetime | None:
+    """Return an ISO date as a moment, a day by the clock of its event's place; None where it is none."""
     if told is None:
         return None
     try:
         found = datetime.fromisoformat(told)
-    except ValueError:
+        return (found if found.tzinfo else found.replace(tzinfo=zone or UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):  # the first and last hours of the calendar do not exist everywhere
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _rejected(
     told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], chunk: Chunk, source: Source, reason: str
 ) -> Rejected:
-    seq = proofs[0][0].seq if proofs else chunk.lines[0].seq
-    quote = f"{told['sentence']}"[:_LONGEST_QUOTE]
-    return Rejected(source.session.session_id, seq, _snake(told["predicate"])[:60], reason, quote, source.extractor)
+    line = proofs[0][0] if proofs else chunk.lines[0]
+    quote, subject = told["sentence"][:_LONGEST_QUOTE], _subject(told["subject"], line)[: _LENGTHS["subject"]]
+    predicate = _snake(told["predicate"])[: _LENGTHS["predicate"]]
+    return Rejected(source.session.session_id, line.seq, predicate, reason, quote, source.extractor, subject)

@@ -81,6 +81,7 @@ class Rejected:
     reason: str
     quote: str
     extractor: str = EXTRACTOR
+    subject: str = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _from_message(event: Event, session: SessionContext, redact: Callable[[str],
         if refused is None and candidate.id not in seen and found >= MOST:
             refused = f"more than {MOST} in one message"
         if refused is not None:
-            out.rejected.append(_rejected(event, session, statement.predicate, refused, quote))
+            out.rejected.append(_rejected(event, session, statement.predicate, refused, quote, subject=who or "user"))
         elif candidate.id not in seen:
             seen.add(candidate.id)
             found += 1
@@ -233,8 +234,10 @@ def belongs(session: SessionContext, *, work: bool, single: bool) -> tuple[str, 
     return "peer", f"stranger:{session.root_id}", single
 
 
-def _rejected(event: Event, session: SessionContext, predicate: str, reason: str, quote: str) -> Rejected:
-    return Rejected(session.session_id, event.seq, predicate, reason, quote[:_LONGEST_QUOTE])
+def _rejected(
+    event: Event, session: SessionContext, predicate: str, reason: str, quote: str, *, subject: str = "user"
+) -> Rejected:
+    return Rejected(session.session_id, event.seq, predicate, reason, quote[:_LONGEST_QUOTE], subject=subject)
 
 
 def _normal(text: str) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
 
 from consolidator.memory.approvals import operation
 from consolidator.memory.facts import SessionContext
@@ -34,6 +34,12 @@ class Line:
     trust: str | None  # of what it proves; None where it proves nothing
     speaker: str | None = None
     cited: str = ""  # the part of the text that its user only passes on
+    local: datetime | None = None  # when it happened by the clock on the wall
+
+    @property
+    def wall(self) -> datetime:
+        """When it happened by the clock on the wall there: what "yesterday" is counted from."""
+        return self.local or self.occurred_at
 
     @property
     def citable(self) -> bool:
@@ -66,10 +72,15 @@ class Chunk:
         return [Chunk(first, self.before), Chunk(second, first[-CONTEXT:])]
 
 
-def lines_of(events: Sequence[Event], session: SessionContext, redact: Callable[[str], str]) -> list[Line]:
-    """Return the lines of events; what says nothing, or what memory itself put there, has none."""
-    found = (_line(event, session, redact, events) for event in events)
-    return [line for line in found if line is not None]
+def lines_of(
+    events: Sequence[Event], session: SessionContext, redact: Callable[[str], str], zone: tzinfo = UTC
+) -> list[Line]:
+    """Return the lines of events; what says nothing, or what memory itself put there, has none.
+
+    `zone` is where those happened whose log tells its times in UTC.
+    """
+    found = ((event, _line(event, session, redact, events)) for event in events)
+    return [replace(line, local=event.local_at(zone)) for event, line in found if line is not None]
 
 
 def chunks(lines: Sequence[Line], before: Sequence[Line], *, budget: int, count: Callable[[str], int]) -> list[Chunk]:
@@ -126,7 +137,7 @@ def _from_user(event: Event, session: SessionContext, redact: Callable[[str], st
 
 
 def _shown(line: Line) -> str:
-    when = line.occurred_at.strftime("%Y-%m-%d %a %H:%M %Z").strip()
+    when = line.wall.strftime("%Y-%m-%d %a %H:%M %Z").strip()
     who = f"{line.who} {json.dumps(line.speaker, ensure_ascii=False)}" if line.speaker else line.who
     return f"[{when}] {who}: {json.dumps(line.text, ensure_ascii=False)}"
 

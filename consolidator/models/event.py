@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 from sqlalchemy import BigInteger, text
@@ -22,6 +23,14 @@ def moment_of(told: Any) -> datetime | None:
         found = datetime.fromisoformat(told)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # the first and last hours of the calendar do not exist everywhere
+        return None
+
+
+def offset_of(told: Any) -> timedelta | None:
+    """Return how far from UTC a foreign log's clock is, where its word for a time says so."""
+    try:
+        return datetime.fromisoformat(told).utcoffset() if isinstance(told, str) else None
+    except ValueError:
         return None
 
 
@@ -43,6 +52,13 @@ class Event:
     def occurred_at(self) -> datetime:
         """When it happened by the foreign log's word, else when it was ingested."""
         return moment_of(self.data.get("occurred_at")) or self.created_at
+
+    def local_at(self, zone: tzinfo) -> datetime:
+        """When it happened, by the clock on the wall there: the log's own, where it tells one, else a zone's."""
+        offset = offset_of(self.data.get("occurred_at"))
+        with suppress(OverflowError):  # the first and last hours of the calendar do not exist everywhere
+            return self.occurred_at.astimezone(timezone(offset) if offset else zone)
+        return self.occurred_at
 
 
 @dataclass(frozen=True, slots=True)

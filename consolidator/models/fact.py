@@ -44,7 +44,11 @@ class CandidateRow(Claimed, table=True):
     __tablename__ = "candidate"
     __table_args__ = (
         Index(
-            "candidate_group", "agent", text("coalesce(as_subject, subject)"), text("coalesce(as_predicate, predicate)")
+            "candidate_group",
+            "agent",
+            text("coalesce(as_subject, subject)"),
+            text("coalesce(as_predicate, predicate)"),
+            "owner",
         ),
         Index("candidate_new", "agent", postgresql_where=text("not reconciled")),
         Index(
@@ -82,6 +86,7 @@ class CandidateRow(Claimed, table=True):
     as_subject: str | None = maybe_words()  # what it counts for, where that is not what it says by itself
     as_predicate: str | None = maybe_words()
     as_value: str | None = maybe_words()
+    owner: str = words(default="")  # the project or peer that its level names; of an agent's own none
     reconciled: bool = flag()
     run_id: str = words()
 
@@ -107,7 +112,7 @@ class FactRow(Claimed, table=True):
 
     __tablename__ = "fact"
     __table_args__ = (
-        Index("fact_group", "agent", "subject", "predicate"),
+        Index("fact_group", "agent", "subject", "predicate", text("coalesce(project, peer, '')")),
         Index("fact_stated", "agent", postgresql_where=text("trust = 'person'")),
         Index("fact_search", text("to_tsvector('simple', sentence)"), postgresql_using="gin"),
     )

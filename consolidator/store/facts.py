@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from consolidator.database.jsonb import escape
@@ -12,6 +13,8 @@ from consolidator.store.memory import jsonb
 from consolidator.store.queries import Row, load, row, rows, run, run_each
 
 _SQL = load("facts")
+Owner = tuple[str, str]  # level, and the project or peer that it names
+Slot = tuple[str, str, str, str]  # level, project or peer, subject, predicate
 _UNTOLD = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"generation": 0, "active": True}
 
 
@@ -44,7 +47,7 @@ def refused(session: Row, rejected: Any) -> dict[str, Any]:
         "project": session["project"],
         "peer": session["peer"],
         "level": "agent",
-        "subject": "",
+        "subject": rejected.subject,
         "predicate": rejected.predicate,
         "value": "",
         "sentence": rejected.quote,
@@ -66,11 +69,14 @@ async def news(conn: Driver, agent: str) -> list[Row]:
     return await rows(conn, _SQL["news"], {"agent": agent})
 
 
-async def candidates_of(conn: Driver, agent: str, groups: Sequence[tuple[str, str]]) -> list[Row]:
-    """Return every candidate that counts for some subjects and predicates, in order of time."""
-    subjects, predicates = [one for one, _ in groups], [one for _, one in groups]
-    values = {"agent": agent, "subjects": subjects, "predicates": predicates}
-    return await rows(conn, _SQL["candidates_of"], values)
+async def candidates_of(conn: Driver, agent: str, slots: Sequence[Slot]) -> list[Row]:
+    """Return every candidate that counts for some slots, in order of time."""
+    return await rows(conn, _SQL["candidates_of"], {"agent": agent, **_columns(slots)})
+
+
+def _columns(slots: Sequence[Slot]) -> dict[str, list[str]]:
+    names = ("levels", "owners", "subjects", "predicates")
+    return {name: [slot[place] for slot in slots] for place, name in enumerate(names)}
 
 
 async def undecided(conn: Driver, agent: str, limit: int) -> list[Row]:
@@ -78,14 +84,29 @@ async def undecided(conn: Driver, agent: str, limit: int) -> list[Row]:
     return await rows(conn, _SQL["undecided"], {"agent": agent, "limit": limit})
 
 
-async def resembling(conn: Driver, agent: str, asked: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return the facts that candidates may be about, each with the `candidate` it was found for.
+async def slotmates(conn: Driver, agent: str, asked: Mapping[str, Slot]) -> list[tuple[str, str]]:
+    """Return (candidate, fact) for the facts of each candidate's own slot."""
+    values = {"agent": agent, "ids": list(asked), **_columns(list(asked.values()))}
+    return [(one["candidate"], one["fact"]) for one in await rows(conn, _SQL["slotmates"], values)]
 
-    `asked` have id, level, project, peer, subject, predicate and sentence.
-    """
-    columns = ("id", "level", "project", "peer", "subject", "predicate", "sentence")
-    values = {f"{name}s": [one[name] for one in asked] for name in columns}
-    return await rows(conn, _SQL["resembling"], {**values, "agent": agent})
+
+async def forgotten(conn: Driver, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
+    """Return the facts that a person does not want believed, by whose they are."""
+    values = {"agent": agent, "levels": [level for level, _ in owners], "owners": [owner for _, owner in owners]}
+    found: dict[Owner, list[str]] = {}
+    for one in await rows(conn, _SQL["forgotten"], values):
+        found.setdefault((one["level"], one["owner"]), []).append(one["fact"])
+    return found
+
+
+async def known(conn: Driver, ids: Sequence[str]) -> dict[str, Row]:
+    """Return facts by id, as candidates are compared with them; without those that are being decided themselves."""
+    return {one["id"]: one for one in await rows(conn, _SQL["known"], {"ids": list(ids)})}
+
+
+async def published(conn: Driver, agent: str, slots: Sequence[Slot]) -> dict[str, Row]:
+    """Return the facts of some slots by id."""
+    return {one["id"]: one for one in await rows(conn, _SQL["published"], {"agent": agent, **_columns(slots)})}
 
 
 async def decide(conn: Driver, decisions: Sequence[Mapping[str, Any]]) -> int:
@@ -106,11 +127,12 @@ async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
     return "added" if found["added"] else "changed"
 
 
-async def drop_stale(conn: Driver, values: dict[str, Any]) -> int:
-    """Drop the facts of the reconciled subjects and predicates that nothing supports any more; return how many.
+async def drop_stale(conn: Driver, agent: str, slots: Sequence[Slot], kept: Sequence[str], now: datetime) -> int:
+    """Drop the facts of the reconciled slots that nothing supports any more; return how many.
 
     Those whose evidence counts for another fact now keep their history.
     """
+    values = {"agent": agent, "kept": list(kept), "now": now, **_columns(slots)}
     await run(conn, _SQL["outdated_facts"], values)
     return await run(conn, _SQL["stale_facts"], values)
 

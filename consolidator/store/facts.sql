@@ -1,25 +1,28 @@
 -- name: save_candidate
 insert into candidate (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
                        session_id, seq, occurred_at, quote, extractor, single_valued, evidence, generation, quarantined, valid_from, valid_to,
-                       rejected, active, reconciled, run_id)
+                       rejected, active, reconciled, run_id, owner)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
         %(extractor)s, %(single_valued)s, %(evidence)s, %(generation)s, %(quarantined)s, %(valid_from)s, %(valid_to)s,
-        %(rejected)s, %(active)s, not %(active)s, %(run_id)s)
+        %(rejected)s, %(active)s, not %(active)s, %(run_id)s,
+        coalesce(case %(level)s when 'project' then %(project)s when 'peer' then %(peer)s end, ''))
 on conflict (id) do nothing
 
 -- name: news
 -- Candidates that facts do not know of yet, or know otherwise, with what they count for and what they say by themselves.
-select id, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled
+select id, level, owner, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled
 
 -- name: candidates_of
--- Every candidate of some subjects and predicates, by what it counts for.
+-- Every candidate of some slots, by what it counts for: what other projects and peers have there is not looked at.
 select c.*, s.root_id,
        c.generation > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as beside
-from candidate c join session s on s.id = c.session_id and not s.simulated
-where c.agent = %(agent)s and c.rejected is null and c.quarantined is null and c.active
-  and (coalesce(c.as_subject, c.subject), coalesce(c.as_predicate, c.predicate))
-      in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+     as slot (level, owner, subject, predicate)
+join candidate c on c.agent = %(agent)s and c.level = slot.level and c.owner = slot.owner
+     and coalesce(c.as_subject, c.subject) = slot.subject and coalesce(c.as_predicate, c.predicate) = slot.predicate
+join session s on s.id = c.session_id and not s.simulated
+where c.rejected is null and c.quarantined is null and c.active
 order by c.occurred_at, c.session_id, c.seq, c.id
 
 -- name: reconciled
@@ -33,37 +36,41 @@ where c.agent = %(agent)s and c.generation > 0 and c.operation is null and c.rej
   and c.active
 order by c.occurred_at, c.session_id, c.seq, c.id limit %(limit)s
 
--- name: resembling
--- The facts that each of some candidates may be about: of its subject and predicate, or with words of its sentence.
--- What a person does not want believed is among them.
-with asked as (
-    select told.*, coalesce(nullif(array_to_string(array(
-               select quote_literal(word) from unnest(tsvector_to_array(to_tsvector('simple', told.sentence))) as word
-               where length(word) > 3 and word not in ('user', 'users', 'their', 'that', 'this', 'with', 'from')
-           ), '|'), ''), '''none''')::tsquery as query
-    from unnest(%(ids)s::text[], %(levels)s::text[], %(projects)s::text[], %(peers)s::text[], %(subjects)s::text[],
-                %(predicates)s::text[], %(sentences)s::text[])
-         as told (id, level, project, peer, subject, predicate, sentence)
-)
-select asked.id as candidate, found.*, last.single_valued, last.occurred_at as latest
-from asked cross join lateral (
-    (select f.* from fact f
-     where f.agent = %(agent)s and f.subject = asked.subject and f.predicate = asked.predicate and f.level = asked.level
-       and f.project is not distinct from asked.project and f.peer is not distinct from asked.peer
-       and (f.superseded_at is null or exists (select from tombstone t where t.fact_id = f.id))
-     order by f.superseded_at nulls first, f.valid_from desc, f.id limit 10)
-    union
-    (select f.* from fact f
-     where f.agent = %(agent)s and to_tsvector('simple', f.sentence) @@ asked.query and f.level = asked.level
-       and f.project is not distinct from asked.project and f.peer is not distinct from asked.peer
-       and (f.superseded_at is null or exists (select from tombstone t where t.fact_id = f.id))
-     order by ts_rank(to_tsvector('simple', f.sentence), asked.query) desc, f.id limit 20)
+-- name: slotmates
+-- The facts of each candidate's own subject and predicate; what a person does not want believed is among them.
+select asked.id as candidate, found.id as fact
+from unnest(%(ids)s::text[], %(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+     as asked (id, level, owner, subject, predicate)
+cross join lateral (
+    select f.id from fact f
+    where f.agent = %(agent)s and f.subject = asked.subject and f.predicate = asked.predicate
+      and coalesce(f.project, f.peer, '') = asked.owner and f.level = asked.level
+      and (f.superseded_at is null or exists (select from tombstone t where t.fact_id = f.id))
+    order by f.superseded_at nulls first, f.valid_from desc, f.id limit 10
 ) as found
-left join candidate last on last.id = found.evidence[cardinality(found.evidence)]
--- A fact that rests on undecided sayings alone is one of those that are being decided.
-where found.trust = 'person' or found.superseded_at is not null or exists (
-    select from candidate c where c.id = any(found.evidence) and (c.generation = 0 or c.operation is not null)
-)
+
+-- name: forgotten
+-- What a person does not want believed of some owners, the latest first.
+select t.level, coalesce(t.project, t.peer, '') as owner, t.fact_id as fact from tombstone t
+where t.agent = %(agent)s
+  and (t.level, coalesce(t.project, t.peer, '')) in (select * from unnest(%(levels)s::text[], %(owners)s::text[]))
+order by t.created_at desc, t.fact_id limit 1000
+
+-- name: known
+-- Facts, and what their latest evidence says. One that rests on undecided sayings alone is itself being decided.
+select f.*, last.single_valued, last.occurred_at as latest
+from fact f left join candidate last on last.id = f.evidence[cardinality(f.evidence)]
+where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null or exists (
+    select from candidate c where c.id = any(f.evidence) and (c.generation = 0 or c.operation is not null)
+))
+
+-- name: published
+-- The facts of some slots, as they are compared with what they should be.
+select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.sessions, f.evidence, f.flagged
+from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+     as slot (level, owner, subject, predicate)
+join fact f on f.agent = %(agent)s and f.subject = slot.subject and f.predicate = slot.predicate
+     and coalesce(f.project, f.peer, '') = slot.owner and f.level = slot.level
 
 -- name: decide
 -- Writes down what was decided of a candidate that nobody else has decided meanwhile.
@@ -98,13 +105,17 @@ set superseded_at = coalesce(f.superseded_at, %(now)s),
         select k.id from fact k where k.agent = f.agent and k.id = any(%(kept)s) and k.evidence && f.evidence order by k.id limit 1
     ), f.superseded_by, 'another generation')
 where f.agent = %(agent)s and f.trust <> 'person' and not (f.id = any(%(kept)s))
-  and (f.subject, f.predicate) in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+  and (f.level, coalesce(f.project, f.peer, ''), f.subject, f.predicate) in (
+      select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+  )
   and exists (select from candidate c where c.id = any(f.evidence) and c.generation > 0)
 
 -- name: stale_facts
--- Facts of the reconciled subjects and predicates that no evidence supports any more.
+-- Facts of the reconciled slots that no evidence supports any more.
 delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any(%(kept)s))
-  and (subject, predicate) in (select * from unnest(%(subjects)s::text[], %(predicates)s::text[]))
+  and (level, coalesce(project, peer, ''), subject, predicate) in (
+      select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+  )
   and not exists (select from candidate c where c.id = any(fact.evidence) and c.generation > 0)
 
 -- name: words

@@ -154,6 +154,23 @@ async def search(conn: Driver, words: Sequence[int], scopes: Sequence[int]) -> l
         return await cursor.fetchall()
 
 
+async def extent(conn: Driver, agent: str, scopes: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Return how many facts, and how many words of facts, each of an agent's scopes has."""
+    found = await rows(conn, _SQL["extent"], {"agent": agent, "scopes": list(scopes)})
+    return {one["scope"]: (one["facts"], one["fact_words"]) for one in found}
+
+
+async def facts_called(conn: Driver, numbers: Sequence[int]) -> dict[int, str]:
+    """Return the ids of facts by their numbers in the index."""
+    return {one["number"]: one["id"] for one in await rows(conn, _SQL["facts_called"], {"numbers": list(numbers)})}
+
+
+async def is_rebuilding(conn: Driver) -> bool:
+    """Tell whether the index is being built anew, so that it does not know of everything."""
+    (found,) = await rows(conn, _SQL["rebuilding"])
+    return bool(found["rebuilding"])
+
+
 async def turns(conn: Driver, numbers: Sequence[int]) -> list[Row]:
     """Return turns by their numbers."""
     return await rows(conn, _SQL["turns"], {"numbers": list(numbers)})
@@ -164,14 +181,18 @@ async def facts(conn: Driver, numbers: Sequence[int]) -> list[Row]:
     return await rows(conn, _SQL["facts"], {"numbers": list(numbers)})
 
 
-async def gone_facts(conn: Driver, agent: str, limit: int) -> list[Row]:
-    """Return what the index has of an agent's facts and should not, or has in other words."""
-    return await rows(conn, _SQL["gone_facts"], {"agent": agent, "limit": limit})
+async def gone_facts(conn: Driver, agent: str, ids: Sequence[str] | None, limit: int) -> list[Row]:
+    """Return what the index has of an agent's facts, or of those named, and should not, or has in other words."""
+    if ids is None:
+        return await rows(conn, _SQL["gone_facts"], {"agent": agent, "limit": limit})
+    return await rows(conn, _SQL["gone_of"], {"ids": list(ids), "limit": limit})
 
 
-async def new_facts(conn: Driver, agent: str, limit: int) -> list[Row]:
-    """Return an agent's facts that the index should have and has not."""
-    return await rows(conn, _SQL["new_facts"], {"agent": agent, "limit": limit})
+async def new_facts(conn: Driver, agent: str, ids: Sequence[str] | None, limit: int) -> list[Row]:
+    """Return an agent's facts, or those named, that the index should have and has not."""
+    if ids is None:
+        return await rows(conn, _SQL["new_facts"], {"agent": agent, "limit": limit})
+    return await rows(conn, _SQL["new_of"], {"ids": list(ids), "limit": limit})
 
 
 async def drop_facts(conn: Driver, ids: Sequence[str]) -> None:

@@ -116,6 +116,17 @@ where (%(agent)s::text is null or agent = %(agent)s)
 group by scope having sum(turns) + sum(facts) > 0
 order by sum(turns) + sum(facts) desc, scope
 
+-- name: extent
+-- How much each of some scopes has of facts.
+select scope, sum(facts)::bigint as facts, sum(fact_words)::bigint as fact_words
+from corpus where agent = %(agent)s and scope = any(%(scopes)s) group by scope
+
+-- name: facts_called
+select number, id from indexed_fact where number = any(%(numbers)s)
+
+-- name: rebuilding
+select exists (select from run where job = 'reindex' and status in ('running', 'interrupted')) as rebuilding
+
 -- name: search
 -- The weightiest documents of each word in each scope, and in how many it stands; both by the index alone, both bounded.
 select asked.word, best.refs, case when best.found < %(most)s then best.found else (
@@ -169,9 +180,19 @@ where i.agent = %(agent)s and not exists (
     select from fact f where f.id = i.id and f.superseded_at is null and f.sentence = i.sentence
 ) order by i.id limit %(limit)s
 
+-- name: gone_of
+select i.id, i.number, i.scope, i.sentence from unnest(%(ids)s::text[]) as touched (id) join indexed_fact i using (id)
+where not exists (select from fact f where f.id = i.id and f.superseded_at is null and f.sentence = i.sentence)
+order by i.id limit %(limit)s
+
 -- name: new_facts
 select f.id, f.agent, f.project, f.peer, f.level, f.sentence from fact f
 where f.agent = %(agent)s and f.superseded_at is null and not exists (select from indexed_fact i where i.id = f.id)
+order by f.id limit %(limit)s
+
+-- name: new_of
+select f.id, f.agent, f.project, f.peer, f.level, f.sentence from unnest(%(ids)s::text[]) as touched (id) join fact f using (id)
+where f.superseded_at is null and not exists (select from indexed_fact i where i.id = f.id)
 order by f.id limit %(limit)s
 
 -- name: drop_facts

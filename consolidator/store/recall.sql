@@ -6,8 +6,10 @@ select c.*, s.origin from candidate c left join session s on s.id = c.session_id
 where c.id = any(%(ids)s) order by c.occurred_at, c.session_id, c.seq
 
 -- name: history
--- What was believed of the same subject and predicate, and when.
-select * from fact where agent = %(agent)s and subject = %(subject)s and predicate = %(predicate)s
+-- What was believed of the same subject and predicate, and when; of nobody else.
+select * from fact
+where agent = %(agent)s and level = %(level)s and coalesce(project, peer, '') = coalesce(%(project)s, %(peer)s, '')
+  and subject = %(subject)s and predicate = %(predicate)s
 order by valid_from, id
 
 -- name: explain_procedure
@@ -22,7 +24,9 @@ select c.*, s.origin from candidate c left join session s on s.id = c.session_id
 -- name: rejections
 -- What was said of the same subject and predicate and may not become a fact, by reason.
 select rejected as reason, count(*) from candidate
-where agent = %(agent)s and subject = %(subject)s and predicate = %(predicate)s and rejected is not null
+where agent = %(agent)s and coalesce(as_subject, subject) = %(subject)s
+  and coalesce(as_predicate, predicate) = %(predicate)s and rejected is not null
+  and (%(level)s <> 'project' or project = %(project)s) and (%(level)s <> 'peer' or peer = %(peer)s)
 group by rejected order by count(*) desc, rejected
 
 -- name: origins

@@ -67,6 +67,12 @@ async def nearest(
         return [number for (number,) in await cursor.fetchall()]
 
 
+async def of_facts(conn: Driver, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
+    """Return the vectors of facts by their numbers."""
+    found = await rows(conn, _SQL["of_facts"], {"model": model, "numbers": list(numbers)}) if numbers else []
+    return {one["number"]: one["vector"] for one in found}
+
+
 async def index_many(conn: Driver, model: str) -> None:
     """Make the index of nearest neighbours of a model where there are many vectors, and drop that of another model."""
     found = await row(conn, _SQL["sizes"], {"model": model})

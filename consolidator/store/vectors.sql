@@ -29,3 +29,6 @@ select count(*) as documents, max(cardinality(vector)) as size from embedding wh
 -- name: near
 select indexname as name from pg_indexes
 where schemaname = current_schema() and tablename = 'embedding' and indexname like 'embedding\_near\_%%'
+
+-- name: of_facts
+select number, vector from embedding where kind = 'fact' and number = any(%(numbers)s) and model = %(model)s

@@ -16,9 +16,11 @@ from consolidator.jobs.asking import explain
 from consolidator.jobs.backfill import Backfill, Choice
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.telling import correct, forget
+from consolidator.memory.reconcile import reconcile
 from consolidator.settings import Settings
+from consolidator.store import runs
 from consolidator.store.queries import Row, rows, run
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, Reply, model_server
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
 from tests.support import logged, memory_of, night, said, unbroken
 
@@ -146,6 +148,105 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
     assert merged["superseded_by"] == only["id"]
     assert merged["superseded_at"] is not None
     await unbroken(database)
+
+
+async def test_what_shares_no_word_is_compared_where_vectors_are_near(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def onto_the_first(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) != "decisions":
+            return reads()(asked)
+        told = [{"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}]
+        return Reply.json({"operations": told})
+
+    monkeypatch.setattr(model_server, "vector", lambda text: [1.0, 0.0] if "water" in text or "tea" in text else [0, 1])
+    for embed, facts in ((None, 3), ("small-vectors", 2)):
+        agent = f"agent-{facts}"
+        async with ModelServer(onto_the_first) as server:
+            told = configured(settings, server, embed_model=embed)
+            for number, words in enumerate(
+                ("tea: tea warms mornings.", "socks: wool it is.", "kettle: hot water first.")
+            ):
+                await logged(database, f"{agent}-{number}", [said(f"HOME: {words}")], peer="mara", agent=agent)
+                clock.advance(HOUR)
+                await night(database, told)
+        assert len([one for one in await current(database) if one["agent"] == agent]) == facts
+        assert asked_of(server, "decisions") == (embed is not None)
+    (merged,) = [one for one in await current(database) if one["sessions"] == 2]
+    assert "by model gpt-4o-mini" in str((await explain(database, merged["id"]))["lines"])
+
+
+async def test_without_vectors_from_the_server_words_decide(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        server.embedding = Reply.failed(500)
+        told = configured(settings, server, embed_model="small-vectors")
+        for number in range(2):
+            await talk(database, f"s{number}", "Bern", f"Bern is home number {number}.")
+            clock.advance(HOUR)
+            await night(database, told)
+    assert [one["sessions"] for one in await current(database)] == [2]
+    async with database.connection() as conn:
+        assert not await rows(conn, "select id from candidate where operation is null and rejected is null")
+
+
+async def test_while_the_index_is_built_anew_nothing_is_decided(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    waiting = "select id from candidate where operation is null"
+    async with ModelServer(reads()) as server:
+        await talk(database, "s1", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        async with database.transaction() as conn:
+            now = clock.now()
+            begun = await runs.start(
+                conn, job="reindex", slot=now, trigger="manual", owner="me", now=now, arguments={"vectors": False}
+            )
+        await night(database, configured(settings, server))
+        async with database.transaction() as conn:
+            assert len(await rows(conn, waiting)) == 1
+            await run(conn, "update run set status = 'done' where id = %(id)s", {"id": begun["id"]})
+        await night(database, configured(settings, server))
+        async with database.connection() as conn:
+            assert not await rows(conn, waiting)
+    assert len(await current(database)) == 1
+
+
+async def test_a_merge_and_an_explanation_keep_to_one_peer(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions":
+            return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+        found = [
+            fact(name, words, "lives_in", words, f"Home is {words}.", "profile") for name, _, words in lines(asked)
+        ]
+        found += [fact(name, "never said", "lives_in", "Ulm", "Home is Ulm.", "profile") for name, _, _ in lines(asked)]
+        return Reply.json({"facts": found})
+
+    looked: list[str] = []
+
+    def watched(candidates: Any) -> Any:
+        given = list(candidates)
+        looked.extend(one.peer for one in given)
+        return reconcile(given)
+
+    async with ModelServer(read) as server:
+        told = configured(settings, server)
+        for number, (peer, town) in enumerate([("ann", "Bern"), ("bob", "Rome"), ("ann", "Kiel")]):
+            await logged(database, f"s{number}", [said(town)], peer=peer)
+            clock.advance(HOUR)
+            if number == 2:
+                monkeypatch.setattr("consolidator.jobs.reconciling.reconcile", watched)
+            await night(database, told)
+    assert set(looked) == {"ann"}
+    facts = {one["value"]: one["id"] for one in await every(database)}
+    lines_told = "\n".join((await explain(database, facts["Kiel"]))["lines"])
+    assert "before: Home is Bern." in lines_told
+    assert "Rome" not in lines_told
+    assert "2 rejected: 2 quote not in event" in lines_told
+    assert "1 rejected" in "\n".join((await explain(database, facts["Rome"]))["lines"])
 
 
 BAD: dict[str, Callable[[], Reply]] = {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pydantic import SecretStr
@@ -20,7 +24,7 @@ from consolidator.errors import (
     OverBudget,
 )
 from consolidator.jobs.calls import Calls
-from consolidator.llm.client import Request
+from consolidator.llm.client import Request, rest
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
 
@@ -205,3 +209,57 @@ async def test_a_run_stops_asking_a_server_that_is_down(calls: Maker) -> None:
                 await asked.ask(request(f"question {number}"))
         assert len(server.requests) == 5 * 4
         assert "in a row" in (await asked.report())["stopped"]
+
+
+async def test_a_server_that_asks_for_a_long_rest_is_asked_no_more_in_this_run(calls: Maker) -> None:
+    async with ModelServer([Reply.failed(429, retry_after=3600)]) as server:
+        asked = calls(server)
+        for number in range(3):
+            with pytest.raises(ModelUnavailable, match="3600 s of rest" if number else "429"):
+                await asked.ask(request(f"question {number}"))
+        assert len(server.requests) == 1
+        assert asked.counts["slept"] == 0
+
+
+async def test_all_calls_wait_where_a_server_asks_for_rest(calls: Maker) -> None:
+    async with ModelServer([Reply.failed(429, retry_after=50), Reply.json(GOOD)]) as server:
+        asked = calls(server)
+        assert await asked.ask(request("one")) == GOOD
+        assert await asked.ask(request("two")) == GOOD
+        assert asked.counts["slept"] > 90  # the second question waited, too
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "Mon, 02 Mar 2026 12:00:30 GMT", "date": "Mon, 02 Mar 2026 12:00:00 GMT"}, 30.0),
+        ({"retry-after": "Mon, 02 Mar 2020 12:00:30 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_a_wish_for_rest_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
+    assert rest(headers) == seconds
+
+
+async def test_so_many_calls_at_a_time_and_no_more(calls: Maker) -> None:
+    at_once = Counter[str]()
+
+    async with ModelServer([replace(Reply.json(GOOD), hang=0.2)]) as server:
+        asked = calls(server, model_concurrency=2)
+        real = asked.client.send
+
+        async def sent(question: Request) -> Any:
+            at_once["now"] += 1
+            at_once["most"] = max(at_once["most"], at_once["now"])
+            try:
+                return await real(question)
+            finally:
+                at_once["now"] -= 1
+
+        with patch.object(type(asked.client), "send", lambda _, question: sent(question)):
+            async with asyncio.timeout(60):
+                await asyncio.gather(*(asked.ask(request(f"question {number}")) for number in range(8)))
+    assert at_once["most"] == 2

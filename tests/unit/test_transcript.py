@@ -1,0 +1,57 @@
+"""What a model is shown of events, and when it says that things are true: by the clock where they happened."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from consolidator.memory.extraction import Source, extractor_of, read_answer
+from consolidator.memory.facts import SessionContext
+from consolidator.memory.transcript import Chunk, lines_of
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from tests.oracle import fact
+
+HERE = SessionContext("s1", "s1", "coder", peer="mara")
+NIGHT = datetime(2026, 3, 2, 16, 30, tzinfo=UTC)
+
+
+def chunk_of(occurred_at: str | None, zone: str = "UTC") -> Chunk:
+    data = {"text": "I moved to Bern yesterday.", **({"occurred_at": occurred_at} if occurred_at else {})}
+    event = Event("s1", 1, EventType.USER_MESSAGE, data, NIGHT)
+    return Chunk(tuple(lines_of([event], HERE, str, ZoneInfo(zone))))
+
+
+@pytest.mark.parametrize(
+    ("occurred_at", "zone", "shown", "since"),
+    [
+        (None, "UTC", "2026-03-02 Mon 16:30 UTC", "2026-03-01T00:00+00:00"),
+        (None, "Asia/Tokyo", "2026-03-03 Tue 01:30 JST", "2026-03-01T00:00+09:00"),
+        ("2026-03-02T16:30:00Z", "Asia/Tokyo", "2026-03-03 Tue 01:30 JST", "2026-03-01T00:00+09:00"),
+        ("2026-03-03T01:30:00+09:00", "UTC", "2026-03-03 Tue 01:30 UTC+09:00", "2026-03-01T00:00+09:00"),
+        ("2026-03-02T08:30:00-08:00", "Asia/Tokyo", "2026-03-02 Mon 08:30 UTC-08:00", "2026-03-01T00:00-08:00"),
+    ],
+    ids=["UTC", "of a zone", "told in UTC, of a zone", "of an offset", "of an offset, before the zone"],
+)
+def test_days_are_those_of_the_place_where_it_happened(
+    occurred_at: str | None, zone: str, shown: str, since: str
+) -> None:
+    chunk = chunk_of(occurred_at, zone)
+    assert f"e1 [{shown}] user: " in chunk.render()
+    told = fact(
+        "e1", "moved to Bern", "lives_in", "Bern", "The user lives in Bern.", "profile", valid_from="2026-03-01"
+    )
+    (found,) = read_answer(chunk, {"facts": [told]}, Source(HERE, extractor_of("m"))).candidates
+    assert found.valid_from == datetime.fromisoformat(since)
+    assert found.occurred_at == NIGHT
+
+
+@pytest.mark.parametrize("told", ["0001-01-01", "9999-12-31T23:00:00-09:00", "0001-01-01T00:00:00+09:00"])
+def test_the_ends_of_the_calendar_break_nothing(told: str) -> None:
+    chunk = chunk_of("2026-03-03T01:30:00+09:00")
+    answer = {"facts": [fact("e1", "moved to Bern", "in", "Bern", "In Bern.", "profile", valid_from=told)]}
+    found = read_answer(chunk, answer, Source(HERE, extractor_of("m")))
+    assert [one.reason for one in found.rejected] == ([] if found.candidates else ["a date that is none"])
+    assert chunk_of(told).render()
