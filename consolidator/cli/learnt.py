@@ -9,7 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.context import moment, opened, run
-from consolidator.cli.output import OUT, Agent, AsJson, Limit, Project, emit, entry, note, place, plain, say, table
+from consolidator.cli.output import (
+    OUT,
+    Agent,
+    AsJson,
+    Limit,
+    Project,
+    emit,
+    entry,
+    many,
+    note,
+    place,
+    plain,
+    say,
+    table,
+)
 from consolidator.store import learnt
 
 _TITLES = {
@@ -60,7 +74,7 @@ def _show(told: dict[str, Any]) -> None:
     if OUT.is_terminal:
         _show_person(told)
     else:
-        lines = ((what, text, many, place(one), one["id"]) for what, text, many, one in _lines(told))
+        lines = ((what, text, sessions, place(one), one["id"]) for what, text, sessions, one in _lines(told))
         table("learnt", ("what", "learnt", "sessions", "of", "id"), lines)
     for name, (what, words) in _WAITING.items():
         if told["waiting"][name]:
@@ -69,12 +83,15 @@ def _show(told: dict[str, Any]) -> None:
 
 def _show_person(told: dict[str, Any]) -> None:
     """Print what was learnt kind by kind: sentences are too long for a table."""
-    say(f"Since {plain(told['since'])}, from {told['seen']} events of {told['sessions']} sessions:", style="bold")
+    say(
+        f"Since {plain(told['since'])}, from {many(told['seen'], 'event')} of {many(told['sessions'], 'session')}:",
+        style="bold",
+    )
     for what, found in groupby(_lines(told), key=lambda line: line[0]):
         say()
         say(_TITLES[what], style="bold")
-        for _, text, many, one in found:
-            entry(text, f"{many} session{'s' if many != 1 else ''}", place(one), one["id"])
+        for _, text, sessions, one in found:
+            entry(text, many(sessions, "session"), place(one), one["id"])
         if more := told["more"][what]:
             say(f"    and {more} more: --limit {told['limit'] + more}", style="dim")
     if not any(told[kind] for kind in learnt.KINDS):

@@ -15,8 +15,10 @@ from consolidator.cli.output import (
     AsJson,
     Limit,
     Project,
+    begins,
     emit,
     emit_line,
+    place,
     plain,
     progress,
     replaced,
@@ -179,12 +181,12 @@ def sessions_command(
     if as_json:
         emit(found)
         return
-    columns = ("session", "agent", "kind", "project or key", "events", "learnt", "pruned", "last")
+    columns = ("session", "agent", "kind", "of", "events", "learnt", "pruned", "last")
     table(
         "sessions",
         columns,
         (
-            (s["id"], s["agent"], s["kind"], short(s["project"] or s["key"], 40), s["head"], s["consolidated_to"],
+            (begins(s["id"]), s["agent"], s["kind"], place({**s, "peer": s["key"]}), s["head"], s["consolidated_to"],
              s["pruned_to"], s["last_occurred_at"])
             for s in found
         ),

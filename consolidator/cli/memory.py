@@ -10,13 +10,28 @@ import typer
 
 from consolidator.cli.asked import Asked
 from consolidator.cli.context import opened, path_named, run
-from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, plain, say, short, table
+from consolidator.cli.output import (
+    OUT,
+    Agent,
+    AsJson,
+    Limit,
+    Project,
+    emit,
+    entry,
+    many,
+    place,
+    plain,
+    say,
+    short,
+    table,
+)
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.asking import explain, next_calls, solve, summary_of
 from consolidator.jobs.skills import export_skills
 from consolidator.store import recall
 
 procedures_app = typer.Typer(cls=Asked, invoke_without_command=True)
+_LOG = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
 Query = Annotated[str | None, typer.Argument(help="Words to look for.")]
 
 
@@ -108,6 +123,11 @@ def solutions_command(
     if as_json:
         emit(found)
         return
+    if found and OUT.is_terminal:
+        for one in found:
+            sure = "confirmed" if one["confirmed"] else ""
+            entry(one["body"]["line"], sure, many(one["sessions"], "session"), place(one), one["id"])
+        return
     table(
         "solutions",
         ("id", "error and fix", "confirmed", "sessions", "of"),
@@ -136,7 +156,11 @@ def explain_command(
     say(told["title"], style="bold")
     for line in told["lines"]:
         say(f"  {line}")
-    if told["evidence"]:
+    if told["evidence"] and OUT.is_terminal:
+        say("evidence", style="bold")
+        for e in told["evidence"]:
+            entry(e["quote"], e["origin"] or e["session_id"], f"event {e['seq']}", e["when"], _LOG[e["log"]])
+    elif told["evidence"]:
         table(
             "evidence",
             ("session", "seq", "when", "quote", "log"),

@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from consolidator.cli.context import moment, opened, run, span, stop_on_signals
 from consolidator.cli.generations import show_comparison
-from consolidator.cli.output import AsJson, Limit, emit, plain, progress, say, short, table, warn
+from consolidator.cli.output import AsJson, Limit, begins, emit, plain, progress, say, short, table, warn
 from consolidator.cli.runtime import wake_at_start
 from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
@@ -219,8 +219,8 @@ def _show_run(found: dict[str, Any]) -> None:
         "units",
         columns,
         (
-            (c["unit"], c["status"], c["attempts"], c["seen"], c["learnt"], c["nothing"], c["deferred"], c["dead"],
-             short(c.get("note") or c["error"], 100))
+            (begins(c["unit"]), c["status"], c["attempts"], c["seen"], c["learnt"], c["nothing"], c["deferred"],
+             c["dead"], short(c.get("note") or c["error"], 100))
             for c in found["claims"]
         ),
         right=columns[2:8],

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -93,7 +94,7 @@ def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *,
     if not found:
         say(f"no {title.partition(':')[0]}", style="dim")
         return
-    drawn = Table(title=title, title_justify="left", header_style="bold", expand=False, pad_edge=False)
+    drawn = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
         whole = column in _IDS
         drawn.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
@@ -108,10 +109,20 @@ def place(found: Mapping[str, Any]) -> str:
     return short(re.split(r"[\\/]", whole.rstrip("\\/"))[-1] if OUT.is_terminal else whole, 40)
 
 
+def begins(identity: str) -> str:
+    """Return a session's id; on a terminal its beginning, which every command takes. What has a colon stays whole."""
+    return identity[:10] if OUT.is_terminal and ":" not in identity else identity
+
+
 def entry(text: str, *facts: Any) -> None:
-    """Print a line with a dim one below it, both set in."""
+    """Print a line for people with a dim one below it: for texts that are too long for a table's cell."""
     OUT.print(Padding(Text(short(text, 500)), (0, 0, 0, 2)))
-    OUT.print(Padding(Text(plain(" · ".join(str(one) for one in facts)), style="dim"), (0, 0, 0, 4)))
+    OUT.print(Padding(Text(" · ".join(plain(one) for one in facts if one), style="dim"), (0, 0, 0, 4)))
+
+
+def many(number: int, noun: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def write(text: str) -> None:
