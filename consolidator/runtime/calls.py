@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -128,11 +129,26 @@ class Caller:
             return Outcome.failed(f"A person did not allow this call{because}", "rejected")
         if call.state == "begun" and tool is not None and not tool.idempotent:
             return None
-        told = Call(call.call_id, self.lease.session_id, bool(self.lease.row["simulated"]), again=call.state == "begun")
+        told = Call(
+            call.call_id, self.lease.session_id, bool(self.lease.row["simulated"]), again=call.state == "begun",
+            look=partial(self._logged, call),
+        )  # fmt: skip
         self.ran += 1
         with around("tool"):
             self.lease.check()
             return await self.harness.tools.run(call.tool, call.arguments, told)
+
+    async def _logged(self, call: OpenCall) -> Outcome | None:
+        """Return the result that a call has in the log by now, if it has one that says how it went."""
+        async with self.harness.database.connection() as conn:
+            bounds = (self.lease.row["created_at"], events.END)
+            log = await events.read(conn, self.lease.session_id, after=call.seq, bounds=bounds)
+        for event in log:
+            data = event.data
+            known = event.type is EventType.TOOL_RESULT and data["call_id"] == call.call_id
+            if known and data["status"] in ("ok", "error"):
+                return Outcome(data.get("content", ""), data["status"], data.get("reason"), data.get("state_patch"))
+        return None
 
     async def _give_up(self, calls: Sequence[OpenCall]) -> None:
         if calls:

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -35,11 +35,11 @@ class Call:
     session_id: str
     dry_run: bool = False
     again: bool = False  # a process died in this call: it may have run before
-    previous: Outcome | None = None
+    look: Callable[[], Awaitable[Outcome | None]] | None = None
 
-    def previous_result(self) -> Outcome | None:
-        """Return what the log holds as this call's result, where it has one already."""
-        return self.previous
+    async def previous_result(self) -> Outcome | None:
+        """Return what the log holds by now as this call's result: another process may have overtaken this one."""
+        return None if self.look is None else await self.look()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from consolidator import Call, Outcome, tool
+from consolidator import Call, NewEvent, Outcome, tool
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
+from consolidator.store import events
 from consolidator.testing import ModelServer, Reply
 from tests.runtime import KEY, Channel, Replies, agent_on, heard, in_words, log_of
 
@@ -342,6 +343,27 @@ async def test_a_cap_needs_a_model_whose_price_is_known(database: Database) -> N
     async with ModelServer() as server, agent_on(database, server) as agent:
         with pytest.raises(UsageError, match="price"):
             await agent.open(KEY, model="home-grown", max_cost_usd=1)
+
+
+async def test_a_tool_finds_the_result_that_another_process_has_logged_meanwhile(database: Database) -> None:
+    seen: list[Any] = []
+
+    @tool(idempotent=True)
+    async def pay(amount: int, call: Call) -> str:
+        """Pay."""
+        seen.append(await call.previous_result())
+        result = {"call_id": call.call_id, "tool": "pay", "status": "ok", "content": f"paid {amount}"}
+        async with database.connection() as conn:  # as a harness does that took the session over
+            await events.append(
+                conn, call.session_id, [NewEvent(EventType.TOOL_RESULT, result)], now=database.clock.now()
+            )
+        seen.append(await call.previous_result())
+        return "not again"
+
+    replies: Replies = [Reply.calling(("pay", {"amount": 5})), "Done."]
+    async with ModelServer(answers=replies) as server, agent_on(database, server, [pay]) as agent:
+        await heard(await agent.open(KEY), "pay")
+    assert seen == [None, Outcome("paid 5")]
 
 
 async def test_a_simulated_session_runs_no_side_effect(database: Database) -> None:

@@ -98,13 +98,17 @@ def test_arguments_become_what_the_hints_say() -> None:
 
 def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
     @tool
-    def pay(amount: int, call: Call) -> dict[str, Any]:
-        before = call.previous_result()
+    async def pay(amount: int, call: Call) -> dict[str, Any]:
+        before = await call.previous_result()
         return {"id": call.call_id, "again": call.again, "before": None if before is None else before.content}
 
     assert "call" not in pay.schema["properties"]
     assert outcome(pay, {"amount": 1}).content == {"id": "call-1", "again": False, "before": None}
-    again = Call("call-1", "session-1", again=True, previous=Outcome("paid"))
+
+    async def paid() -> Outcome:
+        return Outcome("paid")
+
+    again = Call("call-1", "session-1", again=True, look=paid)
     assert outcome(pay, {"amount": 1}, again).content == {"id": "call-1", "again": True, "before": "paid"}
     assert "takes no call" in outcome(pay, {"amount": 1, "call": {}}).content
 
