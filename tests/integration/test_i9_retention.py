@@ -309,7 +309,7 @@ async def test_pruning_waits_for_nobody_who_is_learning(
     clock.set(later(clock.now(), days=40))
     await worked(database, 2, begin=1)  # coder-01 goes on, coder-02 is new
     working = asyncio.create_task(tonight(database, clock, settings))
-    with nights.held(database.dsn, "lock table candidate in exclusive mode"):
+    with nights.held(database.dsn, "lock table digest in exclusive mode"):
         await nights.stuck(database.dsn)
         pruned = await prune(database, older_than=MONTH)
     done = await working
