@@ -41,6 +41,7 @@ async def told(database: Database, *texts: str, session: str = "one") -> None:
     await logged(database, session, [said(text) for text in texts])
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_a_night_makes_the_vectors_that_are_missing_and_recall_asks_with_one(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
@@ -55,6 +56,7 @@ async def test_a_night_makes_the_vectors_that_are_missing_and_recall_asks_with_o
     assert server.embedded[-1] == ["The lighthouse is red."]
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_who_is_stopped_goes_on_from_there(
     database: Database,
     clock: FrozenClock,
@@ -78,6 +80,7 @@ async def test_who_is_stopped_goes_on_from_there(
     assert sum(len(batch) for batch in server.embedded) == 3
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_another_model_makes_them_anew(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
@@ -88,6 +91,7 @@ async def test_another_model_makes_them_anew(
     assert [one["model"] for one in await ask(database, "select distinct model from embedding")] == ["other-vectors"]
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_in_large_scopes_an_index_finds_the_nearest(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +104,7 @@ async def test_in_large_scopes_an_index_finds_the_nearest(
     assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_a_server_that_does_not_answer_leaves_recall_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +128,7 @@ async def test_a_database_without_pgvector_is_searched_by_words(
     assert (await recall(database, "heron", settings=vectored)).items[0].citation == "[one:1]"
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_vectors_go_with_what_they_are_of(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
@@ -132,6 +138,7 @@ async def test_vectors_go_with_what_they_are_of(
     assert await count(database, "select count(*) from embedding") == 0
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_no_secret_leaves_the_process(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
@@ -143,6 +150,7 @@ async def test_no_secret_leaves_the_process(
     assert secret not in str(await ask(database, "select * from episode"))
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +167,7 @@ async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
     assert await count(database, "select count(*) from embedding") == 3
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_knows(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
@@ -175,6 +184,7 @@ async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_
     assert "cap is reached" in str(await embed_missing(database, nothing))
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
     database: Database, clock: FrozenClock, settings: Settings, vectored: Settings, server: ModelServer
 ) -> None:

@@ -149,6 +149,7 @@ async def server() -> AsyncIterator[ModelServer]:
         yield found
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_vectors_are_kept_unless_they_are_to_be_made_anew(
     database: Database, clock: FrozenClock, settings: Settings, server: ModelServer
 ) -> None:

@@ -53,7 +53,11 @@ def test_every_benchmark_has_its_ratios_named_here() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_it_runs_and_tells_its_ratios(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_runs_and_tells_its_ratios(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if name in ("recall", "models"):
+        request.getfixturevalue("pgvector")
     monkeypatch.setenv("CONSOLIDATOR_TEST_DATA", "/nowhere")
     for variable in ("CONSOLIDATOR_TEST_MEM0", "CONSOLIDATOR_TEST_STORES"):
         monkeypatch.delenv(variable, raising=False)
