@@ -121,10 +121,9 @@ async def _by_words(conn: Driver, query: str, sums: index.Sums) -> list[Channel]
 async def by_vector(conn: Driver, model: str, vector: list[float], sums: index.Sums) -> list[Channel]:
     """Return the documents nearest to a query's vector; in small scopes all are compared."""
     exact = sums.turns + sums.facts <= vectors.EXACT
-    return [
-        (kind, await vectors.nearest(conn, kind, model, vector, sums.scopes, exact=exact, limit=CANDIDATES))
-        for kind in (TURN, FACT)
-    ]
+    kinds = [kind for kind, held in ((TURN, sums.turns), (FACT, sums.facts)) if held]
+    found = await vectors.nearest(conn, kinds, model, vector, sums.scopes, exact=exact, limit=CANDIDATES)
+    return list(found.items())
 
 
 def _hits(hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: ranking.Corpus) -> ranking.Hits | None:

@@ -148,7 +148,8 @@ def _beside(candidates: Sequence[Candidate], unit: Mapping[str, Vector]) -> dict
 
 async def _stored(conn: Driver, model: str, vector: Vector, scope: int, *, exact: bool) -> dict[str, float]:
     """Return the facts of a scope that are nearest to a vector, and how near."""
-    numbers = await vectors.nearest(conn, FACT, model, vector.tolist(), [scope], exact=exact, limit=NEAREST)
+    near = await vectors.nearest(conn, [FACT], model, vector.tolist(), [scope], exact=exact, limit=NEAREST)
+    numbers = near.get(FACT, [])
     ids = await index.facts_called(conn, numbers)
     found = {}
     for number, held in (await vectors.of_facts(conn, model, numbers)).items():

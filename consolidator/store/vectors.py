@@ -13,13 +13,14 @@ from consolidator.database.partitions import Driver
 from consolidator.store.queries import Row, load, row, rows, run
 
 KINDS = ("fact", "turn")
-EXACT = 10_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
+EXACT = 5_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
 _SQL = load("vectors")
 _Place = sql.Identifier
+_MOST = {"halfvec": 4000, "vector": 2000}  # dimensions that pgvector's index takes of each type
 # Where few of the nearest are in the scopes that may be read, the index goes on, but not through everything.
 _BOUNDED: LiteralString = (
-    "set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = 120; "
-    "set local hnsw.max_scan_tuples = 3000"
+    "set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = 100; "
+    "set local hnsw.max_scan_tuples = 5000"
 )
 
 
@@ -52,19 +53,23 @@ async def save(conn: Driver, model: str, documents: Sequence[Mapping[str, Any]],
 
 
 async def nearest(
-    conn: Driver, kind: str, model: str, vector: list[float], scopes: Sequence[int], *, exact: bool, limit: int
-) -> list[int]:
-    """Return the numbers of the documents nearest to a vector; [] where the server has no pgvector."""
-    found = await row(conn, _SQL["pgvector"])
-    if found is None or found["schema"] is None:
-        return []
+    conn: Driver, kinds: Sequence[str], model: str, vector: list[float], scopes: Sequence[int], *, exact: bool,
+    limit: int,
+) -> dict[str, list[int]]:  # fmt: skip
+    """Return the numbers of the documents of some kinds nearest to a vector; {} where the server has no pgvector."""
+    place = await row(conn, _SQL["pgvector"])
+    if place is None or place["schema"] is None:
+        return {}
     values = {"scopes": list(scopes), "vector": vector, "limit": limit}
+    found: dict[str, list[int]] = {}
     async with conn.transaction(), conn.cursor() as cursor:
         if not exact:
             await cursor.execute(_BOUNDED)
         query = _NEAREST if exact else _NEAREST_BY_INDEX
-        await cursor.execute(query.format(**_parts(found["schema"], model, len(vector), kind)), values)
-        return [number for (number,) in await cursor.fetchall()]
+        for kind in kinds:
+            await cursor.execute(query.format(**_parts(place, model, len(vector), kind)), values)
+            found[kind] = [number for (number,) in await cursor.fetchall()]
+    return found
 
 
 async def of_facts(conn: Driver, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
@@ -79,24 +84,28 @@ async def index_many(conn: Driver, model: str) -> None:
     place = await row(conn, _SQL["pgvector"])
     if place is None or found is None or found["size"] is None or place["schema"] is None:
         return
-    mark = hashlib.blake2b(f"{model}\x1f{found['size']}".encode(), digest_size=6).hexdigest()
+    kept = f"{model}\x1f{found['size']}\x1f{place['type']}"
+    mark = hashlib.blake2b(kept.encode(), digest_size=6).hexdigest()
     names = {kind: f"embedding_near_{kind}_{mark}" for kind in KINDS}
     for other in await rows(conn, _SQL["near"]):
         if other["name"] not in names.values():
             await conn.execute(sql.SQL("drop index if exists {}").format(_Place(other["name"])))
-    if found["documents"] <= EXACT or found["size"] > 2000:  # pgvector's index takes no more dimensions
+    if found["documents"] <= EXACT or found["size"] > _MOST[place["type"]]:
         return
     async with conn.transaction():
         await conn.execute("set local maintenance_work_mem = '512MB'")  # the graph of 250,000 vectors of usual size
         for kind, name in names.items():
-            made = _INDEX.format(name=_Place(name), **_parts(place["schema"], model, found["size"], kind))
+            made = _INDEX.format(name=_Place(name), **_parts(place, model, found["size"], kind))
             await conn.execute(made)
 
 
-def _parts(schema: str, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
+def _parts(place: Row, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
+    schema, near = _Place(place["schema"]), sql.SQL(place["type"])
     return {
-        "vector": sql.SQL("{}.vector({})").format(_Place(schema), sql.Literal(size)),
-        "schema": _Place(schema),
+        "vector": sql.SQL("{}.vector({})").format(schema, sql.Literal(size)),
+        "near": sql.SQL("{}.{}({})").format(schema, near, sql.Literal(size)),
+        "cosine": sql.SQL("{}.{}_cosine_ops").format(schema, near),
+        "schema": schema,
         "size": sql.Literal(size),
         "model": sql.Literal(model),
         "kind": sql.Literal(kind),
@@ -113,9 +122,9 @@ _NEAREST = sql.SQL(
 _NEAREST_BY_INDEX = sql.SQL(
     "select number from embedding where model = {model} and cardinality(vector) = {size} and kind = {kind} "
     "and scope = any(%(scopes)s) "
-    "order by vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector} limit %(limit)s"
+    "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
 )
 _INDEX = sql.SQL(
-    "create index if not exists {name} on embedding using hnsw ((vector::{vector}) {schema}.vector_cosine_ops) "
+    "create index if not exists {name} on embedding using hnsw ((vector::{near}) {cosine}) "
     "where model = {model} and cardinality(vector) = {size} and kind = {kind}"
 )

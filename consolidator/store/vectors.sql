@@ -1,7 +1,11 @@
 -- name: pgvector
--- Where pgvector is installed, if the server has it at all.
-select (select n.nspname from pg_extension x join pg_namespace n on n.oid = x.extnamespace where x.extname = 'vector') as schema
-from pg_available_extensions where name = 'vector'
+-- Where pgvector is installed, if the server has it at all, and what its index keeps: halves are enough to be near.
+select n.nspname as schema,
+       case when exists (select from pg_type t where t.typname = 'halfvec' and t.typnamespace = n.oid)
+            then 'halfvec' else 'vector' end as type
+from pg_available_extensions a
+left join pg_extension x on x.extname = a.name left join pg_namespace n on n.oid = x.extnamespace
+where a.name = 'vector'
 
 -- name: waiting_facts
 select 'fact' as kind, i.number, i.scope, i.sentence as text from indexed_fact i

@@ -120,7 +120,7 @@ async def test_a_server_that_does_not_answer_leaves_recall_by_words(
 async def test_a_database_without_pgvector_is_searched_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(vectors._SQL, "pgvector", "select null::text as schema where false")
+    monkeypatch.setitem(vectors._SQL, "pgvector", "select null::text as schema, null::text as type where false")
     await told(database, *TEXTS)
     done = await tonight(database, clock, vectored)
     assert "no pgvector" in done["vectors"]
