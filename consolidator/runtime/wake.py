@@ -114,5 +114,8 @@ async def wake_all(harness: Harness) -> list[Woken]:
             except ConsolidatorError as error:
                 log.warning("session %s could not be woken: %s", session_id, error)
                 return Woken(session_id, left=str(error))
+            except Exception as error:  # of a hook, or of ours: it must not keep the others from being woken
+                log.exception("session %s could not be woken", session_id)
+                return Woken(session_id, left=f"{type(error).__name__}: {error}")
 
     return list(await asyncio.gather(*(one(name) for name in waiting)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from consolidator.testing import Reply
 from tests.acceptance.matrix_agent import Forker
 
 KILLED = -9
+Shown = tuple[str, int, str, str]  # message, piece, text, kind
+Effect = tuple[str, str]  # tool and call
 SHORT = "Yes, quite so."
 SUMMARY = {"summary": "They nodded at each other.", "next_steps": []}
 FINAL = "All of it is done, and everything went as well as it ever could."
@@ -123,9 +125,13 @@ class Outcome:
     log: list[Event]
     row: Row
     chunks: dict[tuple[str, int], str]
-    shown: list[tuple[str, int, str, str]]  # message, piece, text, kind: what the channel got, in order
-    effects: list[tuple[str, str]]  # tool and call
+    shown: list[Shown]  # what the channel got, in order
+    effects: list[Effect]
     spends: list[Row]
+
+    def words(self) -> str:
+        """Return the log in short, for who reads a failure."""
+        return "\n".join(f"{one.seq} {one.type} {one.data}" for one in self.log)
 
     def essence(self) -> list[tuple[str, ...]]:
         """Return what was said and done, without what tells of recovery."""
@@ -136,22 +142,35 @@ async def look(database: Database, told: Mapping[str, Any]) -> Outcome | None:
     """Look at a session and the world around it; None where it was not even begun."""
     async with database.connection() as conn:
         found = await rows(conn, "select id from session where key = %(key)s", {"key": told["key"]})
-        if not found:
-            return None
-        name = found[0]["id"]
-        log = await events.read(conn, name)
-        row = await sessions.get(conn, name)
+    if not found:
+        return None
+    return await outcome_of(database, found[0]["id"], *read_world(Path(told["world"])))
+
+
+def read_world(world: Path) -> tuple[list[Shown], list[Effect]]:
+    """Return what the channel was sent and which effects tools had, as files tell it."""
+    shown: list[Any] = [tuple(one) for one in _lines(world / "channel")]
+    effects: list[Any] = [tuple(one) for one in _lines(world / "effects")]
+    return shown, effects
+
+
+async def outcome_of(database: Database, session_id: str, shown: Iterable[Shown], effects: Iterable[Effect]) -> Outcome:
+    """Look at a session, and at what of the world is its own."""
+    async with database.connection() as conn:
+        log = await events.read(conn, session_id)
+        row = await sessions.get(conn, session_id)
         chunks = await rows(
-            conn, "select message_id, seq, delta from generation_chunk where session_id = %(id)s", {"id": name}
+            conn, "select message_id, seq, delta from generation_chunk where session_id = %(id)s", {"id": session_id}
         )
-        spends = await rows(conn, "select * from spend where session_id = %(id)s", {"id": name})
-    world = Path(told["world"])
+        spends = await rows(conn, "select * from spend where session_id = %(id)s", {"id": session_id})
+    messages = {one["message_id"] for one in chunks}
+    calls = {str(event.data["call_id"]) for event in log if event.type == EventType.TOOL_CALL}
     return Outcome(
         log,
         row,
         {(one["message_id"], one["seq"]): one["delta"] for one in chunks},
-        [tuple(one) for one in _lines(world / "channel")],
-        [tuple(one) for one in _lines(world / "effects")],
+        [one for one in shown if one[0] in messages],
+        [one for one in effects if one[1] in calls],
         spends,
     )
 

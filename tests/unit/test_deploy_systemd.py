@@ -112,6 +112,14 @@ def test_the_service_serves(scope: str) -> None:
     assert service["Service.Restart"] == ["on-failure"]
 
 
+@pytest.mark.parametrize(("scope", "target"), [("system", "multi-user.target"), ("user", "default.target")])
+def test_sessions_are_woken_at_boot_with_the_tools_that_are_named(scope: str, target: str) -> None:
+    waking = unit(SYSTEMD / scope / "consolidator-wake.service")
+    assert waking["Service.ExecStart"][0].split()[1:] == ["wake", "--all", "$WAKE_WITH"]  # unbraced: split into words
+    assert waking["Service.Type"] == ["oneshot"]
+    assert waking["Install.WantedBy"] == [target]
+
+
 @pytest.mark.parametrize("scope", SCOPES)
 def test_every_service_of_a_scope_is_kept_from_the_same_things(scope: str) -> None:
     own = ("ExecStart", "Type", "Restart", "RestartSec", "RestartPreventExitStatus", "SuccessExitStatus")

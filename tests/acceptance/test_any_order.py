@@ -1,0 +1,306 @@
+"""Whatever comes in whatever order: words, steers, crashes, two harnesses, a database that goes away; I1 to I6 hold."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import hypothesis
+import psycopg
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from ulid import ULID
+
+from consolidator import Call, Consolidator, tool
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import DatabaseUnavailable, SessionBusy, StaleEpoch
+from consolidator.runtime import generation, lease, sessions
+from consolidator.runtime.harness import Delta
+from consolidator.runtime.points import listen
+from consolidator.testing import ModelServer
+from tests.acceptance import chatter, matrix
+from tests.runtime import agent_on
+from tests.support import unbroken
+
+FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
+NAMES = (
+    "after lease", "after commit thinking", "after model", "before commit chunk", "after commit chunk", "after send",
+    "after delivery", "before commit response", "after commit response", "before tool", "after tool",
+    "after commit results", "after commit call started", "after commit decision", "before commit settled",
+)  # fmt: skip
+PLACES = st.one_of(
+    st.tuples(st.integers(1, 2), st.sampled_from(NAMES)),
+    st.tuples(st.integers(1, 2), st.sampled_from(NAMES)),
+    st.tuples(st.integers(1, 60), st.none()),
+)
+WISHES = st.sampled_from(["talk", "act", "act", "ask", None])
+EXAMPLES, STEPS = (400, 25) if FULL else (14, 10)
+LEASE = timedelta(minutes=1)  # more than a lease is long
+LOST = (DatabaseUnavailable, StaleEpoch, SessionBusy)
+
+
+Place = tuple[int, str | None]  # the n-th boundary of a name, or of all
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@dataclass
+class Stage:
+    """Two harnesses on one database, their model and their world; time stands still but for `passes`."""
+
+    runner: asyncio.Runner
+    clock: FrozenClock
+    database: Database
+    mine: Consolidator
+    theirs: Consolidator
+    server: ModelServer
+    shown: list[matrix.Shown] = field(default_factory=list)
+    effects: list[matrix.Effect] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def staged(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> AsyncIterator[Stage]:
+    """Set the stage."""
+    shown: list[matrix.Shown] = []
+    effects: list[matrix.Effect] = []
+
+    async def channel(delta: Delta) -> None:
+        shown.append((delta.message_id, delta.seq, delta.text, delta.kind))
+
+    def having(name: str, **more: Any) -> Any:
+        async def act(call: Call, what: str = "", to: str = "", where: str = "") -> str:
+            """Act."""
+            effects.append((name, call.call_id))
+            return f"{name} done"
+
+        act.__name__ = name
+        return tool(act, **more) if not more else tool(**more)(act)
+
+    tools = [having("look", idempotent=True), having("send_mail"), having("deploy", needs_approval=True)]
+    database = Database(dsn, clock, pool_size=6)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(database.close)
+        server = await stack.enter_async_context(ModelServer(answers=chatter.answers))
+        mine, theirs = [await stack.enter_async_context(agent_on(database, server, tools)) for _ in range(2)]
+        for agent in (mine, theirs):
+            agent.harness.senders["test"] = channel
+        yield Stage(runner, clock, database, mine, theirs, server, shown, effects)
+
+
+class Conversation(RuleBasedStateMachine):
+    """One session, to which everything happens."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.stage = stage
+        self.said: list[str] = []
+        self.steered = False
+        self.blows = 0  # after each, a piece may be sent again
+        session = self.run(stage.mine.open(f"main:test:{ULID()}"))
+        self.id: str = session.id
+
+    def run(self, work: Any) -> Any:
+        """Run something to its end."""
+
+        async def bounded() -> Any:
+            async with asyncio.timeout(60):
+                return await work
+
+        return self.stage.runner.run(bounded())
+
+    @rule(wish=st.sampled_from(["talk", "act", "ask"]), mode=st.sampled_from(["message", "follow_up", "steer"]))
+    def says(self, wish: chatter.Wish, mode: sessions.Mode) -> None:
+        self.run(self._say(wish, mode))
+
+    async def _say(self, wish: chatter.Wish, mode: sessions.Mode) -> None:
+        number = f"m{len(self.said) + 1}"
+        self.said.append(number)
+        self.steered |= mode == "steer"
+        await sessions.say(self.stage.database, self.id, f"{number} {wish}", mode=mode)
+
+    @rule(allow=st.booleans())
+    def answers_for_a_call(self, allow: bool) -> None:
+        self.run(self._decide(allow))
+
+    async def _decide(self, allow: bool) -> None:
+        row = await (await self.stage.mine.session(self.id)).info()
+        for call, asked in row["attention"].items():
+            if asked["kind"] == "approval":
+                await sessions.decide(self.stage.database, call, allow=allow)
+
+    @rule()
+    def is_woken(self) -> None:
+        self.run(self.stage.mine.wake(self.id))
+
+    @rule()
+    def takes_a_step(self) -> None:
+        self.run(self.stage.mine.step(self.id))
+
+    @rule(place=PLACES, wish=WISHES)
+    def dies(self, place: Place, wish: chatter.Wish | None) -> None:
+        """Die at a boundary: from there on this process passes none, and so writes nothing."""
+        self._maybe_says(wish)
+
+        def be_dead(_: str) -> None:
+            raise Killed
+
+        def die(_: str) -> None:
+            self._passes()
+            listen(be_dead)
+            raise Killed
+
+        with listening(at(place, die)), suppress(Killed):
+            self.run(self.stage.mine.wake(self.id))
+
+    @rule(place=PLACES, wish=WISHES)
+    def is_overtaken(self, place: Place, wish: chatter.Wish | None) -> None:
+        """Stand still at a boundary for longer than the lease; another harness takes the session up meanwhile."""
+        self._maybe_says(wish)
+        self.run(self._compete(place))
+
+    async def _compete(self, place: Place) -> None:
+        late = asyncio.Event()
+
+        def stand_still(_: str) -> None:
+            self._passes()
+            late.set()
+
+        async def overtake() -> None:
+            await late.wait()
+            with suppress(SessionBusy, StaleEpoch):
+                await self.stage.theirs.wake(self.id)
+
+        async with asyncio.TaskGroup() as group:
+            other = group.create_task(overtake())
+            with listening(at(place, stand_still)), suppress(SessionBusy, StaleEpoch):
+                await self.stage.mine.wake(self.id)
+            if not late.is_set():
+                other.cancel()
+
+    @rule(place=PLACES, wish=WISHES, other=st.sampled_from(["talk", "act"]))
+    def is_steered_in_the_middle(self, place: Place, wish: chatter.Wish | None, other: chatter.Wish) -> None:
+        self._maybe_says(wish)
+        self.run(self._steered(place, other))
+
+    async def _steered(self, place: Place, wish: chatter.Wish) -> None:
+        async with asyncio.TaskGroup() as group:
+
+            def steer(_: str) -> None:
+                group.create_task(self._say(wish, "steer"))
+
+            with listening(at(place, steer)):
+                await self.stage.mine.wake(self.id)
+
+    @rule(place=PLACES, wish=WISHES)
+    def loses_the_database(self, place: Place, wish: chatter.Wish | None) -> None:
+        self._maybe_says(wish)
+
+        def hang_up(_: str) -> None:
+            self._passes()
+            with psycopg.connect(self.stage.database.dsn, autocommit=True) as conn:
+                conn.execute(
+                    "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+                    "where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
+                )
+
+        with listening(at(place, hang_up)), suppress(*LOST):
+            self.run(self.stage.mine.wake(self.id))
+
+    def _maybe_says(self, wish: chatter.Wish | None) -> None:
+        if wish is not None:
+            self.says(wish, "message")
+
+    def _passes(self) -> None:
+        """Let the lease of who was struck run out."""
+        self.blows += 1
+        self.stage.clock.advance(LEASE)
+
+    def teardown(self) -> None:
+        """Wake the session until nothing is open, and look at it."""
+        self.run(self._end())
+
+    async def _end(self) -> None:
+        self.stage.clock.advance(LEASE)
+        for _ in range(40):
+            result = await self.stage.theirs.wake(self.id)
+            await self._decide(allow=False)
+            if result.finish_reason == "idle":
+                break
+        outcome = await matrix.outcome_of(self.stage.database, self.id, self.stage.shown, self.stage.effects)
+        try:
+            self._check(outcome)
+        except AssertionError as error:
+            error.add_note(outcome.words())
+            raise
+
+    def _check(self, outcome: matrix.Outcome) -> None:
+        matrix.check(outcome, kills=self.blows)
+        assert [event.seq for event in outcome.log] == list(range(1, len(outcome.log) + 1))
+        assert sorted(chatter.said_in(outcome.log)) == sorted(self.said)
+        answered = chatter.answered_in(outcome.log)
+        assert max(answered.values(), default=0) <= 1
+        assert self.steered or answered.keys() == set(self.said)
+        assert matrix.orphans(self.stage.server.requests) == []
+        self.stage.server.requests.clear()
+
+
+def at(place: Place, do: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a hook that does something at a place, and hears no more."""
+    passed, (number, name) = 0, place
+
+    def count(this: str) -> None:
+        nonlocal passed
+        passed += name in (None, this)
+        if passed == number and name in (None, this):
+            listen(None)
+            do(this)
+
+    return count
+
+
+class listening:
+    """Have a hook called at every boundary passed inside."""
+
+    def __init__(self, hook: Callable[[str], None]) -> None:
+        self._hook = hook
+
+    def __enter__(self) -> None:
+        listen(self._hook)
+
+    def __exit__(self, *_: object) -> None:
+        listen(None)
+
+
+def test_whatever_happens_in_whatever_order_the_history_is_right(
+    dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 4)
+    monkeypatch.setattr(lease, "TICK", 0.02)  # steers are seen at once
+    monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())
+    chosen = hypothesis.settings(
+        max_examples=EXAMPLES, stateful_step_count=STEPS, derandomize=not FULL, database=None, deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck), print_blob=False,
+        phases=[one for one in hypothesis.Phase if FULL or one != hypothesis.Phase.shrink],  # it takes minutes
+    )  # fmt: skip
+    with asyncio.Runner() as runner:
+        stage = runner.run(_entered(staged(dsn, clock, runner), stack := AsyncExitStack()))
+        try:
+            run_state_machine_as_test(partial(Conversation, stage), settings=chosen)  # type: ignore[arg-type]
+            runner.run(unbroken(stage.database))
+        finally:
+            runner.run(stack.aclose())
+
+
+async def _entered(opening: Any, stack: AsyncExitStack) -> Stage:
+    stage: Stage = await stack.enter_async_context(opening)
+    return stage

@@ -1,0 +1,91 @@
+"""Sessions that a crash stopped go on: at the start of the service, and by the command that a unit runs at boot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator import Consolidator, tool
+from consolidator.database import Database
+from consolidator.runtime import sessions
+from consolidator.testing import ModelServer, Reply
+from consolidator.testing.points import interrupted_at
+from tests import nights
+from tests.nights import eventually, started
+from tests.runtime import agent_on, in_words, log_of
+from tests.support import command, in_thread
+
+SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
+TOOLS = '''
+from consolidator import tool
+
+
+@tool(idempotent=True)
+def look(what: str) -> str:
+    """Look at something."""
+    return f"a view of {what}"
+'''
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@tool(idempotent=True)
+def look(what: str) -> str:
+    """Look at something."""
+    raise Killed
+
+
+def answers(asked: dict[str, Any]) -> Reply:
+    """Call the tool where there is one, then answer."""
+    if asked.get("tools") and asked["messages"][-1]["role"] != "tool":
+        return Reply.calling(("look", {"what": "it"}))
+    return Reply(text="Here I am again.")
+
+
+async def stopped(agent: Consolidator, key: str, name: str) -> str:
+    """Stop a session in the middle of its turn, and return it."""
+
+    def die(_: str) -> None:
+        raise Killed
+
+    session = await agent.open(key)
+    await sessions.say(agent.database, session.id, "hello?")
+    with interrupted_at(1, die, name), pytest.raises(Killed):
+        await agent.wake(session.id)
+    return session.id
+
+
+async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_it_is_given(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "mytools.py").write_text(TOOLS)
+    async with ModelServer(answers=answers) as server:
+        async with agent_on(database, server) as agent:
+            plain = await stopped(agent, "main:test:plain", "after commit chunk")
+        async with agent_on(database, server, [look]) as agent:
+            handy = await stopped(agent, "main:test:handy", "before tool")
+        model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+        told = environment | model | {"CONSOLIDATOR_HEALTH_PORT": "0"}
+        with started("serve", environment=told) as service:
+            await eventually(database, SETTLED, plain)
+            service.send_signal(signal.SIGTERM)
+            _, logs = await asyncio.to_thread(service.communicate, None, nights.PATIENCE)
+        assert service.returncode == 0
+        assert f"session {plain}: answered" in logs
+        assert await nights.count(database, SETTLED, handy) == 0
+        words = ["wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
+        [woken] = json.loads((await in_thread(command, *words, environment=told)).stdout)
+    assert (woken["session"], woken["finish_reason"], woken["executed_tool_count"]) == (handy, "stop", 1)
+    assert in_words(await log_of(database, plain))[-3:] == [
+        "decision: generation_replaced", "ThinkingStart", "model: Here I am again.",
+    ]  # fmt: skip
+    assert in_words(await log_of(database, handy))[-4:] == [
+        "call: look", "result: look ok", "ThinkingStart", "model: Here I am again.",
+    ]  # fmt: skip
