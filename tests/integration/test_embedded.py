@@ -145,7 +145,10 @@ async def eventually(true: Callable[[], bool]) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or not watch.is_alive(psutil.Process(pid))
+    try:
+        return not watch.is_alive(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return True
 
 
 def pid_of(server: EmbeddedServer) -> int:
