@@ -12,6 +12,7 @@ import typer
 
 from consolidator.cli.context import opened, run
 from consolidator.cli.conversation import Conversation
+from consolidator.cli.output import progress
 from consolidator.cli.toolfile import tools_in
 from consolidator.cli.typed import Typed
 from consolidator.database import Database
@@ -57,7 +58,8 @@ def chat(
     async def work() -> None:
         typed = Typed()
         async with AsyncExitStack() as stack:
-            database, settings = await stack.enter_async_context(opened())
+            with progress("starting the database"):  # the very first time it is made, which takes some seconds
+                database, settings = await stack.enter_async_context(opened())
             if "log_level" not in settings.model_fields_set:  # notes on how it works are no part of a conversation
                 logging.getLogger("consolidator").setLevel(logging.WARNING)
             talk = Conversation(typed, model=model, system=system, max_cost=max_cost)

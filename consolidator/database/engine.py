@@ -17,6 +17,7 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.util import greenlet_spawn
 
 from consolidator.clock import Clock
 from consolidator.database.embedded import EmbeddedServer
@@ -47,6 +48,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=60,
+            pool_reset_on_return=None,
             isolation_level="AUTOCOMMIT",
         )
         sqlalchemy_event.listen(self.engine.sync_engine, "checkout", _refuse_a_dead_connection)
@@ -69,17 +71,19 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Driver]:
         """Yield a driver connection on which each statement commits by itself."""
-        async with self.engine.connect() as held:
-            fairy = await held.get_raw_connection()
-            driver = fairy.driver_connection
-            assert isinstance(driver, psycopg.AsyncConnection)
-            try:
-                yield driver
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                if driver.closed or driver.broken:
-                    await held.invalidate()
-                    raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
-                raise
+        held = await self.engine.raw_connection()  # not `connect`: what that wraps it in costs more than a lookup
+        driver = held.driver_connection
+        assert isinstance(driver, psycopg.AsyncConnection)
+        try:
+            yield driver
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if driver.closed or driver.broken:
+                raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
+            raise
+        finally:
+            if driver.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:  # nobody ended it, or it is gone
+                await greenlet_spawn(held.invalidate)
+            await greenlet_spawn(held.close)
 
     @asynccontextmanager
     async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Driver]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
 
 
 def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> Decimal | None:
@@ -11,12 +17,16 @@ def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_token
 
     `input_tokens` are all of the question's, the cached ones among them.
     """
-    from genai_prices import Usage, calc_price
+    from genai_prices import Usage
 
+    found = _found(model)
+    if found is None:
+        return None
     usage = Usage(input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens)
-    for provider in (None, "openai"):  # its models of vectors are not found by their names alone
-        with suppress(LookupError):
-            return Decimal(calc_price(usage, model, provider_id=provider).total_price)
+    provider, priced = found
+    with suppress(LookupError):
+        told = priced.calc_price(usage, provider, genai_request_timestamp=datetime.now(UTC), auto_update_timestamp=None)
+        return Decimal(told.total_price)
     return None
 
 
@@ -31,10 +41,16 @@ def tier(model: str, own: str | None) -> str | None:
 
 def context_window(model: str) -> int | None:
     """Return how many tokens a model can see; None where nobody knows."""
+    found = _found(model)
+    return None if found is None else found[1].context_window
+
+
+@lru_cache(maxsize=256)
+def _found(model: str) -> tuple[Provider, ModelInfo] | None:
+    """Return a model and who sells it; kept, since a name that nobody knows is compared with thousands."""
     from genai_prices.data_snapshot import get_snapshot
 
-    try:
-        _, found = get_snapshot().find_provider_model(model, None, None, None)
-    except LookupError:
-        return None
-    return found.context_window
+    for provider in (None, "openai"):  # its models of vectors are not found by their names alone
+        with suppress(LookupError):
+            return get_snapshot().find_provider_model(model, None, provider, None)
+    return None

@@ -131,12 +131,15 @@ async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
     import openai
 
     asked = dict(body)
+    # Past the client's search of every message for what to rename: it takes longer than all else that a step does.
+    raw = {name: asked.pop(name) for name in ("messages", "tools") if name in asked}
+    asked["extra_body"] = {**asked.get("extra_body", {}), **raw}
     while True:
         limit = asked.pop("max_tokens")
         try:
             wish = {"stream_options": {"include_usage": True}} if client.tells else {}
             told = {**asked, **wish, client.limit: limit}
-            return await client.opened().chat.completions.create(**told, stream=True)
+            return await client.opened().chat.completions.create(**told, messages=[], stream=True)
         except openai.BadRequestError as error:
             if not client.learns(error):
                 raise
