@@ -39,7 +39,8 @@ async def merge_agent(conn: Driver, agent: str, *, run_id: str, now: datetime, s
     scopes = [scope for scope in await memory.dirty_scopes(conn) if scope["agent"] == agent]
     stamp = {"run_id": run_id, "now": now}
     if scopes:
-        await _merge_procedures(conn, agent, scopes, stamp, settings, changes)
+        with _unswept():
+            await _merge_procedures(conn, agent, scopes, stamp, settings, changes)
     await _merge_solutions(conn, agent, stamp, changes)
     await reconcile_agent(conn, agent, stamp, changes)
     return changes
@@ -87,9 +88,8 @@ def _learnt(found: Summed, project: str, sums: Sums, least: int) -> Learnt:
     if project == EVERYTHING:
         digests = [digest for some in found.by_project.values() for digest in some]
     several = 2 if project == EVERYTHING and len(found.by_project) > 1 else 1
-    with _unswept():
-        result = tally(digests, least, min_projects=several, totals=sums)
-        return publish(result, found.names, agent=found.agent, project=project)
+    result = tally(digests, least, min_projects=several, totals=sums)
+    return publish(result, found.names, agent=found.agent, project=project)
 
 
 @contextmanager

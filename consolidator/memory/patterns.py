@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consolidator.memory.counts import Ints, key_hash
-from consolidator.memory.sums import NOTHING, Sums, distinct, joined
+from consolidator.memory.sums import NOTHING, Sums, begun, distinct, joined
 
 SHORTEST, LONGEST = 2, 8
 _TASKS = {outcome: key_hash(("task", outcome)) for outcome in ("success", "failure")}
@@ -73,14 +73,21 @@ class Pattern:
     @property
     def outcomes(self) -> tuple[int, int]:
         """In how many of its roots the tasks succeeded, and in how many one failed."""
-        told = self._log.outcomes[np.unique(self._log.root[self._positions])]
+        log = self._log
+        if not log.told:
+            return 0, 0
+        has = np.zeros(log.roots, np.bool_)
+        has[log.root[self._positions]] = True
+        told = log.outcomes[has]
         return int((told > 0).sum()), int((told < 0).sum())
 
     def evidence(self, most: int = 5) -> tuple[tuple[str, int], ...]:
         """Return session and seq of its first call in each of the latest sessions."""
         log = self._log
-        sessions, first = np.unique(log.session[self._positions], return_index=True)
-        seqs = log.seqs[self._positions[first]]
+        positions = self._positions  # in order of session, and in each of seq
+        sessions = log.session[positions]
+        first = begun(sessions)
+        sessions, seqs = sessions[first], log.seqs[positions[first]]
         latest = np.lexsort((sessions, -log.last_at[sessions]))[:most]  # the log's sessions are in order of their ids
         return tuple(
             (log.digests[s].session_id, int(seq)) for s, seq in zip(sessions[latest], seqs[latest], strict=True)
@@ -120,6 +127,7 @@ class _Log:
         self.outcomes = np.zeros(self.roots, np.int8)  # of each root: one failure is enough
         self.outcomes[self.root_of[told > 0]] = 1
         self.outcomes[self.root_of[told < 0]] = -1
+        self.told = bool(self.outcomes.any())  # whether anybody said how a task went
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,12 @@ def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", m
     telling = _Telling(profiles)
     chosen = _Chosen()
     procedures = []
+    short: dict[str, str] = {}
     for pattern in tally.patterns:
-        told = [names.text(value) for value in pattern.symbols]
-        symbols = tuple(name for name in told if name is not None)
-        if len(symbols) < len(told) or not telling.tells(symbols) or not chosen.take(tuple(map(_short, symbols))):
+        symbols = tuple(filter(None, map(names.text, pattern.symbols)))
+        if len(symbols) < len(pattern.symbols) or not telling.tells(symbols):
+            continue
+        if not chosen.take(tuple(short.get(name) or short.setdefault(name, _short(name)) for name in symbols)):
             continue
         procedures.append(_procedure(symbols, pattern, profiles, f"{agent}\x1f{project}"))
         if len(procedures) >= most:
@@ -156,23 +158,24 @@ class _Chosen:
 
     def __init__(self) -> None:
         self._bits: dict[str, int] = {}  # a bit for each symbol
-        self._taken: list[tuple[tuple[str, ...], int]] = []
+        self._taken: list[tuple[tuple[str, ...], int, float]] = []  # with how much is too much to have in common
 
     def take(self, pattern: tuple[str, ...]) -> bool:
         """Take a pattern, unless it says nothing new."""
         mine = 0
         for symbol in pattern:
             mine |= self._bits.setdefault(symbol, 1 << len(self._bits))
-        kinds, length = mine.bit_count(), len(pattern)
+        kinds, reach = mine.bit_count(), TOO_ALIKE * len(pattern)
         if kinds < 2:
             return False
-        for other, theirs in self._taken:
+        repeats = len(pattern) - kinds
+        for other, theirs, theirs_reach in self._taken:
             shared = mine & theirs
             # Most have too little in common to be looked at: no more steps than shared symbols, and repeats.
-            most = shared.bit_count() + length - kinds
-            if (shared == mine or most > TOO_ALIKE * max(length, len(other))) and _alike(pattern, other):
+            most = shared.bit_count() + repeats
+            if (shared == mine or (most > reach and most > theirs_reach)) and _alike(pattern, other):
                 return False
-        self._taken.append((pattern, mine))
+        self._taken.append((pattern, mine, reach))
         return True
 
 

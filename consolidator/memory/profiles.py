@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.counts import key_hash
@@ -98,12 +99,22 @@ class Profile:
         return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
 
 
-_BINDING = tuple(one.name for one in fields(Binding))
 _PROFILE = tuple(one.name for one in fields(Profile))
 
 
-def _told(binding: Binding) -> dict[str, Any]:
-    return {name: getattr(binding, name) for name in _BINDING}
+def _told(one: Binding) -> dict[str, Any]:
+    """Return a binding's fields; written out, since there are thousands of them a night."""
+    return {
+        "kind": one.kind,
+        "precision": one.precision,
+        "hits": one.hits,
+        "applicable": one.applicable,
+        "roots": one.roots,
+        "source": one.source,
+        "path": one.path,
+        "value": one.value,
+        "near": one.near,
+    }
 
 
 def context(*parts: str) -> str:
@@ -157,7 +168,7 @@ class _Builder:
         for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
             self._bind(kind, rest, total, roots, max(seen, total))
         contexts = sorted(self.follows.items())
-        chances = self.sums.total([key_hash(("after", *parts)) for parts, _ in contexts])
+        chances = self.sums.total([_known_hash(("after", *parts)) for parts, _ in contexts])
         for (parts, found), seen in zip(contexts, chances, strict=True):
             last, name = parts[-2].removesuffix("!"), context(*parts)
             profile = self.profiles.setdefault(last, Profile(last))
@@ -194,7 +205,10 @@ def _chances(kind: str, rest: list[Any]) -> int:
     """Return the key of how often a binding could have been seen; a constant could wherever its argument is given."""
     if kind == "const":
         return 0
-    return key_hash(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
+    return _known_hash(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
+
+
+_known_hash = lru_cache(maxsize=1 << 16)(key_hash)  # the scopes of an agent ask for much the same
 
 
 def _worth(binding: Binding) -> float:
@@ -204,7 +218,10 @@ def _worth(binding: Binding) -> float:
 
 def _ordered(value: Any) -> str:
     """Return a value as it is compared: in every session the same, whatever the order of its keys there."""
-    return f'"{value}' if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return f'"{value}' if isinstance(value, str) else _sorted(value)
+
+
+_sorted = json.JSONEncoder(sort_keys=True).encode  # made once: json.dumps makes an encoder for each call
 
 
 def build(sums: Sums, names: Names) -> dict[str, Profile]:
