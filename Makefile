@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test setup lint bench clean
+MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py tests/acceptance/test_any_order.py \
+	tests/acceptance/test_many_sessions.py tests/integration/test_kill.py
+
+.PHONY: demo test setup lint matrix bench clean
 
 setup: .venv/.ready
 
@@ -23,6 +26,11 @@ lint: setup
 
 test: lint
 	@$(BIN)/pytest
+
+# Everything that .ci/run samples, in full: a death at every boundary of the runtime and of the nights, zombies at each,
+# conversations in any order, twenty sessions for minutes. It tells its size; half an hour on two cores.
+matrix: setup
+	@CONSOLIDATOR_TEST_MATRIX=full CONSOLIDATOR_TEST_FULL=1 $(BIN)/pytest -n 0 --timeout 7200 $(MATRIX)
 
 bench: setup
 	@$(BIN)/python -m benchmarks

@@ -31,6 +31,14 @@ hypothesis_settings.load_profile("consolidator")
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests tell by `record_property("told", ...)`, such as the size of what they went through."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "told" and report.when == "call":
+                terminalreporter.write_line(str(value))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_ambient_settings() -> Iterator[None]:
     """Keep the person's own settings and home out of the tests."""

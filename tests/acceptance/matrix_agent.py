@@ -137,6 +137,8 @@ def _fall_asleep(world: Path, _: str) -> None:
 
 
 async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
+    if told["do"] == [["serve"]]:
+        return await _wake_on(agent, Path(told["world"]) / "stop", told.get("alarm", 0))
     session = await _opened(agent, told)
     for words in told["do"]:
         match words:
@@ -164,6 +166,16 @@ async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
             case _:
                 result = await agent.wake(session.id)
     return result.finish_reason
+
+
+async def _wake_on(agent: Consolidator, stop: Path, alarm: float) -> str:
+    """Wake whatever is open, again and again, until told to stop; or until the alarm, which nobody hears."""
+    signal.setitimer(signal.ITIMER_REAL, alarm)
+    while not os.path.exists(stop):  # noqa: ASYNC240 - another process makes it
+        await agent.wake_all()
+        await asyncio.sleep(0.05)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return "stopped"
 
 
 async def _opened(agent: Consolidator, told: dict[str, Any]) -> Session:

@@ -282,8 +282,12 @@ class listening:
 
 
 def test_whatever_happens_in_whatever_order_the_history_is_right(
-    dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    dsn: str,
+    clock: FrozenClock,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    record_property("told", f"conversations in any order: {EXAMPLES} of up to {STEPS} steps")
     monkeypatch.setattr(generation, "BATCH_PIECES", 4)
     monkeypatch.setattr(lease, "TICK", 0.02)  # steers are seen at once
     monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())

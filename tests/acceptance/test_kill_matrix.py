@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -56,7 +55,9 @@ async def runs(
         await asyncio.to_thread(forker.close)
 
 
-async def test_every_boundary_survives_a_kill(runs: list[Matrix], server: ModelServer, database: Database) -> None:
+async def test_every_boundary_survives_a_kill(
+    runs: list[Matrix], server: ModelServer, database: Database, record_property: Callable[[str, object], None]
+) -> None:
     uninterrupted, points = {}, {}
     for name in SCENARIOS:
         told = runs[0].told(name)
@@ -81,7 +82,7 @@ async def test_every_boundary_survives_a_kill(runs: list[Matrix], server: ModelS
     assert matrix.orphans(server.requests) == []
     await unbroken(database)
     passed = sum(len(names) for names in points.values())
-    sys.stderr.write(f"\nkill matrix: {len(cases)} runs, of {passed} boundaries in {len(points)} scenarios\n")
+    record_property("told", f"kill matrix: {len(cases)} deaths, of {passed} boundaries in {len(points)} scenarios")
 
 
 def _none_forgotten(points: Mapping[str, Sequence[str]]) -> None:
