@@ -19,16 +19,18 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.jobs import recalling
 from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.context import STRATEGIES
 from consolidator.runtime.harness import Recall
 from consolidator.runtime.servers import tools_of
 from consolidator.settings import Settings, load_settings
 from consolidator.store.queries import Row
 
-Key = Annotated[str | None, typer.Option("--key", help="Whose session: agent:channel:peer. [default: main:cli:YOU]")]
+Key = Annotated[str | None, typer.Option("--key", help="Whose session: agent:channel:peer; else main:cli:YOU.")]
 Tools = Annotated[list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")]
 Mcp = Annotated[list[str], typer.Option("--mcp", metavar="COMMAND", help="MCP server whose tools it may use; repeat.")]
 Model = Annotated[str | None, typer.Option(help="The model, for this session from now on.")]
 System = Annotated[str | None, typer.Option(help="What the model is told first.")]
+Strategy = Annotated[str | None, typer.Option(help=f"What of it the model sees from now on: {', '.join(STRATEGIES)}.")]
 Cap = Annotated[float | None, typer.Option("--max-cost", min=0, help="What the session may cost at most, in USD.")]
 Memory = Annotated[bool, typer.Option(help="Show the model what memory knows of each message.")]
 
@@ -44,6 +46,7 @@ def chat(
     mcp: Mcp = [],  # noqa: B006
     model: Model = None,
     system: System = None,
+    strategy: Strategy = None,
     max_cost: Cap = None,
     memory: Memory = True,
 ) -> None:
@@ -62,7 +65,7 @@ def chat(
                 database, settings = await stack.enter_async_context(opened())
             if "log_level" not in settings.model_fields_set:  # notes on how it works are no part of a conversation
                 logging.getLogger("consolidator").setLevel(logging.WARNING)
-            talk = Conversation(typed, model=model, system=system, max_cost=max_cost)
+            talk = Conversation(typed, model=model, system=system, strategy=strategy, max_cost=max_cost)
             found = [one for name in tools for one in tools_in(name)]
             found += await stack.enter_async_context(tools_of(mcp))
             recall = remembered(database, settings) if memory else None

@@ -41,6 +41,7 @@ class Conversation:
     typed: Typed
     model: str | None = None
     system: str | None = None
+    strategy: str | None = None
     max_cost: float | None = None
     _agent: Consolidator = field(init=False)
     _session: Session = field(init=False)
@@ -84,7 +85,9 @@ class Conversation:
             await self._answer_for_calls()
 
     async def _opened(self, key: str) -> Session:
-        return await self._agent.open(key, self.model, system=self.system, max_cost_usd=self.max_cost)
+        return await self._agent.open(
+            key, self.model, system=self.system, strategy=self.strategy, max_cost_usd=self.max_cost
+        )
 
     async def _enter(self, session: Session) -> None:
         """Go into a session: say where it stands, and go on with what the last process was stopped in."""

@@ -14,11 +14,12 @@ from types import TracebackType
 from typing import Any
 
 from consolidator.database import Database, open_database
-from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.errors import SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.client import ModelClient
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
+from consolidator.runtime.context import STRATEGIES
 from consolidator.runtime.harness import Delta, Harness, Recall, Sender, StepResult
 from consolidator.runtime.servers import tools_of
 from consolidator.runtime.tools import Tool, Toolbox
@@ -106,8 +107,11 @@ class Consolidator:
     ) -> Session:
         """Return the session that a key (`agent:channel:peer`) names now, made or restored.
 
-        What is given is set on it; what is not stays as it was. Raises UsageError for a cap that cannot be held.
+        What is given is set on it; what is not stays as it was. Raises UsageError for a cap that cannot be held, and
+        for a strategy that is none.
         """
+        if strategy is not None and strategy not in STRATEGIES:
+            raise UsageError(f"{strategy!r} is no strategy: {', '.join(STRATEGIES)}")
         config = {
             "system": system, "strategy": strategy, "budget": budget, "last": last, "answer_tokens": answer_tokens,
             "tools": list(self.harness.tools.names),

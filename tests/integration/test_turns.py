@@ -339,10 +339,12 @@ async def test_the_cap_stops_a_session_cleanly_and_the_person_is_told(database: 
         assert await heard(session, "again") == "Good day."
 
 
-async def test_a_cap_needs_a_model_whose_price_is_known(database: Database) -> None:
+async def test_a_cap_needs_a_model_whose_price_is_known_and_a_strategy_a_name(database: Database) -> None:
     async with ModelServer() as server, agent_on(database, server) as agent:
         with pytest.raises(UsageError, match="price"):
             await agent.open(KEY, model="home-grown", max_cost_usd=1)
+        with pytest.raises(UsageError, match="window, budget, compacted, full"):
+            await agent.open(KEY, strategy="everything")
 
 
 async def test_a_tool_finds_the_result_that_another_process_has_logged_meanwhile(database: Database) -> None:
