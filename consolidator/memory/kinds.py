@@ -24,6 +24,7 @@ INSPECTING_TOOLS = re.compile(
     r"(?:.*_)?(?:grep|glob|ls|find|search|list)(?:_?(?:files?|dir(?:ectory)?|search|code|symbols?))?|codebase_search"
     r"|web_?fetch|web_?search|fetch|todo_?read|bashoutput|taskoutput"
 )
+THINKING_TOOLS = re.compile(r"(?:sequential_?)?think(?:ing)?|(?:update_)?plan|todo_?write|reason(?:ing)?")
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")
 SETTINGS = re.compile(

@@ -39,7 +39,8 @@ def shape(record: ErrorRecord) -> tuple[str, ...]:
     if changed:
         return ("changed", *changed)
     acted = sorted({_class(step.symbol) for step in record.between if not looks(step.symbol)})
-    return ("again", *(acted or sorted({_class(step.symbol) for step in record.between})))
+    seen = sorted({_class(step.symbol) for step in record.between if not _thinks(step.symbol)})
+    return ("again", *(acted or seen))
 
 
 def _sign(change: Change) -> str:
@@ -80,7 +81,12 @@ def looks(symbol: str) -> bool:
         program, _, rest = symbol.removeprefix("sh:").partition(" ")
         return program in kinds.INSPECTORS or rest.split(" ")[0] in kinds.INSPECTING.get(program, ())
     name = symbol.rsplit("__", 1)[-1].lower()
-    return bool(kinds.READS.fullmatch(name) or kinds.INSPECTING_TOOLS.fullmatch(name))
+    return bool(kinds.READS.fullmatch(name) or kinds.INSPECTING_TOOLS.fullmatch(name)) or _thinks(symbol)
+
+
+def _thinks(symbol: str) -> bool:
+    """Whether a step was a note that an agent made to itself: no part of what fixed anything."""
+    return kinds.THINKING_TOOLS.fullmatch(symbol.rsplit("__", 1)[-1].lower()) is not None
 
 
 def _reread(record: ErrorRecord) -> bool:
@@ -120,7 +126,7 @@ def described(record: ErrorRecord) -> str:
 
 def _done(record: ErrorRecord, resolving: str) -> str:
     if not record.fix:
-        return "the same call" if record.between else "the same call, tried again,"
+        return "the same call" if _steps(record) else "the same call, tried again,"
     if _respaced(record):
         return "the same call with other indentation or line breaks"
     if is_shell(record.symbol):
@@ -163,7 +169,8 @@ def _changed(change: Change) -> str:
 
 def _steps(record: ErrorRecord) -> str:
     """Name what came between: what acted, else what was looked at; each once, and what few edits put where."""
-    steps = [step for step in record.between if not looks(step.symbol)] or list(record.between)
+    told = [step for step in record.between if not _thinks(step.symbol)]
+    steps = [step for step in told if not looks(step.symbol)] or told
     names = list(dict.fromkeys(_step(step, len(steps) <= MAX_DETAILED) for step in steps))
     left = len(names) - MAX_STEPS
     return ", ".join(names[:MAX_STEPS]) + (f" and {left} more" if left > 0 else "")

@@ -145,6 +145,14 @@ def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
     assert "got past this error, to another" in found.line
 
 
+def test_what_an_agent_told_itself_is_no_part_of_a_fix() -> None:
+    broken = "Error: no such order"
+    thought = ("think", {"thought": "perhaps it is back"}, True, "")
+    asked = {"order": "F-20791-aa"}
+    found = only(session("s1", ("refund", asked, False, broken), thought, ("refund", asked, True, "done")))
+    assert found.fixes[0].description == "the same call, tried again, worked"
+
+
 def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
     limit = session(
         "s1",
