@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -163,14 +164,31 @@ async def test_what_is_left_out_is_summed_up(database: Database) -> None:
     assert "summary" not in {part.name for part in whole.parts}
 
 
-async def test_every_strategy_keeps_to_its_budget(database: Database) -> None:
+def texts(shown: Any) -> Iterator[str]:
+    """Every text in messages, wherever it stands."""
+    if isinstance(shown, str):
+        yield shown
+    elif isinstance(shown, Mapping):
+        for name, value in shown.items():
+            yield from () if name in ("role", "type") else texts(value)
+    elif isinstance(shown, list):
+        for value in shown:
+            yield from texts(value)
+
+
+@pytest.mark.usefixtures("estimated")
+async def test_every_strategy_keeps_to_its_budget_in_every_form(database: Database) -> None:
     talk = [event for n in range(60) for event in (said(f"Question {n}? " * 20), answered(f"Answer {n}. " * 30))]
-    await logged(database, "one", [*talk, said("The last question: " + "why? " * 3000)])
+    calls = [event for n in range(5) for event in step(f"c{n}", "read", {"path": f"{n}.txt"}, "all of it " * 90)]
+    await logged(database, "one", [*talk, *calls, said("The last question: " + "why? " * 3000)])
     await caught_up(database)
-    for strategy, budget in product(STRATEGIES, (400, 1000, 5000)):
-        found = await built(database, strategy=strategy, budget=budget, last=50, system="Be brief.", recalled=RECALLED)
+    for strategy, budget, form in product(STRATEGIES, (400, 1000, 5000), FORMS):
+        found = await built(
+            database, strategy=strategy, budget=budget, form=form, last=50, system="Be brief.", recalled=RECALLED
+        )
         assert found.tokens == sum(part.tokens for part in found.parts) <= budget
-        assert "The last question" in found.messages[-1]["content"]
+        assert sum(map(estimate, texts([found.messages, found.system or ""]))) <= budget, "counted here, too"
+        assert any("The last question" in text for text in texts(found.messages[-1]))
         assert found.cut
         assert found.squeezed
 
