@@ -23,6 +23,7 @@ from consolidator.jobs.generations import Reprocessing
 from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import Service, summary
+from consolidator.jobs.spent import model_line
 from consolidator.store import rederive, runs, sessions
 
 runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
@@ -212,6 +213,8 @@ def _show_run(found: dict[str, Any]) -> None:
         f"{found['seen']} seen = {found['learnt']} learnt + {found['nothing']} nothing to learn + "
         f"{found['deferred']} deferred + {found['dead']} dead"
     )
+    if (asked := model_line(found["report"])) is not None:
+        say(asked)
     if found["error"]:
         say(found["error"], style="red")
     columns = ("unit", "status", "tries", "seen", "learnt", "nothing", "deferred", "dead", "note")
@@ -306,6 +309,7 @@ def backfill_command(
         emit(done)
     elif model is not None:
         show_comparison(done)
+        say(model_line(done) or "", style="dim")
         if done["deferred"]:
             warn(f"{done['deferred']} events could not be read now; the same command goes on with them")
         say(f"`consolidator generations promote {done['generation']}` believes it, discard gives it up", style="dim")

@@ -73,6 +73,7 @@ class Calls:
     run_id: str
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     stopped: str | None = None  # why no more is asked in this run
+    capped: str | None = None  # why a question was not asked: it would have passed a cap
     counts: Counter[str] = field(default_factory=Counter)
     client: ModelClient = field(init=False)
     _turn: asyncio.Semaphore = field(init=False)
@@ -130,8 +131,8 @@ class Calls:
         told |= {"known": self.counts["known"], "failures": found["failures"]}
         if waiting["questions"]:
             told["awaited"] = waiting["questions"]
-        if self.stopped is not None:
-            told["stopped"] = self.stopped
+        if self.stopped or self.capped:
+            told["stopped"] = self.stopped or self.capped
         return told
 
     async def close(self) -> None:
@@ -202,8 +203,8 @@ class Calls:
             used, paid = await answers.spent(conn, self.run_id)
             most = self.settings.night_max_tokens
             if (most is not None and used + tokens > most) or (cap is not None and cost and paid + cost > cap):
-                self.counts["over budget"] += 1
-                raise OverBudget(f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved")
+                self.capped = f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved"
+                raise OverBudget(self.capped)
             values: dict[str, Any] = {"purpose": planned.purpose, "model": planned.model, "key": planned.key}
             values |= {"session": planned.session, "id": call, "run": self.run_id, "tokens": tokens, "cost": cost}
             await answers.reserve(conn, {**values, "now": self.database.clock.now()})

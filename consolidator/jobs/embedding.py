@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from ulid import ULID
 
@@ -19,6 +20,7 @@ from consolidator.store import vectors
 
 log = logging.getLogger("consolidator.jobs")
 BATCH = 64  # texts of one request
+LOT = 32 * BATCH  # documents looked for at once: to find those without a vector costs a look at all that there are
 LONGEST = 2000  # characters of a text that a model reads
 PATIENCE = 5  # seconds that a question waits for its vector
 _told: set[str] = set()
@@ -43,10 +45,11 @@ async def embed_missing(
             return _once("this server has no pgvector: recall searches by words alone")
     calls, done = Calls(database, settings, run or str(ULID())), 0
     try:
-        while not (stop and stop.is_set()) and (many := await _batch(calls, settings.embed_model)):
-            done += many
-            if progress is not None:
-                progress(done)
+        async with aclosing(_batches(calls, settings.embed_model, stop)) as made:
+            async for many in made:
+                done += many
+                if progress is not None:
+                    progress(done)
     except ModelError as error:
         return f"{done} made, then: {error}"
     finally:
@@ -56,16 +59,21 @@ async def embed_missing(
     return f"{done} made"
 
 
-async def _batch(calls: Calls, model: str) -> int:
-    """Make some vectors; no connection is held while the model is asked."""
-    async with calls.database.connection() as conn:
-        waiting = await vectors.waiting(conn, model, BATCH)
-    if not waiting:
-        return 0
-    found = await calls.embed(model, [one["text"][:LONGEST] for one in waiting])
-    async with calls.database.transaction(flushed=False) as conn:
-        await vectors.save(conn, model, waiting, found)
-    return len(waiting)
+async def _batches(calls: Calls, model: str, stop: asyncio.Event | None) -> AsyncGenerator[int, None]:
+    """Make the vectors that are missing, batch by batch; no connection is held while the model is asked."""
+    while True:
+        async with calls.database.connection() as conn:
+            waiting = await vectors.waiting(conn, model, LOT)
+        for start in range(0, len(waiting), BATCH):
+            if stop and stop.is_set():
+                return
+            batch = waiting[start : start + BATCH]
+            found = await calls.embed(model, [one["text"][:LONGEST] for one in batch])
+            async with calls.database.transaction(flushed=False) as conn:
+                await vectors.save(conn, model, batch, found)
+            yield len(batch)
+        if not waiting:
+            return
 
 
 async def vector_of(settings: Settings | None, query: str) -> list[float] | None:

@@ -27,6 +27,7 @@ from consolidator.jobs.late import WINDOW, Moved
 from consolidator.jobs.learning import bounds_of, context_of
 from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
 from consolidator.jobs.reconciling import reconcile_agent
+from consolidator.memory.extraction import PROMPT
 from consolidator.memory.nearness import LIKE, likeness
 from consolidator.settings import Settings
 from consolidator.store import events, facts, generations, memory, rederive, runs, sessions
@@ -111,7 +112,8 @@ class Reprocessing:
 
     async def run(self) -> dict[str, Any]:
         """Do it in the ledger, going on where the same command was cut short; return the comparison."""
-        told, choice = self.choice.as_json(), self.choice
+        choice = self.choice
+        told = {**choice.as_json(), "prompt": PROMPT}  # another prompt reads into a draft of its own
         async with self.database.transaction() as conn:
             found = await rederive.chosen(
                 conn,

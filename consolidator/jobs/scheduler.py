@@ -27,6 +27,7 @@ from starlette.routing import BaseRoute, Route
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs import slots
 from consolidator.jobs.nightly import JOBS, Nights
+from consolidator.jobs.spent import model_line
 from consolidator.llm.redaction import redact
 
 log = logging.getLogger("consolidator.serve")
@@ -195,4 +196,5 @@ def summary(done: dict[str, Any]) -> str:
     changes = "; ".join(f"{agent}: {line}" for agent, line in done.get("memory", {}).items())
     if done["seen"] > done["deferred"] and not done["learnt"]:
         told = f"{NOTHING} from any event: {told}"
-    return f"{told}. {changes}" if changes else told
+    asked = None if isinstance(done.get("model"), str) else model_line(done)  # that there is no model is no news
+    return ". ".join(part for part in (told, changes, asked) if part)

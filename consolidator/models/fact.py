@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, text
-from sqlmodel import SQLModel
+from sqlalchemy import ForeignKey, Index, Text, text
+from sqlmodel import Column, Field, SQLModel
 
 from consolidator.models.columns import (
     count,
@@ -129,3 +129,18 @@ class FactRow(Claimed, table=True):
     run_id: str = words()
     recalled: int = count()  # how often recall showed it
     last_recalled_at: datetime | None = maybe_moment()
+
+
+class FactVersion(SQLModel, table=True):
+    """What was believed of a fact until a moment, where the fact says otherwise now."""
+
+    __tablename__ = "fact_version"
+
+    fact_id: str = Field(sa_column=Column(Text, ForeignKey("fact.id", ondelete="CASCADE"), primary_key=True))
+    until: datetime = moment(primary_key=True)
+    value: str = words()
+    sentence: str = words()
+    valid_from: datetime = moment()
+    valid_to: datetime | None = maybe_moment()
+    superseded_at: datetime | None = maybe_moment()
+    superseded_by: str | None = maybe_words()

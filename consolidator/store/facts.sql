@@ -81,6 +81,15 @@ where id = %(candidate)s and operation is null
   and (%(target)s::text is null or %(own)s or exists (select from fact where id = %(target)s))
 
 -- name: save_fact
+-- What was believed until now is kept beside it, but where an erasure changes it: that may speak in the erased one's words.
+with was as (
+    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by)
+    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by from fact
+    where id = %(id)s and %(run_id)s <> 'erase'
+      and (value, sentence, valid_from, valid_to, superseded_at is not null)
+          is distinct from (%(value)s, %(sentence)s, %(valid_from)s, %(valid_to)s::timestamptz, %(superseded)s)
+    on conflict do nothing  -- of two changes in one moment the first tells what was believed before
+)
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
                   valid_from, valid_to, recorded_at, superseded_at, superseded_by, sessions, evidence, flagged, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
@@ -135,6 +144,12 @@ update fact set superseded_at = coalesce(superseded_at, %(now)s), superseded_by 
 
 -- name: state
 -- What a person says in place of a fact: it rests on nothing but their word.
+with was as (
+    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by)
+    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by from fact
+    where id = %(new)s and superseded_at is not null
+    on conflict do nothing
+)
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
                   valid_from, recorded_at, sessions, evidence, run_id)
 values (%(new)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(sentence)s, %(sentence)s,

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, literal_column
-from sqlmodel import col, or_, select
+from sqlalchemy import case, func, literal_column
+from sqlmodel import and_, col, or_, select
 
 from consolidator.database.partitions import Driver
-from consolidator.models.fact import CandidateRow, FactRow, Tombstone
+from consolidator.models.fact import CandidateRow, FactRow, FactVersion, Tombstone
 from consolidator.models.procedure import ProcedureRow, SolutionRow
 from consolidator.store.queries import Row, load, row, rows
 from consolidator.store.select import fetch
 
 _SQL = load("recall")
+_TOLD = ("value", "sentence", "valid_from", "valid_to", "superseded_at", "superseded_by")  # what a version keeps
+_WAS = "was_"
 _SIMPLE: Any = literal_column("'simple'::regconfig")
 
 
@@ -48,20 +50,21 @@ async def facts(
 ) -> list[Row]:
     """Return facts, those most sessions support first.
 
-    `as_of` asks what was believed at a time, `valid_at` what was true then by what is known now; `flagged` asks for
-    those that were kept beside what they resemble, since nobody could decide.
+    `as_of` asks what was believed at a time, in the words that it had, `valid_at` what was true then by what is known
+    (at `as_of`); `flagged` asks for those that were kept beside what they resemble, since nobody could decide.
     """
-    found = select(FactRow).order_by(col(FactRow.sessions).desc(), col(FactRow.valid_from).desc(), col(FactRow.id))
-    ended, over = col(FactRow.superseded_at), col(FactRow.valid_to)
+    found, told = _told_at(as_of)
+    found = found.order_by(col(FactRow.sessions).desc(), told["valid_from"].desc(), col(FactRow.id))
+    ended, over = told["superseded_at"], told["valid_to"]
     if as_of is not None:
         found = found.where(col(FactRow.recorded_at) <= as_of, or_(ended.is_(None), ended > as_of))
     if valid_at is not None:
         buried = select(col(Tombstone.fact_id))
-        found = found.where(col(FactRow.valid_from) <= valid_at, or_(over.is_(None), over > valid_at))
+        found = found.where(told["valid_from"] <= valid_at, or_(over.is_(None), over > valid_at))
         found = found.where(col(FactRow.id).not_in(buried))
         # What was merged into another fact, or read otherwise by another generation, is not known now.
         found = found.where(or_(ended.is_(None), over.is_not(None)))
-        found = found.where(col(FactRow.superseded_by).is_distinct_from("another generation"))
+        found = found.where(told["superseded_by"].is_distinct_from("another generation"))
     if not superseded_too and as_of is None and valid_at is None:
         found = found.where(ended.is_(None))
     if agent:
@@ -72,7 +75,28 @@ async def facts(
         found = found.where(FactRow.peer == peer)
     if flagged:
         found = found.where(col(FactRow.flagged).is_not(None))
-    return await _searched(conn, found, col(FactRow.sentence), query, limit)
+    listed = await _searched(conn, found, told["sentence"], query, limit)
+    return [_as_it_was(one) for one in listed]
+
+
+def _told_at(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
+    """Return a select of facts, and by name the columns of what they said at a time; None: now."""
+    now = {name: col(getattr(FactRow, name)) for name in _TOLD}
+    if as_of is None:
+        return select(FactRow), now
+    of, until = col(FactVersion.fact_id), col(FactVersion.until)
+    first = select(of, func.min(until).label("until")).where(until > as_of).group_by(of).subquery("first")
+    was = select(FactVersion).join(first, and_(of == first.c.fact_id, until == first.c.until)).subquery("was")
+    then = {name: case((was.c.fact_id.is_not(None), was.c[name]), else_=column) for name, column in now.items()}
+    labels = [column.label(f"{_WAS}{name}") for name, column in then.items()]
+    found: Any = select(FactRow, *labels)
+    return found.outerjoin(was, was.c.fact_id == FactRow.id), then
+
+
+def _as_it_was(fact: Row) -> Row:
+    """Return a fact with what it said at the time that was asked for."""
+    then = {name.removeprefix(_WAS): value for name, value in fact.items() if name.startswith(_WAS)}
+    return {name: value for name, value in fact.items() if not name.startswith(_WAS)} | then
 
 
 async def procedures(

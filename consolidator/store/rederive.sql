@@ -33,8 +33,8 @@ with gone as (
 select count(*) from gone
 
 -- name: unmake
--- Facts that a model had a part in, where a session that goes has one, too: they may speak in its words. What is left of
--- their evidence is compared anew.
+-- Facts that a model had a part in, where a session that goes has one, too: they may speak in its words, and so may what was
+-- believed before. What is left of their evidence is compared anew.
 with places as (
     select distinct agent, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
     from candidate where session_id = %(session)s
@@ -43,6 +43,8 @@ with places as (
     where f.agent = p.agent and f.subject = p.subject and f.predicate = p.predicate and f.trust <> 'person'
       and exists (select from candidate c where c.id = any(f.evidence) and c.generation > 0)
     returning f.id
+), unsaid as (
+    delete from fact_version v using fact f join places p using (agent, subject, predicate) where f.id = v.fact_id
 )
 update candidate c
 set operation = null, target = null, decided_by = null, why = null, flagged = null, as_subject = null, as_predicate = null,
@@ -60,6 +62,7 @@ update candidate set reconciled = false where session_id = %(session)s
 delete from fact f where f.agent = %(agent)s and f.trust <> 'person' and not exists (
     select from candidate c where c.agent = f.agent and coalesce(c.as_subject, c.subject) = f.subject
       and coalesce(c.as_predicate, c.predicate) = f.predicate and c.rejected is null
+      and c.level = f.level and c.owner = coalesce(f.project, f.peer, '')
 ) and not exists (select from candidate c where c.id = any(f.evidence))
 
 -- name: orphan_solutions

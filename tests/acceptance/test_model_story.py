@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from consolidator.testing import ModelServer
+from consolidator.testing import ModelServer, Reply
 from tests.oracle import oracle
 from tests.support import command, in_thread
 
 SAID = ["Tea is my fuel. Please tidy the imports.", "Bern is where my desk stands."]
 BETTER = "gpt-4o"
+TAKEN = ("input_tokens", "output_tokens")
 
 
 def conversation(path: Path) -> str:
@@ -48,6 +49,8 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
         night = await run("run", "consolidation")
         assert night["model"]["calls"] == 1
+        shown = (await in_thread(command, "runs", "show", night["run"], environment=told)).stdout
+        assert f"model gpt-4o-mini: 1 call, {sum(night['model'][one] for one in TAKEN):,} tokens, 0." in shown
         facts = {one["sentence"]: one["id"] for one in await run("facts")}
         assert set(facts) == {"The user's fuel is Tea.", "The user lives in Bern."}
         recalled = await run("recall", "where does the user live")
@@ -66,3 +69,19 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         await run("generations", "restore")
         assert was in {one["sentence"] for one in await run("facts")}
         assert [one["status"] for one in await run("generations")] == ["draft"]
+
+
+async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp_path: Path) -> None:
+    async with ModelServer([Reply.failed(401, told="bad key")]) as server:
+        told = {
+            **environment,
+            "CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-wrong",
+            "CONSOLIDATOR_CLOCK": "2026-05-01T12:00:00+00:00",
+        }  # fmt: skip
+        await in_thread(command, "import", "openai-messages", conversation(tmp_path / "talk.json"), environment=told)
+        told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
+        done = await in_thread(command, "run", "consolidation", environment=told)
+    shown = " ".join((done.stdout + done.stderr).split())
+    assert "4 deferred" in shown
+    assert "stopped: the model's server says 401" in shown
+    assert "the key is not accepted" in shown

@@ -18,7 +18,7 @@ from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.telling import correct, forget
 from consolidator.memory.reconcile import reconcile
 from consolidator.settings import Settings
-from consolidator.store import runs
+from consolidator.store import recall, runs
 from consolidator.store.queries import Row, rows, run
 from consolidator.testing import ModelServer, Reply, model_server
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
@@ -247,6 +247,36 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
     assert "Rome" not in lines_told
     assert "2 rejected: 2 quote not in event" in lines_told
     assert "1 rejected" in "\n".join((await explain(database, facts["Rome"]))["lines"])
+
+
+async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with_an_erasure(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def refining(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) != "decisions":
+            return reads()(asked)
+        told = [{"saying": "c1", "operation": "refine", "target": "f1", "reason": "it says more"}]
+        return Reply.json({"operations": told})
+
+    told = ["Mara has a home in Bern.", "By the river, in a house of Bern, Mara lives."]
+    moments = []
+    async with ModelServer(refining) as server:
+        for number, words in enumerate(told):
+            await talk(database, f"s{number}", "Bern", words)
+            clock.advance(HOUR)
+            await night(database, configured(settings, server))
+            moments.append(clock.now())
+            clock.advance(HOUR)
+    async with database.connection() as conn:
+        for moment, words in zip(moments, told, strict=True):
+            assert [one["sentence"] for one in await recall.facts(conn, as_of=moment)] == [words]
+        assert [one["sentence"] for one in await recall.facts(conn, query="home", as_of=moments[0])] == told[:1]
+        assert not await recall.facts(conn, query="river", as_of=moments[0])
+        assert not await recall.facts(conn, as_of=moments[0] - 2 * HOUR)
+    await erase(database, settings, await plan(database, session="s0"), reason="asked for")
+    async with database.connection() as conn:
+        assert not await rows(conn, "select fact_id from fact_version")
+        assert told[0] not in [one["sentence"] for one in await recall.facts(conn, as_of=clock.now())]
 
 
 BAD: dict[str, Callable[[], Reply]] = {

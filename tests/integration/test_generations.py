@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from consolidator.jobs.telling import correct, forget
 from consolidator.models.event import NewEvent
 from consolidator.settings import Settings
 from consolidator.store import generations as store
+from consolidator.store import recall
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, Reply
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
@@ -103,29 +104,38 @@ async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
 async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    told_then: list[tuple[datetime, set[str]]] = []
+
+    async def seen() -> set[str]:
+        told_then.append((clock.now(), await believed(database)))
+        return told_then[-1][1]
+
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me, rain delights me.")
         await night(database, told)
-        before = await believed(database)
+        before = await seen()
         draft = (await drafted(database, told))["generation"]
         await talked(database, clock, "s1", "snow delights me.")
         await night(database, told)
         await promoted(database, told, draft)
         after = {"The user is fond of tea.", "The user is fond of rain.", "The user likes snow."}
-        assert await believed(database) == after
+        assert await seen() == after
         await talked(database, clock, "s2", "frost delights me.")
         await night(database, told)  # nights go on from there
-        assert await believed(database) == after | {"The user likes frost."}
+        assert await seen() == after | {"The user likes frost."}
         with pytest.raises(UsageError, match="is no draft"):
             await promoted(database, told, draft)
         await unbroken(database)
         clock.advance(HOUR)
         await generations.restore(database, told, asyncio.Event())
-        assert await believed(database) == before | {"The user likes snow.", "The user likes frost."}
+        assert await seen() == before | {"The user likes snow.", "The user likes frost."}
         await promoted(database, told, draft)
-        assert await believed(database) == after | {"The user likes frost."}
+        assert await seen() == after | {"The user likes frost."}
     await unbroken(database)
+    async with database.connection() as conn:  # what was believed at each of these moments is still told
+        for moment, facts in told_then:
+            assert {one["sentence"] for one in await recall.facts(conn, as_of=moment)} == facts
 
 
 async def test_what_a_person_told_memory_stays_so(database: Database, clock: FrozenClock, settings: Settings) -> None:

@@ -171,6 +171,7 @@ async def test_i12_a_run_stops_at_its_cap_in_tokens_and_in_money(calls: Maker) -
             with pytest.raises(OverBudget):
                 await ask_all(asked, [f"{number} question {question}" for question in range(50)])
             told = await asked.report()
+            assert "the run's cap is reached" in told["stopped"]
             assert told["calls"] >= 1
             assert told["input_tokens"] + told["output_tokens"] <= 900
             assert Decimal(told["cost_usd"]) <= Decimal("0.0003")

@@ -144,6 +144,12 @@ async def test_the_command_line_says_what_it_did(
 ) -> None:
     await told(database, clock, settings, NPM)
     identity = (await only(database))["id"]
+    for option, moment, shown in (
+        ("--as-of", "2026-03-03T13:00:00Z", True), ("--as-of", "2026-03-03", False),
+        ("--valid-at", "2026-03-03", True), ("--valid-at", "2026-03-02", False),
+    ):  # fmt: skip
+        done = await in_thread(command, "facts", option, moment, environment=environment)
+        assert ("npm" in done.stdout) is shown, (option, moment)
     done = await in_thread(command, "facts", "correct", identity, "We use yarn.", environment=environment)
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
     new = (await believed(database))[0]["id"]

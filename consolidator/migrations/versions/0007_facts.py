@@ -42,6 +42,17 @@ UP: tuple[str, ...] = (
     "create index candidate_generation on candidate (generation) where generation > 1",
     "create index candidate_retired on candidate (retired_by) where retired_by is not null",
     "create index candidate_target on candidate (target) where target is not null",
+    """create table fact_version (
+        fact_id text not null references fact (id) on delete cascade,
+        until timestamptz not null,
+        value text not null,
+        sentence text not null,
+        valid_from timestamptz not null,
+        valid_to timestamptz,
+        superseded_at timestamptz,
+        superseded_by text,
+        primary key (fact_id, until)
+    )""",
     """create table memory_generation (
         id integer not null,
         model text not null,
@@ -65,6 +76,7 @@ UP: tuple[str, ...] = (
 DOWN: tuple[str, ...] = (
     "drop table generation_reach",
     "drop table memory_generation",
+    "drop table fact_version",
     "drop index candidate_target",
     "drop index candidate_retired",
     "drop index candidate_generation",
