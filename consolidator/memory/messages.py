@@ -92,7 +92,10 @@ class _Folding:
     def model(self, event: Event) -> None:
         message = event.data.get("message_id")
         self._answering = Turn(event.seq, "assistant", str(event.data.get("text") or ""), message)
-        self.turns.insert(self._place(event.data.get("started_seq")), self._answering)
+        place = self._place(event.data.get("started_seq"))
+        self.turns.insert(place, self._answering)
+        if isinstance(held := event.data.get("held"), list):
+            self._put_after(place, set(held))
 
     def _place(self, started: object) -> int:
         """Return where an answer stands: before what people said while it was on its way, which it did not know."""
@@ -101,6 +104,12 @@ class _Folding:
             while place and self.turns[place - 1].role == "user" and self.turns[place - 1].seq > started:
                 place -= 1
         return place
+
+    def _put_after(self, place: int, held: set[int]) -> None:
+        """Have what people said, and the answer at a place was not shown, follow that answer."""
+        before, after = self.turns[: place + 1], self.turns[place + 1 :]
+        unknown = [turn for turn in before if turn.role == "user" and turn.seq in held]
+        self.turns = [*(turn for turn in before if turn not in unknown), *unknown, *after] if unknown else self.turns
 
     def call(self, event: Event) -> None:
         message = event.data.get("message_id")

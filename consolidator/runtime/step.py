@@ -41,6 +41,7 @@ class Message:
     upto_seq: int
     seq: int = 0  # of its last piece
     text: str = ""
+    held: tuple[int, ...] = ()  # messages before it that it does not know: they wait for the turn's end
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ class Stepper:
             with around("commit spend"):
                 await budget.settle_open(conn, row["id"], now=self.harness.database.clock.now())
         text, last = "".join(piece.delta for piece in pieces), pieces[-1].seq if pieces else 0
-        message = Message(generation.message_id, generation.seq, generation.upto_seq, last, text)
+        message = Message(generation.message_id, generation.seq, generation.upto_seq, last, text, generation.held)
         if text and found.steer > generation.upto_seq:
             await self._log([_interrupted(message, row["model"])], "commit interruption")
             return None
@@ -162,7 +163,7 @@ class Stepper:
                 if message is None:
                     told = NewEvent(EventType.THINKING_START, planned.told(name))
                     done = await events.append(conn, row["id"], [told], now=now, epoch=self.lease.epoch)
-                    message = Message(name, done.last_seq, planned.upto_seq)
+                    message = Message(name, done.last_seq, planned.upto_seq, held=planned.held)
         self.lease.knows(planned.upto_seq)
         return message, call
 
@@ -293,5 +294,6 @@ def _response(message: Message, model: str | None, finish: str | None, usage: Us
         "text": message.text, "message_id": message.message_id, "model": model, "finish": finish,
         "started_seq": message.started, "chunks": message.seq,
     }  # fmt: skip
+    told |= {"held": list(message.held)} if message.held else {}
     told["usage"] = {"input": usage.input_tokens, "cached": usage.cached_tokens, "output": usage.output_tokens}
     return NewEvent(EventType.ASSISTANT_RESPONSE, told)

@@ -251,6 +251,7 @@ class Conversation(RuleBasedStateMachine):
         assert max(answered.values(), default=0) <= 1
         assert self.steered or answered.keys() == set(self.said)
         assert matrix.orphans(self.stage.server.requests) == []
+        assert all(asked["messages"][-1]["role"] != "assistant" for asked in self.stage.server.requests)
         self.stage.server.requests.clear()
 
 

@@ -223,7 +223,8 @@ async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> 
         session = await agent.open(KEY)
         assert await heard(session, "this") == "First.Second."
     assert "and then this" not in str(server.requests[1]["messages"])
-    assert "and then this" in str(server.requests[2]["messages"])
+    told = [(one["role"], one["content"]) for one in server.requests[2]["messages"][-2:]]
+    assert told == [("assistant", "First."), ("user", "and then this")]
 
 
 async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(database: Database) -> None:
