@@ -1,4 +1,4 @@
-"""consolidator context, compact, replay and cost, as a person and a program meet them."""
+"""consolidator context, compact, replay, cost, and a person's word on a call, as a person and a program meet them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import Any
 
 import pytest
 
+from consolidator import tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime import sessions
 from consolidator.runtime.budget import reserve, settle
 from consolidator.runtime.harness import Usage
 from consolidator.settings import Settings
+from consolidator.testing import ModelServer, Reply
+from consolidator.testing.points import interrupted_at
 from tests.acceptance.test_cli import Here, here
 from tests.conftest import NOON
+from tests.runtime import agent_on, in_words, log_of
 from tests.support import answered, later, logged, night, said, step
 
 __all__ = ["here"]  # the fixture
@@ -120,3 +125,71 @@ def test_cost_tells_tokens_money_and_what_is_left(told: Here) -> None:
     assert "cap 1.0000:" in out
     assert told("cost", "--by", "weather")[0] == 2
     assert printed(told, "cost", "--since", "2030-01-01")["costs"] == []
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@tool
+def send_mail(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+@tool(needs_approval=True)
+def deploy(where: str) -> str:
+    """Deploy."""
+    return f"deployed to {where}"
+
+
+def die(_: str) -> None:
+    raise Killed
+
+
+async def waits(dsn: str) -> str:
+    """Leave a session with a call that may have run, and two that wait to be allowed; return its id."""
+    database = Database(dsn, FrozenClock(NOON))
+    calls = [("send_mail", {"to": "ines"}), ("deploy", {"where": "north"}), ("deploy", {"where": "south"})]
+    try:
+        async with (
+            ModelServer(answers=[Reply.calling(*calls)]) as server,
+            agent_on(database, server, [send_mail, deploy]) as agent,
+        ):
+            session = await agent.open("main:test:ines")
+            await sessions.say(database, session.id, "ship it")
+            with interrupted_at(1, die, "after tool"), pytest.raises(Killed):
+                await agent.wake(session.id)
+            assert (await agent.wake(session.id)).finish_reason == "approval"
+            return session.id
+    finally:
+        await database.close()
+
+
+async def words_of(dsn: str, session: str) -> list[str]:
+    """Return a session's log in words."""
+    database = Database(dsn, FrozenClock(NOON))
+    try:
+        return in_words(await log_of(database, session))
+    finally:
+        await database.close()
+
+
+def test_a_person_sees_what_waits_for_them_and_says_their_word(here: Here, dsn: str) -> None:
+    session = asyncio.run(waits(dsn))
+    found = {one["arguments"]: one for one in printed(here, "sessions", "--attention")}
+    assert {one["kind"] for one in found.values()} == {"uncertain", "approval"}
+    mail, north, south = (
+        found[told]["call"] for told in ('{"to": "ines"}', '{"where": "north"}', '{"where": "south"}')
+    )
+    assert here("approve", mail)[0] == 3, "nobody asked to be allowed that"
+    assert here("resolve", mail, "perhaps")[0] == 2
+    code, out, _ = here("approve", north)
+    assert (code, f"consolidator wake {session}" in out) == (0, True)
+    assert here("approve", north)[0] == 3, "it is said already"
+    assert here("deny", south, "--reason", "not on a Friday")[0] == 0
+    assert here("resolve", mail, "ok")[0] == 0
+    assert printed(here, "sessions", "--attention") == []
+    assert asyncio.run(words_of(dsn, session))[-4:] == [
+        "result: send_mail uncertain", "ApprovalGranted", "ApprovalDenied", "decision: call_settled",
+    ]  # fmt: skip
