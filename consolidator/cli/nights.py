@@ -26,6 +26,7 @@ from consolidator.jobs.scheduler import Service, summary
 from consolidator.jobs.spent import model_line
 from consolidator.store import rederive, runs, sessions
 
+BY_HAND = ("backfill", "retry", "reindex")  # the jobs that only a person begins
 runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
 
 
@@ -140,15 +141,15 @@ def _told(bar: Progress) -> dict[str, Any]:
 @runs_app.callback()
 def runs_command(
     context: typer.Context,
-    job: Annotated[str | None, typer.Option(help=f"Only {', '.join(JOBS)} or backfill.")] = None,
+    job: Annotated[str | None, typer.Option(help=f"Only {', '.join((*JOBS, *BY_HAND))}.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, the latest first: seen = learnt + nothing + deferred + dead."""
     if context.invoked_subcommand:
         return
-    if job is not None and job not in (*JOBS, "backfill"):
-        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}, backfill")
+    if job is not None and job not in (*JOBS, *BY_HAND):
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join((*JOBS, *BY_HAND))}")
 
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 import psycopg
-from ulid import ULID
 
 from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted, NotFound
@@ -187,14 +186,14 @@ class Backfill:
         return runs.Step(name, done=True, learnt=took, nothing=seen - took - dead, dead=dead)
 
 
-async def begin(ledger: Ledger, arguments: dict[str, Any]) -> None:
-    """Give a ledger the run of a backfill with these arguments: one that was cut short, else a new one."""
+async def begin(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfill") -> None:
+    """Give a ledger the run of a job by hand with these arguments: one that was cut short, else a new one."""
     now = ledger.database.clock.now()
     async with ledger.database.transaction() as conn:
-        run = await runs.unfinished(conn, job="backfill", arguments=arguments)
+        run = await runs.unfinished(conn, job=job, arguments=arguments)
         if run is None:
             run = await runs.start(
-                conn, job="backfill", slot=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
+                conn, job=job, slot=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
             )
         await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
     ledger.run = run["id"]
@@ -230,21 +229,27 @@ async def retry(
 
     `word` is the id of one letter or of a run, whose letters are meant; raises NotFound where it is neither.
     """
-    now = database.clock.now()
-    tried: set[str] = set()
-    settled = 0
     async with database.connection() as conn:
         await _refuse_unknown(conn, word)
-    async with calls_of(database, settings, f"retry-{ULID()}") as calls:
+    if not await _untried(database, word, set()):
+        return {"settled": 0, "remaining": 0}
+    ledger = Ledger(database, settings, "", asyncio.Event())
+    await begin(ledger, {"word": word, "discard": discard}, job="retry")
+    tried: set[str] = set()
+    settled = 0
+    async with calls_of(database, settings, ledger.run) as calls:
         reader = await reader_of(settings, calls)
         while letters := await _untried(database, word, tried):
-            settled += await _settle(database, letters, None if discard else reader, discard=discard, now=now)
+            settled += await _settle(ledger, letters, None if discard else reader, discard=discard)
             tried |= {letter["id"] for letter in letters}
+    done = {"settled": settled, "remaining": len(tried) - settled}
+    now = database.clock.now()
     async with database.transaction() as conn:
         for agent in await memory.agents_with_news(conn):
-            await merge_agent(conn, agent, run_id="retry", now=now, settings=settings)
+            await merge_agent(conn, agent, run_id=ledger.run, now=now, settings=settings)
             await rederive.sweep(conn, agent)
-    return {"settled": settled, "remaining": len(tried) - settled}
+    await ledger.end(done)
+    return done
 
 
 async def _refuse_unknown(conn: Driver, word: str | None) -> None:
@@ -264,10 +269,9 @@ async def _untried(database: Database, word: str | None, tried: set[str]) -> lis
     return [letter for letter in found if letter["id"] not in tried]
 
 
-async def _settle(
-    database: Database, letters: list[Row], reader: Extraction | None, *, discard: bool, now: datetime
-) -> int:
+async def _settle(ledger: Ledger, letters: list[Row], reader: Extraction | None, *, discard: bool) -> int:
     """Settle what can be settled of some dead letters, session by session; return how many that were."""
+    database, now = ledger.database, ledger.database.clock.now()
     by_session: dict[str, list[int]] = {}
     asked: dict[str, list[int]] = {}  # what a model died of, and is asked again
     for letter in letters:
@@ -280,36 +284,44 @@ async def _settle(
     for name, seqs in by_session.items():
         read = await reread(database, reader, name, asked[name]) if reader is not None and name in asked else None
         async with database.transaction() as conn:
-            fine = seqs if discard else await _learn_again(conn, name, seqs, salt)
+            fine, sources = (seqs, set()) if discard else await _learn_again(conn, name, seqs, salt, run_id=ledger.run)
             if read is not None:
                 fine = [seq for seq in fine if seq not in asked[name] or seq in read.fine]
-                await save_read(conn, read.taken, run_id="retry")
+                sources |= {seq for _, one in read.taken for seq in one.sources}
+                await save_read(conn, read.taken, run_id=ledger.run)
             await rederive.stamp_some(conn, name, seqs=fine, now=now)
             settlement = "discarded" if discard else "retried"
             await runs.settle(conn, session=name, seqs=fine, settlement=settlement, now=now)
+            took, dead = len(sources.intersection(fine)), len(seqs) - len(fine)
+            await runs.account(conn, ledger.run, name, learnt=took, nothing=len(fine) - took, dead=dead)
         settled += len(fine)
     return settled
 
 
-async def _learn_again(conn: Driver, name: str, seqs: list[int], salt: bytes) -> list[int]:
-    """Derive a session anew with the events that were set aside; return those that could be learnt from now.
+async def _learn_again(
+    conn: Driver, name: str, seqs: list[int], salt: bytes, *, run_id: str
+) -> tuple[list[int], set[int]]:
+    """Derive a session anew with the events that were set aside.
+
+    Return those that can be read now, and what the session taught was learnt from.
 
     Where its beginning was pruned the fold cannot be made anew, so only the facts of these events are taken.
     """
     if not await _held(conn, name):
-        return []
+        return [], set()
     session = await sessions.get(conn, name)
     dead: set[int] = set()
+    sources: set[int] = set()
     if session["pruned_to"] == 0:
         await rederive.forget(conn, name, after=0, digest=True, errors=True, candidates=True)
         found = windows(conn, session, Folded(), salt, after=0, upto=session["consolidated_to"])
         async for learnt in found:
-            dead |= set(learnt.dead)
-            await save_memory(conn, [(session, learnt)], run_id="retry")
-        return [seq for seq in seqs if seq not in dead]
+            dead, sources = dead | set(learnt.dead), sources | set(learnt.sources)
+            await save_memory(conn, [(session, learnt)], run_id=run_id)
+        return [seq for seq in seqs if seq not in dead], sources
     for seq in seqs:
         found = windows(conn, session, Folded(), salt, after=seq - 1, upto=seq)
         async for learnt in found:
-            dead |= set(learnt.dead)
-            await save_memory(conn, [(session, learnt)], run_id="retry", digest=False, errors=False)
-    return [seq for seq in seqs if seq not in dead]
+            dead, sources = dead | set(learnt.dead), sources | set(learnt.sources)
+            await save_memory(conn, [(session, learnt)], run_id=run_id, digest=False, errors=False)
+    return [seq for seq in seqs if seq not in dead], sources

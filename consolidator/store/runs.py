@@ -105,6 +105,12 @@ async def record(conn: Driver, run_id: str, steps: Sequence[Step], *, owner: str
     return await run_each(conn, _SQL["record"], values) == len(values)
 
 
+async def account(conn: Driver, run_id: str, unit: str, *, learnt: int = 0, nothing: int = 0, dead: int = 0) -> None:
+    """Add what was done for a unit by hand, which nobody claimed."""
+    values = {"run": run_id, "unit": unit, "learnt": learnt, "nothing": nothing, "dead": dead}
+    await run(conn, _SQL["account"], values)
+
+
 async def give_back(
     conn: Driver, run_id: str, unit: str, *, owner: str, most: int = 0, error: str | None = None
 ) -> str | None:

@@ -48,6 +48,14 @@ set seen = seen + %(learnt)s + %(nothing)s + %(deferred)s + %(dead)s, learnt = l
     status = case when %(done)s then 'done' else status end, error = null
 where run_id = %(run)s and unit = %(unit)s and owner = %(owner)s and status = 'leased'
 
+-- name: account
+-- What a step beside the claims came to, added to its unit.
+insert into claim (run_id, unit, status, attempts, seen, learnt, nothing, dead)
+values (%(run)s, %(unit)s, 'done', 1, %(learnt)s + %(nothing)s + %(dead)s, %(learnt)s, %(nothing)s, %(dead)s)
+on conflict (run_id, unit) do update
+set seen = claim.seen + excluded.seen, learnt = claim.learnt + excluded.learnt,
+    nothing = claim.nothing + excluded.nothing, dead = claim.dead + excluded.dead
+
 -- name: give_back
 -- Returns a unit for another try, or ends it as dead when it has been tried enough.
 update claim

@@ -140,7 +140,13 @@ async def test_retry_learns_what_it_would_have_once_the_fault_is_mended(
     assert await retry(database, settings) == {"settled": 0, "remaining": 1}  # the fault is still there
     assert await count(database, "select count(*) from event where consolidated_at is null") == 1
     poison.undo()
+    clock.advance(timedelta(minutes=1))
     assert await retry(database, settings) == {"settled": 1, "remaining": 0}
+    tries = "select r.status, c.seen, c.learnt, c.dead from run r join claim c on c.run_id = r.id where job = 'retry'"
+    assert [tuple(one.values()) for one in await ask(database, f"{tries} order by r.slot")] == [
+        ("failed", 1, 0, 1),
+        ("done", 1, 1, 0),
+    ]
     (letter,) = await ask(database, "select * from dead_letter")
     assert letter["settlement"] == "retried"
     assert await count(database, "select count(*) from event where consolidated_at is null") == 0
