@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 import pytest
 
@@ -23,6 +23,7 @@ from tests.acceptance.matrix import SCENARIOS, Matrix
 from tests.acceptance.matrix_agent import Forker
 from tests.support import unbroken
 
+T = TypeVar("T")
 FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
 TWICE = 7  # in full, every so many boundaries of a recovery that dies, too
 
@@ -58,31 +59,46 @@ async def runs(
 async def test_every_boundary_survives_a_kill(
     runs: list[Matrix], server: ModelServer, database: Database, record_property: Callable[[str, object], None]
 ) -> None:
-    uninterrupted, points = {}, {}
-    for name in SCENARIOS:
-        told = runs[0].told(name)
-        found = await asyncio.to_thread(runs[0].run, told)
-        assert found is not None
-        outcome = await matrix.look(database, told)
-        assert outcome is not None
-        matrix.check(outcome, kills=0)
-        assert found["bare"] == [], "this is written outside of every boundary"
-        uninterrupted[name], points[name] = outcome, found["points"]
+    whole: dict[str, matrix.Outcome] = {}
+    points: dict[str, list[str]] = {}
+
+    async def undisturbed(run: Matrix, name: str) -> None:
+        whole[name], points[name] = await _undisturbed(run, name)
+
+    await _shared(runs, SCENARIOS, undisturbed)
     _none_forgotten(points)
+    points = {name: points[name] for name in SCENARIOS}
     cases = _all(points) if FULL else _sample(points)
-    waiting = iter(cases)
-
-    async def work(run: Matrix) -> None:
-        for case in waiting:
-            await _one(run, case, uninterrupted[case.scenario])
-
-    async with asyncio.TaskGroup() as group:
-        for run in runs:
-            group.create_task(work(run))
+    await _shared(runs, cases, lambda run, case: _one(run, case, whole[case.scenario]))
     assert matrix.orphans(server.requests) == []
     await unbroken(database)
     passed = sum(len(names) for names in points.values())
     record_property("told", f"kill matrix: {len(cases)} deaths, of {passed} boundaries in {len(points)} scenarios")
+
+
+async def _shared(runs: Iterable[Matrix], work: Iterable[T], do: Callable[[Matrix, T], Awaitable[None]]) -> None:
+    """Have all processes work at once, each on what is next."""
+    waiting = iter(work)
+
+    async def one(run: Matrix) -> None:
+        for this in waiting:
+            await do(run, this)
+
+    async with asyncio.TaskGroup() as group:
+        for run in runs:
+            group.create_task(one(run))
+
+
+async def _undisturbed(run: Matrix, name: str) -> tuple[matrix.Outcome, list[str]]:
+    """Run a scenario without a kill; return what came of it, and the boundaries it passed."""
+    told = run.told(name)
+    found = await asyncio.to_thread(run.run, told)
+    assert found is not None
+    outcome = await matrix.look(run.database, told)
+    assert outcome is not None
+    matrix.check(outcome, kills=0)
+    assert found["bare"] == [], "this is written outside of every boundary"
+    return outcome, found["points"]
 
 
 def _none_forgotten(points: Mapping[str, Sequence[str]]) -> None:
