@@ -126,17 +126,31 @@ def _decided(saying: Row, fact: Row) -> str:
 
 async def _explain_candidate(conn: Driver, candidate: Row) -> dict[str, Any]:
     seen = await recall.origins(conn, [candidate["session_id"]])
-    proof = _proof(seen, candidate["session_id"], candidate["seq"], candidate["quote"], candidate["occurred_at"])
+    session, when = candidate["session_id"], candidate["occurred_at"]
+    cited = [(candidate["seq"], candidate["quote"]), *candidate["evidence"]]
     return {
         "kind": "candidate",
         "title": candidate["sentence"],
-        "lines": [f"rejected: {candidate['rejected']}" if candidate["rejected"] else "taken into account"],
-        "evidence": [proof],
+        "lines": [_became(candidate)],
+        "evidence": [_proof(seen, session, seq, quote, when) for seq, quote in cited],
         "extractors": [candidate["extractor"]],
         "learnt_at": candidate["occurred_at"],
         "run_id": candidate["run_id"],
         "row": candidate,
     }
+
+
+def _became(candidate: Row) -> str:
+    """Say what became of a candidate."""
+    if candidate["rejected"]:
+        return f"rejected: {candidate['rejected']}"
+    if candidate["quarantined"]:
+        return f"in quarantine: {candidate['quarantined']}; `consolidator facts review` settles it"
+    if not candidate["active"]:
+        return "not taken into account: of a draft, or another generation took its place"
+    if candidate["operation"] and candidate["target"]:
+        return f"{candidate['operation']} {candidate['target']}: {candidate['why']}"
+    return "taken into account"
 
 
 async def _explain_procedure(conn: Driver, procedure: Row) -> dict[str, Any]:

@@ -109,6 +109,9 @@ BAD: dict[str, tuple[Reply, type[ModelError], int]] = {
 }
 
 
+FREE = {"no completion", "overloaded", "too many requests", "a wrong key", "too long", "a bad request"}
+
+
 @pytest.mark.parametrize("kind", BAD)
 async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Database, calls: Maker, kind: str) -> None:
     reply, error, times = BAD[kind]
@@ -124,8 +127,9 @@ async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Databas
         server.answers = [Reply.json(GOOD)]
         asked.stopped = None
         assert await asked.ask(request()) == GOOD  # a bad answer was not kept for the next night
-    if kind in ("truncated", "a refusal", "invalid JSON", "prose"):
-        assert (await spent(database))[0][1] > 0  # it was paid, and is counted
+    tried = (await spent(database))[:times]
+    assert [tokens > 0 for _, tokens, _, _ in tried] == [kind not in FREE] * times  # what was or may have been paid
+    assert [cost > 0 for _, _, _, cost in tried] == [kind not in FREE] * times
 
 
 async def test_a_server_without_schemas_is_asked_in_plain_words_from_then_on(calls: Maker) -> None:

@@ -118,9 +118,12 @@ async def test_an_order_of_a_tool_waits_for_a_person(
     assert not await believed(database)
     async with database.connection() as conn:
         first, second = await facts.quarantined(conn)
+    assert "in quarantine: an instruction from" in (await explain(database, first["id"]))["lines"][0]
     await telling.settle(database, first["id"], accept=True)
     await telling.settle(database, second["id"], accept=False)
     assert [one["sentence"] for one in await believed(database)] == [order]
+    assert "rejected by a person" in (await explain(database, second["id"]))["lines"][0]
+    assert "quarantine" not in (await explain(database, first["id"]))["lines"][0]
     async with database.connection() as conn:
         assert not await facts.quarantined(conn)
     with pytest.raises(NotFound, match="nothing in quarantine"):
