@@ -97,8 +97,7 @@ class Conversation:
         if not told:
             say(f"session {session.id}, {session.key or 'without a key'}; /help lists the commands", "dim")
             return
-        turns = "1 earlier turn" if found["turns"] == 1 else f"{found['turns']} earlier turns"
-        say(f"restored: {turns} of {session.key or session.id}", "dim")
+        say(f"restored: {found['turns']} earlier turns of {session.key or session.id}", "dim")
         last = next((one for one in reversed(told) if one.role == "user"), None)
         if last is not None:
             say(f"you said: {short(last.text, 200)}", "dim")
