@@ -53,6 +53,8 @@ async def resembling(
     conn: Driver, agent: str, candidates: Sequence[Candidate], near: Near | None = None
 ) -> dict[str, list[Known]]:
     """Return what each candidate may be about, by its id."""
+    if not candidates:
+        return {}
     asked = {one.id: (*owner_of(one), one.subject, one.predicate) for one in candidates}
     named: defaultdict[str, dict[str, None]] = defaultdict(dict)  # in the order found, each once
     for candidate, fact in await facts.slotmates(conn, agent, asked):
