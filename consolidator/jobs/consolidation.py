@@ -56,7 +56,7 @@ async def consolidate(
     await ledger.begin(found, phase=SESSIONS)
     if started:
         started(len(found))
-    if settings.batch and model_of(settings):
+    if model_of(settings):  # also where batches were switched off since: what is out is paid
         async with batches_of(database, settings) as batches:
             await batches.collect()
     async with calls_of(database, settings, ledger.run) as calls:

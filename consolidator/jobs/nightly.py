@@ -63,7 +63,7 @@ class Nights:
 
     async def collect(self) -> dict[str, Any] | None:
         """Collect what came back of the batches of questions, and learn from it; None where nothing did."""
-        if not self.settings.batch or model_of(self.settings) is None:
+        if model_of(self.settings) is None:
             return None
         async with batches_of(self.database, self.settings) as batches:
             if not await batches.collect():

@@ -98,3 +98,16 @@ async def test_a_provider_without_batches_is_asked_the_normal_way(
         clock.advance(HOUR)
         assert (await night(database, told))["deferred"] == 0
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
+
+
+async def test_a_batch_that_is_out_is_collected_though_batches_are_switched_off(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await talked(database, clock)
+    async with ModelServer(oracle, hold_batches=True) as server:
+        await night(database, configured(settings, server, batch=True))
+        server.hold_batches = False
+        clock.advance(HOUR)
+        assert (await night(database, configured(settings, server)))["deferred"] == 0
+        assert len(server.requests) == 3  # those of the batch
+    assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
