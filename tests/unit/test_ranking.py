@@ -98,6 +98,9 @@ def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None
     told, kept = block(items, budget)
     assert estimate(told) <= budget or not told
     assert len(told.splitlines()) == (3 + len(kept) if kept else 0)
+    for line, item in zip(told.splitlines()[2:-1], kept, strict=True):  # every line with its citation, in both forms
+        assert line == item.as_json()["line"]
+        assert line.endswith(f" {item.as_json()['citation']}")
 
 
 def test_a_procedure_fits_by_most_of_what_is_asked() -> None:
