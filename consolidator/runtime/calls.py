@@ -127,8 +127,10 @@ class Caller:
         if call.state == "denied":
             because = f": {call.reason}" if call.reason else "."
             return Outcome.failed(f"A person did not allow this call{because}", "rejected")
-        if call.state == "begun" and tool is not None and not tool.idempotent:
-            return None
+        if call.state == "begun" and not call.known:
+            return Outcome.failed(f"There was no tool named {call.tool!r}.")
+        if call.state == "begun" and (tool is None or not tool.idempotent):
+            return None  # also where its tool is gone by now: it may have run while that was there
         told = Call(
             call.call_id, self.lease.session_id, bool(self.lease.row["simulated"]), again=call.state == "begun",
             look=partial(self._logged, call),

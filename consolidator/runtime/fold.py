@@ -31,6 +31,7 @@ class OpenCall:
     group: int  # calls of a group run at once, groups one after the other
     state: CallState = "begun"
     reason: str | None = None  # what a person said in denying it
+    known: bool = True  # whether there was such a tool where it was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,7 @@ def _call(event: Event) -> OpenCall:
         arguments=data.get("arguments"),
         message_id=data.get("message_id"),
         group=group if isinstance(group, int) else event.seq,
+        known=data.get("known") is not False,
     )
 
 

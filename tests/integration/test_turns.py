@@ -211,6 +211,27 @@ async def test_a_person_settles_an_uncertain_call_and_the_model_reads_it(databas
     assert "failed" in str(server.requests[-1]["messages"][-1]["content"])
 
 
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_call_that_may_have_run_is_uncertain_also_where_its_tool_is_gone(
+    database: Database, known: bool
+) -> None:
+    async with ModelServer(answers=["I see."]) as server, agent_on(database, server) as agent:
+        session = await agent.open(KEY)
+        await sessions.say(database, session.id, "wire it")
+        call = {"call_id": "c", "tool": "wire", "arguments": {"amount": 1}, "message_id": "m", "group": 1}
+        left = [
+            NewEvent(EventType.THINKING_START, {"message_id": "m", "upto_seq": 2}),
+            NewEvent(EventType.ASSISTANT_RESPONSE, {"text": "", "message_id": "m"}),
+            NewEvent(EventType.TOOL_CALL, {**call, "known": known}),
+        ]  # as a process leaves it that dies in the call
+        async with database.connection() as conn:
+            await events.append(conn, session.id, left, now=database.clock.now())
+        assert "".join([piece async for piece in session.go_on()]) == "I see."
+        asked = (await session.info())["attention"]
+        [result] = [one.data for one in await log_of(database, session.id) if one.type is EventType.TOOL_RESULT]
+    assert (list(asked), result["status"]) == ((["c"], "uncertain") if known else ([], "error"))
+
+
 async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> None:
     @tool(idempotent=True)
     async def slow(call: Call) -> str:
