@@ -72,7 +72,9 @@ async def test_what_is_typed_while_the_agent_works_steers_it(database: Database,
             assert screen.leave() == 0
             return screen.seen
 
-    assert "word59" not in await in_thread(steered)
+    seen = await in_thread(steered)
+    assert "word59" not in seen
+    assert "\nYou said 'no, say blue'" in seen, "another answer begins on a line of its own"
     log = await log_of(database, await only_session(database))
     told = [(one.data["text"], one.data["mode"]) for one in log if one.type is EventType.USER_MESSAGE]
     assert told == [("tell me all", "message"), ("no, say blue", "steer")]
@@ -94,6 +96,7 @@ async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(database: Databas
         with Terminal("chat", "--key", KEY, environment=chatting) as screen:
             screen.until("restored: 0 earlier turns")
             screen.until("you said: tell me all")
+            screen.until("[it was cut off, and begins again]")
             screen.until("word59")
             screen.until("> ")
             screen.type("thanks")
