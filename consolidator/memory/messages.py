@@ -92,16 +92,16 @@ class _Folding:
     def model(self, event: Event) -> None:
         message = event.data.get("message_id")
         self._answering = Turn(event.seq, "assistant", str(event.data.get("text") or ""), message)
-        place = self._place(event.data.get("started_seq"))
+        place = self._place(event.data.get("upto_seq", event.data.get("started_seq")))
         self.turns.insert(place, self._answering)
         if isinstance(held := event.data.get("held"), list):
             self._put_after(place, set(held))
 
-    def _place(self, started: object) -> int:
+    def _place(self, known: object) -> int:
         """Return where an answer stands: before what people said while it was on its way, which it did not know."""
         place = len(self.turns)
-        if isinstance(started, int):
-            while place and self.turns[place - 1].role == "user" and self.turns[place - 1].seq > started:
+        if isinstance(known, int):
+            while place and self.turns[place - 1].role == "user" and self.turns[place - 1].seq > known:
                 place -= 1
         return place
 

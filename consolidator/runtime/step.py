@@ -292,7 +292,7 @@ def _interrupted(message: Message, model: str | None) -> NewEvent:
 def _response(message: Message, model: str | None, finish: str | None, usage: Usage) -> NewEvent:
     told: dict[str, Any] = {
         "text": message.text, "message_id": message.message_id, "model": model, "finish": finish,
-        "started_seq": message.started, "chunks": message.seq,
+        "started_seq": message.started, "upto_seq": message.upto_seq, "chunks": message.seq,
     }  # fmt: skip
     told |= {"held": list(message.held)} if message.held else {}
     told["usage"] = {"input": usage.input_tokens, "cached": usage.cached_tokens, "output": usage.output_tokens}

@@ -17,7 +17,7 @@ from consolidator.database import Database
 from consolidator.runtime import sessions
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
-from tests.acceptance.matrix_agent import Forker
+from tests.acceptance.matrix_agent import Forker, tools_of
 from tests.runtime import agent_on
 from tests.support import unbroken
 
@@ -53,11 +53,14 @@ async def test_twenty_sessions_on_two_harnesses_that_die_have_every_message_answ
                 said = await _all_heard(database, server, dice)
             finally:
                 (tmp_path / "stop").touch()
+        for forker in forkers:
+            await asyncio.to_thread(forker.close)
         deaths = sum(one.result() for one in serving)
         assert matrix.orphans(server.requests) == []
-    for forker in forkers:
-        await asyncio.to_thread(forker.close)
-    assert deaths >= 2
+        assert deaths >= 2
+        async with agent_on(database, server, tools_of(tmp_path, database)) as agent:
+            for name in said:  # whoever died with nothing left to do could not give it back
+                assert (await agent.wake(name)).finish_reason == "idle"
     await _each_answered(database, tmp_path, said, deaths)
     await unbroken(database)
     many = sum(map(len, said.values()))

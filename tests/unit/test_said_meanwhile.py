@@ -45,3 +45,24 @@ def test_calls_keep_their_results_before_what_was_said_meanwhile() -> None:
     )  # fmt: skip
     assert [role for role, _ in found] == ["user", "assistant", "tool", "user"]
     assert found[-1][1] == "hurry"
+
+
+def test_what_came_between_the_context_and_the_question_comes_after_the_answer_too() -> None:
+    found = told(
+        (U, {"text": "one"}), (U, {"text": "two", "mode": "steer"}), (T, {"message_id": "m1", "upto_seq": 1}),
+        (A, {"text": "first", "message_id": "m1", "started_seq": 3, "upto_seq": 1}),
+    )  # fmt: skip
+    assert found == [("user", "one"), ("assistant", "first"), ("user", "two")]
+
+
+def test_a_follow_up_that_was_held_back_comes_after_the_answer_that_ended_the_turn() -> None:
+    found = told(
+        (U, {"text": "look"}), (T, {"message_id": "m1", "upto_seq": 1}),
+        (A, {"text": "", "message_id": "m1", "started_seq": 2, "upto_seq": 1}),
+        (C, {"call_id": "c", "tool": "look", "arguments": {}, "message_id": "m1"}),
+        (U, {"text": "and then?", "mode": "follow_up"}), (U, {"text": "hurry"}),
+        (R, {"call_id": "c", "content": "seen", "status": "ok"}), (T, {"message_id": "m2", "upto_seq": 7, "held": [5]}),
+        (A, {"text": "done", "message_id": "m2", "started_seq": 8, "upto_seq": 7, "held": [5]}),
+    )  # fmt: skip
+    assert [role for role, _ in found] == ["user", "assistant", "tool", "user", "assistant", "user"]
+    assert [text for _, text in found[2:]] == ["seen", "hurry", "done", "and then?"]
