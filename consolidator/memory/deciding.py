@@ -169,7 +169,12 @@ def _clear(candidate: Candidate, options: Sequence[Known]) -> Decision | None:
     for one in alike:
         said, told = candidate.sentence, one.sentence
         close = nearness.same_value(one.value, candidate.value) and nearness.likeness(said, told) >= nearness.SAME
-        if close and nearness.agree(said, told) and _RANK[candidate.trust] >= _RANK[one.trust]:
+        if (
+            close
+            and nearness.adds_nothing(said, told)
+            and nearness.agree(said, told)
+            and _RANK[candidate.trust] >= _RANK[one.trust]
+        ):
             return _onto(candidate, one, "reinforce", CODE, "the same value in much the same words")
     return None
 

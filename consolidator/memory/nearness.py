@@ -13,14 +13,16 @@ _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _PAST = re.compile(r"\b(?:was|were|had|did|used to|former\w*|previous\w*|ex|\w{2,}ed)\b", re.IGNORECASE)
 _NAME = re.compile(r"[\w@][\w@./:+#-]*")
 _NEGATIONS = re.compile(
-    r"n['’]t\b|\b(?:no|not|never|none|without|nobody|nothing|neither|nor|cannot|avoid|stop|stopped"
+    r"n['’]t\b|\b(?:no|not|never|none|without|nobody|nothing|neither|nor|cannot|avoid\w*|stop|stopped"
+    r"|dislik\w*|hat(?:e|es|ed|ing)|detest\w*|loath\w*|despis\w*|refus\w*|reject\w*|forbid\w*|forbade|ban|bans|banned"
+    r"|prohibit\w*|disallow\w*|disabl\w*|against|allergic|lack|lacks|lacking|unable|hardly|barely|rarely|seldom"
     r"|kein\w*|nicht|nie|ohne|pas|jamais|sans|non|nunca|sin|nao|não|mai)\b",
     re.IGNORECASE,
 )
 _LIGHT = frozenset(
     words(
         "a an the this that is are was were be been has have had of in on at to for from with by and or as it its s t "
-        "user users use uses"
+        "user users use uses where which who what that"
     )
 )
 
@@ -35,6 +37,11 @@ def likeness(one: str, other: str) -> float:
     """Return the share of all words of two sentences that both have: 0 to 1."""
     ours, theirs = terms(one), terms(other)
     return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
+
+
+def adds_nothing(one: str, other: str) -> bool:
+    """Tell whether a sentence has no word that another has not: one more may say more, or the contrary ("hates")."""
+    return terms(one) <= terms(other)
 
 
 def numbers(text: str) -> frozenset[str]:

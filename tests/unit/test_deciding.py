@@ -63,6 +63,21 @@ def test_the_same_value_in_other_words_reinforces_without_a_question() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("known_of", "said"),
+    [
+        ("The user likes Python for scripts at work.", "The user hates Python for scripts at work."),
+        ("The user starts dark mode in the morning.", "The user starts dark mode in the evening."),
+        ("The user writes python with spaces.", "The user writes python with spaces, on weekends too."),
+    ],
+    ids=["the contrary", "another time", "more than is known"],
+)
+def test_what_says_otherwise_or_more_of_the_same_value_is_asked(known_of: str, said: str) -> None:
+    fact = known("f1", "the thing", known_of, predicate="one")
+    assert clear(saying("a", "the thing", said, predicate="other"), fact) is None
+    assert clear(saying("a", "the thing", known_of, predicate="other"), fact) is not None
+
+
 def test_what_resembles_nothing_is_added_and_what_is_unclear_is_asked() -> None:
     new = clear(saying("a", "tea", "The user drinks tea.", predicate="drinks"), BERN)
     assert new is not None

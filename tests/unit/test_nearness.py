@@ -17,6 +17,8 @@ OTHER = [
     ("Ann works at Acme.", "Ann worked at Acme."),
     ("The user lives in Bern.", "The user lives in Basel."),
     ("Der Nutzer wohnt in Bern.", "Der Nutzer wohnt nicht in Bern."),
+    ("The user likes Python for scripts at work.", "The user hates Python for scripts at work."),
+    ("The user eats peanuts with tea.", "The user avoids peanuts with tea."),
 ]
 
 
