@@ -315,6 +315,8 @@ def _wrong(candidate: Candidate, operation: str, target: Known, taken: set[str])
             return "a person does not want its target believed"
         if not (candidate.single_valued and target.single_valued):
             return "both may be true at once"
+        if normal(candidate.value) == normal(target.value):
+            return "the same value"
         if target.trust != "person" and _RANK[candidate.trust] < _RANK[target.trust]:
             return f"a {candidate.trust}'s word against a {target.trust}'s"
         return None

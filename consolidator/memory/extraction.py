@@ -13,6 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from consolidator.memory.facts import Candidate, Proposals, Rejected, SessionContext, belongs, verify_quote
+from consolidator.memory.nearness import denies
 from consolidator.memory.transcript import Chunk, Line
 
 PROMPT = "1"  # changes whenever what is asked does
@@ -173,7 +174,9 @@ def _candidate(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], sour
     (latest, quote), *others = ordered
     trust = _trust(proofs)
     subject, predicate = _subject(told["subject"], latest), _snake(told["predicate"])
-    value, session = told["value"].strip(), source.session
+    value, sentence, session = told["value"].strip(), told["sentence"].strip(), source.session
+    if denies(sentence, predicate, value):  # else "no longer lives in Bern" would reinforce that somebody does
+        value = f"not {value}"
     level, peer, single = belongs(session, work=told["kind"] in _WORK, single=told["single_valued"])
     key = (session.session_id, str(latest.seq), source.extractor, str(source.generation), subject, predicate, value)
     return Candidate(
@@ -189,7 +192,7 @@ def _candidate(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], sour
         subject=subject,
         predicate=predicate,
         value=value,
-        sentence=told["sentence"].strip(),
+        sentence=sentence,
         kind=told["kind"],
         confidence="explicit" if trust == "user" else "inferred",
         trust=trust,

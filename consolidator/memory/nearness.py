@@ -19,6 +19,7 @@ _NEGATIONS = re.compile(
     r"|kein\w*|nicht|nie|ohne|pas|jamais|sans|non|nunca|sin|nao|não|mai)\b",
     re.IGNORECASE,
 )
+_DENIAL = re.compile(r"n['’]t\b|\b(?:not|never|no longer|nicht|nie|kein\w*|pas|jamais|nunca)\b", re.IGNORECASE)
 _LIGHT = frozenset(
     words(
         "a an the this that is are was were be been has have had of in on at to for from with by and or as it its s t "
@@ -52,6 +53,12 @@ def numbers(text: str) -> frozenset[str]:
 def negated(text: str) -> bool:
     """Tell whether a sentence denies something."""
     return _NEGATIONS.search(text) is not None
+
+
+def denies(sentence: str, predicate: str, value: str) -> bool:
+    """Tell whether a sentence denies what a predicate and a value assert by themselves."""
+    told = f"{predicate.replace('_', ' ')} {value}"
+    return _DENIAL.search(sentence) is not None and not negated(told)
 
 
 def past(text: str) -> bool:

@@ -132,6 +132,11 @@ def test_a_refinement_and_a_later_value_are_allowed() -> None:
     assert (later.predicate, later.value, later.flag) == ("lives_in", "Basel", None)
 
 
+def test_a_value_does_not_take_its_own_place() -> None:
+    again = saying("a", "Bern", "Home is Bern these days.", predicate="home")
+    assert asked(again, BERN, operation="supersede").flag == "supersede refused: the same value"
+
+
 def test_an_addition_that_contradicts_is_flagged() -> None:
     decision = asked(saying("a", "Basel", "The user lives in Basel."), BERN, operation="add", target=None)
     assert decision.flag == "another value of lives_in is believed: The user lives in Bern."

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from consolidator.memory.extraction import Source, extractor_of, read_answer
 from consolidator.memory.facts import SessionContext
+from consolidator.memory.reconcile import reconcile
 from consolidator.memory.transcript import Chunk, lines_of
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -55,3 +57,36 @@ def test_the_ends_of_the_calendar_break_nothing(told: str) -> None:
     found = read_answer(chunk, answer, Source(HERE, extractor_of("m")))
     assert [one.reason for one in found.rejected] == ([] if found.candidates else ["a date that is none"])
     assert chunk_of(told).render()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "value", "sentence", "kept"),
+    [
+        ("lives_in", "Bern", "The user no longer lives in Bern.", "not Bern"),
+        ("likes", "mornings", "The user doesn't like mornings.", "not mornings"),
+        ("wohnt_in", "Bern", "Der Nutzer wohnt nicht mehr in Bern.", "not Bern"),
+        ("never_does", "force push", "The user never force pushes.", "force push"),
+        ("wants", "no comments", "The user does not want comments.", "no comments"),
+        ("allergic_to", "peanuts", "The user is allergic to peanuts.", "peanuts"),
+        ("lives_in", "Bern", "The user lives in Bern.", "Bern"),
+    ],
+)
+def test_a_denial_never_counts_for_what_it_denies(predicate: str, value: str, sentence: str, kept: str) -> None:
+    chunk = chunk_of(None)
+    told = fact("e1", "moved to Bern", predicate, value, sentence, "profile")
+    (found,) = read_answer(chunk, {"facts": [told]}, Source(HERE, extractor_of("m"))).candidates
+    assert (found.value, found.sentence) == (kept, sentence)
+
+
+def test_who_no_longer_lives_there_is_not_said_to_live_there() -> None:
+    answers = []
+    for day, (quote, sentence) in enumerate(
+        [("moved to Bern", "The user lives in Bern."), ("Bern", "Not in Bern now.")]
+    ):
+        told = fact("e1", quote, "lives_in", "Bern", sentence, "profile")
+        found = read_answer(chunk_of(None), {"facts": [told]}, Source(HERE, extractor_of("m"))).candidates
+        answers += [replace(one, occurred_at=NIGHT + timedelta(days=day)) for one in found]
+    facts = reconcile(answers)
+    assert [(one.sentence, one.status) for one in facts] == [
+        ("The user lives in Bern.", "superseded"), ("Not in Bern now.", "current"),
+    ]  # fmt: skip
