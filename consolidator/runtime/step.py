@@ -108,7 +108,8 @@ class Stepper:
         text, last = "".join(piece.delta for piece in pieces), pieces[-1].seq if pieces else 0
         message = Message(generation.message_id, generation.seq, generation.upto_seq, last, text, generation.held)
         if text and found.steer > generation.upto_seq:
-            await self._log([_interrupted(message, row["model"])], "commit interruption")
+            await self.outlet.rest(message.message_id, after=shown)
+            self._arrived(await self._log([_interrupted(message, row["model"])], "commit interruption"))
             return None
         newer = any(one.seq > generation.upto_seq for one in found.unanswered)
         if text and not newer and prefilled(self.harness, []) is not None:

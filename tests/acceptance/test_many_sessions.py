@@ -102,8 +102,8 @@ async def _talk(database: Database, session: str, dice: random.Random, until: fl
 
 
 async def _answered(database: Database, session: str) -> None:
-    """Wait until nothing is open in a session and nobody drives it."""
-    query = "select 1 from session where id = %s and not pending and lease_owner is null"
+    """Wait until nothing is open in a session."""
+    query = "select 1 from session where id = %s and not pending"
     async with asyncio.timeout(120):
         while True:
             async with database.connection() as conn:

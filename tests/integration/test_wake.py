@@ -35,6 +35,10 @@ __all__ = ["dsn", "emptied"]  # fixtures
 WHOLE = "one two three four five six seven"
 
 
+class Killed(BaseException):
+    """The process is gone."""
+
+
 def busy(database: Database) -> int:
     """Count the connections that are in use."""
     return int(database.engine.pool.checkedout())  # type: ignore[attr-defined]
@@ -105,6 +109,29 @@ async def test_only_the_part_that_a_channel_did_not_acknowledge_is_sent_again(
         await agent.wake(session.id)
         await agent.wake(session.id)
     assert took == ["one two ", "three four ", "-", "five six ", "seven"]
+
+
+async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channel_first(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 2)
+    channel = Channel()
+
+    def die(_: str) -> None:
+        raise Killed
+
+    replies: Replies = [Reply(text=WHOLE, silent_after=4), "Short, then."]
+    async with ModelServer(answers=replies) as server, agent_on(database, server, channel=channel) as agent:
+        session = await agent.open(KEY)
+        await sessions.say(database, session.id, "count")
+        with interrupted_at(2, die, "after commit chunk"), pytest.raises(Killed):
+            await agent.wake(session.id)
+        assert channel.text == "one two "
+        await session.steer("shorter")
+        await agent.wake(session.id)
+        words = in_words(await log_of(database, session.id))
+    assert "model: one two three four  [interrupted]" in words
+    assert channel.text == "one two three four Short, then."
 
 
 async def test_calls_that_run_at_once_have_their_results_in_the_calls_order(database: Database) -> None:
