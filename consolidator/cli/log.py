@@ -111,6 +111,8 @@ def show_import(report: ImportReport) -> None:
         + ")",
         style="bold",
     )
+    if not (report.files or report.unchanged or report.unrecognised or report.problem_count):
+        say("no file there is named as such a log is; `consolidator import auto PATH` looks into each", style="yellow")
     if report.skipped:
         kinds = ", ".join(f"{kind} {count}" for kind, count in report.skipped.most_common(12))
         say(f"lines with nothing for the log: {kinds}", style="dim")
