@@ -329,6 +329,7 @@ def _serve() -> None:
             os.dup2(writer, 1)
             os.dup2(writer, 2)
             warnings.simplefilter("error")
+            signal.alarm(150)  # one that hangs is a failure that says so
             sys.stdout.write(json.dumps(asyncio.run(act(json.loads(line)))))
             sys.stdout.flush()
             os._exit(0)
