@@ -100,13 +100,13 @@ async def test_what_too_few_support_without_them_is_no_longer_published(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for number in range(3):
-        await logged(database, f"s{number}", lookup(number), project="shop")
-    await logged(database, "s3", mishap(3), project="shop")
+        await logged(database, f"session-{number}", lookup(number), project="shop")
+    await logged(database, "session-3", mishap(3), project="shop")
     await tonight(database, clock, settings)
     assert (await memory_of(database))["procedure"]
-    await gone(database, settings, session="s1")
+    await gone(database, settings, session="session-1")
     assert await count(database, "select count(*) from procedure") == 0
-    await gone(database, settings, session="s3")
+    await gone(database, settings, session="session-3")
     assert await count(database, "select count(*) from solution") == 0
 
 
