@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py tests/acceptance/test_any_order.py \
-	tests/acceptance/test_many_sessions.py tests/integration/test_kill.py
+	tests/acceptance/test_many_sessions.py tests/integration/test_kill.py tests/integration/test_kept_sums.py \
+	tests/integration/test_i8_nightly_is_batch.py
 
 .PHONY: demo test setup lint matrix bench clean
 
@@ -30,7 +31,7 @@ test: lint
 # Everything that .ci/run samples, in full: a death at every boundary of the runtime and of the nights, zombies at each,
 # conversations in any order, twenty sessions for minutes. It tells its size; half an hour on two cores.
 matrix: setup
-	@CONSOLIDATOR_TEST_MATRIX=full CONSOLIDATOR_TEST_FULL=1 $(BIN)/pytest -n 0 --timeout 7200 $(MATRIX)
+	@CONSOLIDATOR_TEST_FULL=1 $(BIN)/pytest -n 0 --timeout 7200 $(MATRIX)
 
 bench: setup
 	@$(BIN)/python -m benchmarks

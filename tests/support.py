@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store import checks, events, sessions
+
+FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # `make matrix`: all of what a test run samples
 
 
 def said(text: str, **more: Any) -> NewEvent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,9 +27,8 @@ from consolidator.runtime.points import listen
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.runtime import agent_on
-from tests.support import unbroken
+from tests.support import FULL, unbroken
 
-FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
 NAMES = (
     "after lease", "after commit thinking", "after model", "before commit chunk", "after commit chunk", "after send",
     "after delivery", "before commit response", "after commit response", "before tool", "after tool",

@@ -6,7 +6,6 @@ The boundaries are those that a run without a kill passes. A sample of them is t
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,10 +20,9 @@ from consolidator.testing import ModelServer
 from tests.acceptance import matrix
 from tests.acceptance.matrix import SCENARIOS, Matrix
 from tests.acceptance.matrix_agent import Forker
-from tests.support import unbroken
+from tests.support import FULL, unbroken
 
 T = TypeVar("T")
-FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
 TWICE = 7  # in full, every so many boundaries of a recovery that dies, too
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections.abc import Callable
@@ -19,9 +18,8 @@ from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.acceptance.matrix_agent import Forker, tools_of
 from tests.runtime import agent_on
-from tests.support import unbroken
+from tests.support import FULL, unbroken
 
-FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
 SESSIONS = 20
 SECONDS, FEWEST = (150.0, 20) if FULL else (0.0, 1)  # that they are spoken to, and messages in each at least
 DEATHS = 1000 if FULL else 5  # of each process

@@ -31,9 +31,8 @@ from tests.acceptance import matrix
 from tests.acceptance.matrix import Matrix
 from tests.acceptance.matrix_agent import Forker
 from tests.runtime import Channel, agent_on
-from tests.support import unbroken
+from tests.support import FULL, unbroken
 
-FULL = os.environ.get("CONSOLIDATOR_TEST_MATRIX") == "full"
 EVERYTHING = (
     "select to_jsonb(e)::text from event e where session_id = %(id)s "
     "union all select to_jsonb(c)::text from generation_chunk c where session_id = %(id)s "

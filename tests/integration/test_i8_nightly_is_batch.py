@@ -18,10 +18,10 @@ from consolidator.settings import Settings
 from tests.integration.conftest import Fresh
 from tests.logs import Evening, Scripted, Story, story
 from tests.nights import all_learnt, balance, replica
-from tests.support import logged, memory_of, unbroken
+from tests.support import FULL, logged, memory_of, unbroken
 
 PROPERTY = settings(
-    max_examples=10,
+    max_examples=50 if FULL else 6,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),  # a seed does not shrink

@@ -16,9 +16,10 @@ from consolidator.jobs.summing import EVERYTHING, summed
 from consolidator.store import memory, sessions
 from consolidator.store.queries import Row
 from tests.integration.conftest import Fresh
+from tests.support import FULL
 
 PROPERTY = settings(
-    max_examples=25,
+    max_examples=100 if FULL else 12,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),

@@ -27,13 +27,11 @@ from tests.acceptance.agents import Chat, Claude, Office
 from tests.conftest import NOON
 from tests.killing import KILLED, Killer
 from tests.nights import PATIENCE, balance
-from tests.support import memory_of, unbroken
+from tests.support import FULL, memory_of, unbroken
 
 LEAST, MOST = 5, 60  # commits of a job here
-# Jobs with many commits of few kinds are killed at some of them, and at each where CONSOLIDATOR_TEST_FULL is set.
-STRIDE: dict[str, int] = (
-    {} if os.environ.get("CONSOLIDATOR_TEST_FULL") else {"retention": 3, "reprocess": 3, "backfill": 2}
-)
+# Jobs with many commits of few kinds are killed at some of them, and at each by `make matrix`.
+STRIDE: dict[str, int] = {} if FULL else {"consolidation": 2, "retention": 4, "reprocess": 4, "backfill": 3}
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MORNING = NOON - 6 * HOUR
 # What must be the same afterwards; not what was written when, nor by which run.
