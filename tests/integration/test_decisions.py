@@ -150,6 +150,7 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
     await unbroken(database)
 
 
+@pytest.mark.usefixtures("pgvector")
 async def test_what_shares_no_word_is_compared_where_vectors_are_near(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
