@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from datetime import timedelta
 
 import psycopg
@@ -11,7 +13,8 @@ from psycopg import sql
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.database.partitions import Driver
-from consolidator.store import checks, events
+from consolidator.store import checks, events, generation
+from tests.integration.locks import waiting
 from tests.support import logged, said
 
 Refused = psycopg.errors.IntegrityConstraintViolation
@@ -192,3 +195,33 @@ async def test_a_partition_cannot_be_made_twice(log: Database, clock: FrozenCloc
     async with log.connection() as conn:
         assert await partitions.ensure(conn, clock.now()) == 0
         assert await partitions.ensure(conn, clock.now() + timedelta(days=3)) == 3
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["statements", "transactions"])
+async def test_two_who_miss_the_same_days_both_find_them_made(log: Database, clock: FrozenClock, inside: bool) -> None:
+    """Both have seen that the days are missing before either makes them: the second must see what the first made."""
+    later = clock.now() + timedelta(days=60)
+    await logged(log, "t", [said("one")])
+    warm = asyncio.Barrier(3)
+
+    async def missing(session: str, earlier: int) -> int:
+        async with log.connection() as conn:
+            await partitions.ensure(
+                conn, clock.now() + timedelta(days=earlier)
+            )  # what it asks of the catalogue is cached
+            await warm.wait()
+            await warm.wait()
+            async with conn.transaction() if inside else nullcontext():
+                await partitions.ensure(conn, later)
+                await generation.add_chunks(conn, session, "m", ["hot"], after=0, started=1, epoch=0, now=later)
+                return (await events.append(conn, session, [said("in summer")], now=later)).last_seq
+
+    both = [asyncio.create_task(missing(session, days)) for session, days in (("s", 15), ("t", 30))]
+    await warm.wait()
+    async with log.transaction() as conn:
+        await conn.execute("select pg_advisory_xact_lock(hashtext('consolidator.partition'))")
+        await warm.wait()
+        await waiting(log, 2)
+    assert await asyncio.gather(*both) == [4, 2]
+    async with log.connection() as conn:
+        assert (await checks.verify(conn))["I1 every partition is guarded"] == []

@@ -144,11 +144,14 @@ declare
     low timestamptz := day::timestamp at time zone 'UTC';
     high timestamptz := (day + 1)::timestamp at time zone 'UTC';
 begin
-    if exists (select from pg_inherits where inhrelid = to_regclass(part) and inhparent = 'event'::regclass) then
+    if exists (select from pg_inherits join pg_class on oid = inhrelid
+               where inhparent = 'event'::regclass and relname = part) then
         return false;
     end if;
     perform pg_advisory_xact_lock(hashtext('consolidator.partition'));
-    if exists (select from pg_inherits where inhrelid = to_regclass(part) and inhparent = 'event'::regclass) then
+    -- Whoever waited looks again, by name: to_regclass may answer from before the wait, since no table was locked.
+    if exists (select from pg_inherits join pg_class on oid = inhrelid
+               where inhparent = 'event'::regclass and relname = part) then
         return false;
     end if;
     execute format('create table if not exists %I (like event including defaults including constraints)', part);
