@@ -24,6 +24,7 @@ from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, upgrade
 from consolidator.database.embedded import EmbeddedServer
 from consolidator.settings import Settings
+from tests.databases import copied
 
 # No deadlines: speed is measured in benchmarks, never asserted in tests.
 hypothesis_settings.register_profile("consolidator", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -96,14 +97,8 @@ def pgvector(server_dsn: str) -> None:
 @pytest.fixture
 def dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A migrated database of the test's own."""
-    name = f"consolidator_test_{os.getpid()}_{os.urandom(4).hex()}"
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-    try:
-        yield make_conninfo(server_dsn, dbname=name)
-    finally:
-        with psycopg.connect(server_dsn, autocommit=True) as conn:
-            conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+    with copied(server_dsn, template) as address:
+        yield address
 
 
 @pytest.fixture

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Iterator
 
-import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from consolidator.database import Database
+from tests.databases import copied
 
 __all__ = ["dsn", "emptied"]
 HOLDING = ("event", "generation_chunk", "delivery", "idempotency", "blob_ref")  # what a session's name is on
@@ -22,14 +20,8 @@ HOLDING = ("event", "generation_chunk", "delivery", "idempotency", "blob_ref")  
 @pytest.fixture(scope="module")
 def dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A migrated database of the module's own."""
-    name = f"consolidator_module_{os.getpid()}_{os.urandom(4).hex()}"
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-    try:
-        yield make_conninfo(server_dsn, dbname=name)
-    finally:
-        with psycopg.connect(server_dsn, autocommit=True) as conn:
-            conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+    with copied(server_dsn, template) as address:
+        yield address
 
 
 @pytest.fixture(autouse=True)

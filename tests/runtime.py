@@ -18,6 +18,7 @@ from consolidator.store import events
 from consolidator.testing import ModelServer, Reply
 
 KEY = "main:test:ines"
+SECRET = "ghp_" + "Zk3" * 12  # what an error may hold, and no log line
 Replies = list[Reply | str]
 
 
@@ -30,7 +31,7 @@ class Channel:
 
     async def __call__(self, delta: Delta) -> None:
         if self.broken:
-            raise ConnectionError("nobody listens")
+            raise ConnectionError(f"nobody listens to {SECRET}")
         self.got.append(delta)
 
     @property

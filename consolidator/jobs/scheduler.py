@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.jobs import slots
 from consolidator.jobs.nightly import JOBS, Nights
 from consolidator.jobs.spent import model_line
-from consolidator.llm.redaction import redact
+from consolidator.llm.redaction import traced
 
 log = logging.getLogger("consolidator.serve")
 NOTHING = "NOTHING LEARNT"
@@ -118,7 +117,7 @@ class Service:
             log.error("%s failed: %s", job, error)
         except Exception as error:  # noqa: BLE001 - the edge: a night that dies must not end all nights to come
             self.trouble[job] = f"{job}: {type(error).__name__}"
-            log.error("%s failed, will look again: %s", job, redact("".join(traceback.format_exception(error))))
+            log.error("%s failed, will look again: %s", job, traced(error))
         else:
             self.trouble.pop(job, None)
             if done is not None:

@@ -7,6 +7,7 @@ redacting once.
 from __future__ import annotations
 
 import re
+import traceback
 from functools import lru_cache
 from typing import Any
 
@@ -48,6 +49,11 @@ def _redacted(text: str) -> str:
 def redact_json(value: Any) -> Any:
     """Return a JSON value with the credentials in its strings, and beside its telling keys, replaced."""
     return _redact_value(value, "", 0)
+
+
+def traced(error: BaseException) -> str:
+    """Return an error's traceback without the credentials in it, for a log."""
+    return redact("".join(traceback.format_exception(error)))
 
 
 def find(text: str) -> list[Span]:

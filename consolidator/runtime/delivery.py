@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass, field
 
 from consolidator.errors import StaleEpoch
+from consolidator.llm.redaction import traced
 from consolidator.runtime.harness import Delta, Harness, Sender, channel_of
 from consolidator.runtime.lease import Lease
 from consolidator.runtime.points import around
@@ -82,8 +83,8 @@ class Outlet:
                 await self.sender(delta)
         except StaleEpoch:
             raise
-        except Exception:  # a channel is somebody else's code: the answer goes on without it
-            log.warning("channel %s of session %s failed", self.name, delta.session_id, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a channel is somebody else's code: the answer goes on without it
+            log.warning("channel %s of session %s failed: %s", self.name, delta.session_id, traced(error))
             self.sender = None
             return False
         return True

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
+from consolidator.llm.redaction import redact, traced
 from consolidator.runtime import budget
 from consolidator.runtime.fold import Open
 from consolidator.runtime.harness import Harness, StepResult, Usage
@@ -114,8 +115,8 @@ async def wake_all(harness: Harness) -> list[Woken]:
             except ConsolidatorError as error:
                 log.warning("session %s could not be woken: %s", session_id, error)
                 return Woken(session_id, left=str(error))
-            except Exception as error:  # of a hook, or of ours: it must not keep the others from being woken
-                log.exception("session %s could not be woken", session_id)
-                return Woken(session_id, left=f"{type(error).__name__}: {error}")
+            except Exception as error:  # noqa: BLE001 - of a hook, or of ours: it must not keep others asleep
+                log.error("session %s could not be woken: %s", session_id, traced(error))
+                return Woken(session_id, left=redact(f"{type(error).__name__}: {error}"))
 
     return list(await asyncio.gather(*(one(name) for name in waiting)))

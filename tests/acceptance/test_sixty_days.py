@@ -6,17 +6,13 @@ session and a peer erased. At the end all of it equals one batch.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
@@ -29,6 +25,7 @@ from consolidator.store.queries import Row, rows
 from consolidator.testing import ModelServer
 from tests.acceptance.agents import Claude, Office, named
 from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, SHOP, diary
+from tests.databases import copied
 from tests.oracle import configured, oracle
 from tests.support import memory_of, unbroken
 
@@ -74,14 +71,10 @@ HEADS = "select id, head from session where agent <> 'pi' order by id"
 @pytest.fixture
 async def batch(server_dsn: str, template: str) -> AsyncIterator[Database]:
     """A second database, on the morning after the last night."""
-    name = f"consolidator_batch_{os.getpid()}"
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-    opened = Database(make_conninfo(server_dsn, dbname=name), FrozenClock(datetime.fromisoformat("2026-01-01T00:00Z")))
-    yield opened
-    await opened.close()
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+    with copied(server_dsn, template) as address:
+        opened = Database(address, FrozenClock(datetime.fromisoformat("2026-01-01T00:00Z")))
+        yield opened
+        await opened.close()
 
 
 @dataclass(slots=True)

@@ -1,45 +1,45 @@
-"""Databases for property tests, where every example needs its own."""
+"""Databases for tests that need another than the one they share: many of one's own, or a server to kill."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
-from consolidator.clock import FrozenClock
-from consolidator.database import Database
+from consolidator.clock import Clock, FrozenClock
+from consolidator.database import Database, open_database
+from consolidator.settings import Settings
 from tests.conftest import NOON
+from tests.databases import copied
 
 Fresh = Callable[[], AbstractAsyncContextManager[Database]]
 SALT = bytes(16)
 
 
 @pytest.fixture(scope="module")
-def fresh(server_dsn: str, template: str, request: pytest.FixtureRequest) -> Fresh:
+def fresh(server_dsn: str, template: str) -> Fresh:
     """Open an empty database of the example's own; all have the same salt, so that memories can be compared."""
-    made = 0
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Database]:
-        nonlocal made
-        made += 1
-        name = f"{template}_{request.node.name.rpartition('/')[2][:12]}_{made}"
-        with psycopg.connect(server_dsn, autocommit=True) as conn:
-            conn.execute(
-                sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
-            )
-        database = Database(make_conninfo(server_dsn, dbname=name), FrozenClock(NOON))
-        try:
-            async with database.connection() as conn:
-                await conn.execute("insert into setting (name, value) values ('salt', %s)", [SALT])
-            yield database
-        finally:
-            await database.close()
-            with psycopg.connect(server_dsn, autocommit=True) as conn:
-                conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+        with copied(server_dsn, template) as address:
+            database = Database(address, FrozenClock(NOON))
+            try:
+                async with database.connection() as conn:
+                    await conn.execute("insert into setting (name, value) values ('salt', %s)", [SALT])
+                yield database
+            finally:
+                await database.close()
 
     return opened
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path) -> AsyncIterator[Database]:
+    """An embedded database of the test's own."""
+    async with open_database(Settings(home=tmp_path / "home"), Clock(NOON)) as opened:
+        yield opened
+        assert opened.server is not None
+        await opened.server.discard()

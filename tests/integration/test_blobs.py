@@ -152,6 +152,8 @@ async def test_a_repeated_append_refers_only_once(database: Database) -> None:
     async with database.connection() as conn:
         for _ in range(2):
             await events.append(conn, "s", [said(LARGE)], now=database.clock.now(), key="k")
+        row = await (await conn.execute("select count(*) from blob_ref")).fetchone()
+    assert row == (1,)
     await unbroken(database)
 
 

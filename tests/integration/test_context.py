@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -279,7 +280,9 @@ async def test_half_a_character_reaches_no_server(database: Database) -> None:
     broken = {"text": "a\ud83d", "escaped": '{"a": "\\ud83d"}'}
     await logged(database, "one", [said("x\ud83d"), *step("c1", "read", broken, "y\ud83d")])
     for form in FORMS:
-        json.dumps((await built(database, form=form)).messages, ensure_ascii=False).encode()
+        sent = json.dumps((await built(database, form=form)).messages, ensure_ascii=False)
+        assert "x" in sent
+        assert re.findall("[\ud800-\udfff]", sent) == []
 
 
 async def test_the_summary_is_folded_in_steps_and_goes_on_where_it_was(database: Database) -> None:

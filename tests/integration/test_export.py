@@ -9,10 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -27,6 +24,7 @@ from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store import events, sessions
 from tests.conftest import NOON
+from tests.databases import copied
 from tests.support import answered, called, logged, returned, said, unbroken
 
 KEY = "AKIAIOSFODNN7EXAMPLQ"  # shaped like a cloud key, and nobody's
@@ -51,14 +49,10 @@ EVERY_TYPE: list[NewEvent] = [
 
 
 @pytest.fixture
-def other_dsn(server_dsn: str, template: str, dsn: str) -> Iterator[str]:
+def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A second migrated database."""
-    name = f"{psycopg.conninfo.conninfo_to_dict(dsn)['dbname']}_other"
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-    yield make_conninfo(server_dsn, dbname=name)
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with copied(server_dsn, template) as address:
+        yield address
 
 
 @pytest.fixture

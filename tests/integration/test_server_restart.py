@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
 from consolidator.clock import Clock
-from consolidator.database import Database, open_database
+from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable
-from consolidator.settings import Settings
 from consolidator.store import events
-from tests.conftest import NOON
 from tests.support import logged, said, unbroken
 
 HELD = 4  # connections that wait in the pool
@@ -57,15 +54,6 @@ async def hit_midway(database: Database, blow: Callable[[], object], *, then: st
         await asyncio.to_thread(blow)
         if then:
             await conn.execute(then.encode())
-
-
-@pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[Database]:
-    """An embedded database of the test's own."""
-    async with open_database(Settings(home=tmp_path / "home"), Clock(NOON)) as database:
-        yield database
-        assert database.server is not None
-        await database.server.discard()
 
 
 @pytest.mark.embedded

@@ -14,7 +14,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.store import events
 from consolidator.testing import ModelServer, Reply
-from tests.runtime import KEY, Channel, Replies, agent_on, heard, in_words, log_of
+from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
 
 
 @tool(idempotent=True)
@@ -400,7 +400,9 @@ async def test_a_simulated_session_runs_no_side_effect(database: Database) -> No
     assert "Dry run" in server.requests[-1]["messages"][-1]["content"]
 
 
-async def test_a_channel_that_fails_does_not_keep_the_model_from_answering(database: Database) -> None:
+async def test_a_channel_that_fails_does_not_keep_the_model_from_answering(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     channel = Channel(broken=True)
     async with ModelServer(answers=["Good day."]) as server, agent_on(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
@@ -410,6 +412,8 @@ async def test_a_channel_that_fails_does_not_keep_the_model_from_answering(datab
         await agent.wake(session.id)
         await agent.wake(session.id)
     assert channel.text == "Good day."
+    assert "nobody listens" in caplog.text
+    assert SECRET not in caplog.text
 
 
 async def test_an_ended_session_takes_no_message_and_its_key_names_a_new_one(database: Database) -> None:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from consolidator import Call, Consolidator, tool
-from consolidator.clock import Clock
-from consolidator.database import Database, open_database
+from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, StaleEpoch
 from consolidator.models.payload import EventType
 from consolidator.runtime import context, generation, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta
-from consolidator.settings import Settings
 from consolidator.store import events
 from consolidator.testing import ModelServer, Reply
 from consolidator.testing.points import interrupted_at
-from tests.conftest import NOON
 from tests.integration.test_context_cost import touched
 from tests.integration.test_server_restart import kill
 from tests.killing import writes
 from tests.reuse import dsn, emptied
-from tests.runtime import KEY, Channel, Replies, agent_on, heard, in_words, log_of
+from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
 from tests.support import answered, said, unbroken
 
 __all__ = ["dsn", "emptied"]  # fixtures
@@ -181,7 +176,7 @@ async def test_a_long_result_is_a_blob_in_the_log_and_cut_for_the_model(database
 
 
 async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with ModelServer(answers=["Good day."]) as server, agent_on(database, server) as agent:
         names = [(await agent.open(f"main:test:{n}")).id for n in range(3)]
@@ -191,12 +186,14 @@ async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
 
         async def poor(harness: Any, name: str) -> Any:
             if name == names[0]:
-                raise RuntimeError("nobody thought of this")
+                raise RuntimeError(f"nobody thought of {SECRET}")
             return await wake(harness, name)
 
         monkeypatch.setattr(waking, "wake", poor)
         woken = {one.session_id: one for one in await agent.wake_all()}
-    assert woken[names[0]].left == "RuntimeError: nobody thought of this"
+    assert woken[names[0]].left == "RuntimeError: nobody thought of [redacted:github-token]"
+    assert "nobody thought of" in caplog.text
+    assert SECRET not in caplog.text
     assert all((found := woken[name].result) and found.finish_reason == "stop" for name in names[1:])
 
 
@@ -242,15 +239,6 @@ async def test_waking_costs_the_same_however_long_the_log(database: Database, mo
     assert many[0] == few[0]
     assert many[1] <= few[1] + 10
     assert many[2] <= few[2] + 40
-
-
-@pytest.fixture
-async def embedded(tmp_path: Path) -> AsyncIterator[Database]:
-    """An embedded database of the test's own."""
-    async with open_database(Settings(home=tmp_path / "home"), Clock(NOON)) as opened:
-        yield opened
-        assert opened.server is not None
-        await opened.server.discard()
 
 
 @pytest.mark.embedded
