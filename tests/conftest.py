@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -29,6 +30,8 @@ from tests.databases import copied
 # No deadlines: speed is measured in benchmarks, never asserted in tests.
 hypothesis_settings.register_profile("consolidator", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("consolidator")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 

@@ -115,7 +115,8 @@ class Ledger:
                 if not await runs.waiting(conn, self.run, phase=phase):
                     return
             with suppress(TimeoutError):  # a unit of ours that ends may be the last
-                await asyncio.wait_for(self.ended.wait(), PAUSE)
+                async with asyncio.timeout(PAUSE):  # wait_for of Python 3.11 may swallow that we were cancelled
+                    await self.ended.wait()
             self.ended.clear()
 
     async def _claim(self, phase: int) -> list[Unit]:

@@ -65,13 +65,13 @@ class Lease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._beating
-        if not self._given_back and not self._lost.is_set():
-            with suppress(DatabaseUnavailable):
-                await asyncio.shield(self._release())
+        try:
+            if self._beating is not None:
+                await cancelled(self._beating)
+        finally:
+            if not self._given_back and not self._lost.is_set():
+                with suppress(DatabaseUnavailable):
+                    await asyncio.shield(self._release())
 
     def check(self) -> None:
         """Raise StaleEpoch where the lease may have run out: before anything that cannot be fenced."""
@@ -95,9 +95,7 @@ class Lease:
             await asyncio.wait([task, *signs], return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await cancelled(task)
             if self._lost.is_set():
                 raise StaleEpoch(f"session {self.session_id}: epoch {self.epoch} is over")
             raise Steered
@@ -135,6 +133,14 @@ class Lease:
         with around("release"):
             async with self.database.connection() as conn:
                 await store.release(conn, self.session_id, self.epoch)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end; its own error is raised, and a cancellation of ours is not taken for its."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()
 
 
 async def acquire(database: Database, session_id: str, *, seconds: float) -> Lease | None:

@@ -16,6 +16,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime import context, generation, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta
+from consolidator.runtime.lease import acquire
 from consolidator.store import events
 from consolidator.testing import ModelServer, Reply
 from consolidator.testing.points import interrupted_at
@@ -24,7 +25,7 @@ from tests.integration.test_server_restart import kill
 from tests.killing import writes
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
-from tests.support import answered, said, unbroken
+from tests.support import answered, logged, said, unbroken
 
 __all__ = ["dsn", "emptied"]  # fixtures
 WHOLE = "one two three four five six seven"
@@ -195,6 +196,35 @@ async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
     assert "nobody thought of" in caplog.text
     assert SECRET not in caplog.text
     assert all((found := woken[name].result) and found.finish_reason == "stop" for name in names[1:])
+
+
+async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(database: Database) -> None:
+    """The cancellation of the work, which the steer asked for, must not be taken for our own."""
+    ending, never = asyncio.Event(), asyncio.Event()
+
+    async def stubborn() -> None:
+        try:
+            await never.wait()
+        except asyncio.CancelledError:
+            ending.set()
+            await never.wait()
+
+    async def drive(name: str) -> None:
+        lease = await acquire(database, name, seconds=60)
+        assert lease is not None
+        async with lease:
+            lease.steered.set()
+            await lease.unless_steered(stubborn())
+
+    await logged(database, "s", [said("hello")])
+    driving = asyncio.create_task(drive("s"))
+    await ending.wait()
+    driving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await driving
+    async with database.connection() as conn:
+        row = await (await conn.execute("select lease_owner from session")).fetchone()
+    assert row == (None,)
 
 
 async def long_session(agent: Consolidator, key: str, turns: int) -> str:
