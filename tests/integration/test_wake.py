@@ -13,10 +13,9 @@ from consolidator import Call, Consolidator, tool
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, StaleEpoch
 from consolidator.models.payload import EventType
-from consolidator.runtime import context, generation, sessions
+from consolidator.runtime import context, generation, lease, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta
-from consolidator.runtime.lease import acquire
 from consolidator.store import events
 from consolidator.testing import ModelServer, Reply
 from consolidator.testing.points import interrupted_at
@@ -40,7 +39,10 @@ def busy(database: Database) -> int:
     return int(database.engine.pool.checkedout())  # type: ignore[attr-defined]
 
 
-async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(database: Database) -> None:
+async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "TICK", 3600)  # a heartbeat takes one for a moment, whenever it beats
     held: list[tuple[str, int]] = []
 
     @tool
@@ -210,11 +212,11 @@ async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(datab
             await never.wait()
 
     async def drive(name: str) -> None:
-        lease = await acquire(database, name, seconds=60)
-        assert lease is not None
-        async with lease:
-            lease.steered.set()
-            await lease.unless_steered(stubborn())
+        held = await lease.acquire(database, name, seconds=3600)
+        assert held is not None
+        async with held:
+            held.steered.set()
+            await held.unless_steered(stubborn())
 
     await logged(database, "s", [said("hello")])
     driving = asyncio.create_task(drive("s"))
