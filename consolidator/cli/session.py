@@ -16,10 +16,11 @@ from consolidator.cli.output import AsJson, Limit, emit, emit_line, piece, plain
 from consolidator.cli.toolfile import tools_in
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.llm.client import client_of
 from consolidator.memory.compacting import Compaction
 from consolidator.models.event import Event
 from consolidator.runtime import budget as money
-from consolidator.runtime.agent import VOID, client_of
+from consolidator.runtime.agent import VOID
 from consolidator.runtime.compaction import compact
 from consolidator.runtime.context import LAST, STRATEGIES, Context, advance, budget_of, build_context
 from consolidator.runtime.cost import BY, Cost, costs

@@ -17,8 +17,7 @@ from typing import Any, Literal
 from ulid import ULID
 
 from consolidator.database import Database, Driver
-from consolidator.jobs.calls import client_of
-from consolidator.llm.client import ModelClient, Reply, read_completion
+from consolidator.llm.client import ModelClient, Reply, client_of, read_completion
 from consolidator.llm.prices import price
 from consolidator.llm.redaction import redact
 from consolidator.settings import Settings

@@ -22,7 +22,7 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
-from consolidator.llm.client import ModelClient, Reply, Request, parsed, read
+from consolidator.llm.client import ModelClient, Reply, Request, client_of, parsed, read
 from consolidator.llm.prices import price
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
@@ -38,14 +38,6 @@ IN_A_ROW = 5  # calls that fail for want of the server before the run stops aski
 def model_of(settings: Settings) -> str | None:
     """Return the model that reads sessions for facts; None where no model is configured."""
     return settings.extract_model or settings.model
-
-
-def client_of(settings: Settings) -> ModelClient:
-    """Return the client of the configured server."""
-    key = settings.openai_api_key
-    return ModelClient(
-        settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import ModelError
-from consolidator.jobs.calls import Calls, client_of
+from consolidator.jobs.calls import Calls
+from consolidator.llm.client import client_of
 from consolidator.settings import Settings
 from consolidator.store import vectors
 

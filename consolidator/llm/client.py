@@ -14,16 +14,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from itertools import chain
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jsonschema import Draft202012Validator
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
+from consolidator.llm.dialect import Dialect
 from consolidator.llm.redaction import redact
 from consolidator.llm.tokens import count_tokens
 
 if TYPE_CHECKING:
     import openai  # half a second, which only those pay who ask a model
+
+    from consolidator.settings import Settings
 
 _OVERHEAD = 16  # tokens that a message's frame takes
 _LONGEST = 2_000_000  # characters of an answer that are looked at
@@ -31,6 +36,10 @@ _LASTING = {401: "the key is not accepted", 403: "the key may not do this", 404:
 _FENCED = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
 _PLEA = re.compile(r"quota|rate.?limit|billing|credit|overloaded|too many requests|insufficient|try again later", re.I)
 _CONTEXT = re.compile(r"context.?(length|window)|maximum context|too long|too many tokens", re.I)
+# What httpx calls it when a question never left this machine.
+_UNSENT = (
+    "ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "LocalProtocolError", "ProxyError"
+)  # fmt: skip
 _NO_KEY = "none"  # local servers ask for no key, and the client for some
 
 
@@ -38,7 +47,7 @@ _NO_KEY = "none"  # local servers ask for no key, and the client for some
 class Request:
     """One question, and the JSON schema of its answer."""
 
-    purpose: str  # extract | reconcile
+    purpose: str  # extract | reconcile | compact
     model: str
     system: str
     prompt: str
@@ -107,10 +116,7 @@ class ModelClient:
     base_url: str | None
     api_key: str | None
     timeout: float
-    shape: str = "schema"  # schema | object | prose: how it can be asked for JSON
-    limit: str = "max_completion_tokens"
-    steady: bool = True  # whether it takes a temperature
-    tells: bool = True  # whether it takes the wish to be told the usage of a stream
+    dialect: Dialect = field(default_factory=Dialect)
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
 
     async def send(self, request: Request) -> Reply:
@@ -118,9 +124,10 @@ class ModelClient:
         import openai
 
         for _ in range(6):  # each time without something that the server does not know
-            body = self._body(request)
+            asked = self.dialect
+            body = self.body(request)
             try:
-                raw = await self._open().chat.completions.with_raw_response.create(**body)
+                raw = await self.opened().chat.completions.with_raw_response.create(**body)
                 content = raw.http_response.content
                 reply = read_completion(content, request.model, json.dumps(request.messages))
                 if reply is None:
@@ -128,7 +135,7 @@ class ModelClient:
                     raise ModelUnavailable(f"the server's answer is no completion: {shown}")
                 return reply
             except openai.BadRequestError as error:
-                if not self._learnt(_told(error)):
+                if not self.learns(error, asked):
                     raise _refused(error) from error
             except openai.APIError as error:
                 raise _unavailable(error) from error
@@ -140,13 +147,14 @@ class ModelClient:
 
         told = [redact(text) for text in texts]
         try:
-            found = await self._open().embeddings.create(model=model, input=told, encoding_format="float")
+            raw = await self.opened().embeddings.with_raw_response.create(
+                model=model, input=told, encoding_format="float"
+            )
         except openai.APIError as error:
             raise _unavailable(error) from error
-        vectors = [list(map(float, one.embedding)) for one in sorted(found.data, key=lambda one: one.index)]
+        vectors, used = read_vectors(raw.http_response.content)
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
             raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts", paid=True)
-        used = found.usage.prompt_tokens if found.usage else None
         return Embedded(vectors, used if _is_count(used) else sum(count_tokens(text) for text in told))
 
     async def close(self) -> None:
@@ -155,19 +163,19 @@ class ModelClient:
             await self._client.close()
             self._client = None
 
-    def learns(self, error: openai.BadRequestError) -> bool:
-        """Take note of what a server refuses for not knowing it; tell whether asking again without it may help."""
-        return self._learnt(_told(error))
+    def learns(self, error: openai.BadRequestError, asked: Dialect) -> bool:
+        """Take note of what a server refuses for not knowing it; tell whether asking again without it may help.
+
+        `asked` is the dialect of the question that it refused: another may have learnt the same meanwhile.
+        """
+        left = asked.without(_told(error))
+        if left is None:
+            return False
+        self.dialect = self.dialect.common(left)
+        return True
 
     def opened(self) -> openai.AsyncOpenAI:
         """Return the client below, for what has no method here."""
-        return self._open()
-
-    def body(self, request: Request) -> dict[str, Any]:
-        """Return a question as the protocol has it."""
-        return self._body(request)
-
-    def _open(self) -> openai.AsyncOpenAI:
         import openai
 
         if self._client is None:
@@ -176,35 +184,30 @@ class ModelClient:
             )
         return self._client
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": request.model, "messages": request.messages, self.limit: request.max_tokens}
-        if self.steady:
+    def body(self, request: Request) -> dict[str, Any]:
+        """Return a question as the protocol has it."""
+        taken = self.dialect
+        body: dict[str, Any] = {"model": request.model, "messages": request.messages, taken.limit: request.max_tokens}
+        if taken.steady:
             body["temperature"] = 0
-        if self.shape == "schema":
+        if taken.shape == "schema":
             schema = {"name": request.schema_name, "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:
             asked = f"Answer with one JSON object of this schema and nothing else:\n{json.dumps(request.schema)}"
             body["messages"] = [{"role": "system", "content": f"{request.messages[0]['content']}\n\n{asked}"}]
             body["messages"] += request.messages[1:]
-        if self.shape == "object":
+        if taken.shape == "object":
             body["response_format"] = {"type": "json_object"}
         return body
 
-    def _learnt(self, told: str) -> bool:
-        """Take note of what a server does not know; tell whether there was anything."""
-        low = told.lower()
-        if "max_completion_tokens" in low and self.limit == "max_completion_tokens":
-            self.limit = "max_tokens"
-        elif "stream_options" in low and self.tells:
-            self.tells = False
-        elif "temperature" in low and self.steady:
-            self.steady = False
-        elif self.shape != "prose" and any(word in low for word in ("response_format", "json_schema", "json_object")):
-            self.shape = "object" if self.shape == "schema" else "prose"
-        else:
-            return False
-        return True
+
+def client_of(settings: Settings) -> ModelClient:
+    """Return the client of the configured server."""
+    key = settings.openai_api_key
+    return ModelClient(
+        settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
+    )
 
 
 def read(reply: Reply, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,6 +267,22 @@ def read_completion(content: bytes, model: str, asked: str) -> Reply | None:
     )
 
 
+def read_vectors(content: bytes) -> tuple[list[list[float]], Any]:
+    """Return an answer's vectors, in order, and what it says of its tokens; raise ModelUnavailable where it is none."""
+    try:
+        body = json.loads(content)
+        vectors = [
+            list(map(float, one["embedding"])) for one in sorted(body["data"], key=lambda one: one.get("index", 0))
+        ]
+        usage = body.get("usage")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        shown = redact(content[:200].decode("utf-8", "replace"))
+        raise ModelUnavailable(f"the server's answer holds no vectors: {shown}", paid=True) from error
+    if not all(map(isfinite, chain.from_iterable(vectors))):
+        raise ModelUnavailable("the server's answer holds vectors that are no numbers", paid=True)
+    return vectors, usage.get("prompt_tokens") if isinstance(usage, dict) else None
+
+
 def _text(content: Any) -> str | None:
     """Return a message's text: a string, or a list of parts."""
     if isinstance(content, list):
@@ -297,10 +316,10 @@ def failure(error: openai.APIError) -> Exception:
 def _unavailable(error: openai.APIError) -> ModelUnavailable:
     import openai
 
-    if isinstance(error, openai.APITimeoutError):
+    if isinstance(error, openai.APITimeoutError) and _was_sent(error):
         return ModelUnavailable("the model's server did not answer in time", paid=True)
     if not isinstance(error, openai.APIStatusError):
-        told = f"the model's server cannot be reached: {redact(str(error))[:200]}"
+        told = f"the model's server cannot be reached: {redact(str(error.__cause__ or error))[:200]}"
         return ModelUnavailable(told, paid=_was_sent(error))
     status = error.status_code
     told = f"the model's server says {status}: {redact(error.message)[:200]}"
@@ -311,7 +330,7 @@ def _unavailable(error: openai.APIError) -> ModelUnavailable:
 
 def _was_sent(error: openai.APIError) -> bool:
     """Tell whether the question may have arrived before the connection broke."""
-    return "ConnectError" not in type(error.__cause__).__name__
+    return type(error.__cause__).__name__ not in _UNSENT
 
 
 def rest(headers: Mapping[str, str]) -> float | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from consolidator.database import Database, open_database
 from consolidator.errors import SessionBusy, StaleEpoch, UsageError
-from consolidator.llm.client import ModelClient
+from consolidator.llm.client import client_of
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
@@ -299,14 +299,6 @@ class _Sink:
             yield delta
             if not taken.done():
                 taken.set_result(None)
-
-
-def client_of(settings: Settings) -> ModelClient:
-    """Return the client of the configured server."""
-    key = settings.openai_api_key
-    return ModelClient(
-        settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
-    )
 
 
 async def step(agent: Consolidator, session_id: str) -> StepResult:

@@ -136,12 +136,13 @@ async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
     asked["extra_body"] = {**asked.get("extra_body", {}), **raw}
     while True:
         limit = asked.pop("max_tokens")
+        taken = client.dialect
         try:
-            wish = {"stream_options": {"include_usage": True}} if client.tells else {}
-            told = {**asked, **wish, client.limit: limit}
+            wish = {"stream_options": {"include_usage": True}} if taken.tells else {}
+            told = {**asked, **wish, taken.limit: limit}
             return await client.opened().chat.completions.create(**told, messages=[], stream=True)
         except openai.BadRequestError as error:
-            if not client.learns(error):
+            if not client.learns(error, taken):
                 raise
             asked["max_tokens"] = limit
 

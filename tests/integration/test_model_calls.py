@@ -11,6 +11,8 @@ from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
+import httpx2 as httpx
+import openai
 import pytest
 from pydantic import SecretStr
 
@@ -24,7 +26,7 @@ from consolidator.errors import (
     OverBudget,
 )
 from consolidator.jobs.calls import Calls
-from consolidator.llm.client import Request, rest
+from consolidator.llm.client import Request, failure, rest
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
 
@@ -148,6 +150,44 @@ async def test_a_server_without_schemas_is_asked_in_plain_words_from_then_on(cal
                 server.requests.clear()
         assert len(server.requests) == 5
         assert '"additionalProperties": false' in server.requests[-1]["messages"][0]["content"]
+
+
+@pytest.mark.parametrize("unknown", ["max_completion_tokens", "temperature", "json_schema"])
+async def test_whoever_asks_at_once_learns_together_what_a_server_does_not_know(calls: Maker, unknown: str) -> None:
+    """Four questions are on their way before the first is refused: each is asked again without what was unknown."""
+
+    def answer(asked: dict[str, Any]) -> Reply:
+        known = unknown not in asked and asked.get("response_format", {}).get("type") != unknown
+        return replace(Reply.json(GOOD) if known else Reply.unknown_option(unknown), hang=0.2)
+
+    async with ModelServer(answer) as server:
+        asked = calls(server, model_concurrency=4)
+        assert await asyncio.gather(*(asked.ask(request(f"question {number}")) for number in range(4))) == [GOOD] * 4
+        assert len(server.requests) == 8
+    assert asked.client.dialect.shape == ("object" if unknown == "json_schema" else "schema")
+
+
+@pytest.mark.parametrize(
+    ("cause", "paid"),
+    [
+        (httpx.ConnectError("refused"), False),
+        (httpx.ConnectTimeout("a full backlog"), False),
+        (httpx.PoolTimeout("no connection"), False),
+        (httpx.UnsupportedProtocol("no scheme"), False),
+        (httpx.LocalProtocolError("an illegal header"), False),
+        (httpx.ReadTimeout("no answer"), True),
+        (httpx.ReadError("reset"), True),
+        (httpx.RemoteProtocolError("gone"), True),
+    ],
+)
+def test_a_question_that_never_left_is_not_paid(cause: httpx.TransportError, paid: bool) -> None:
+    asked = httpx.Request("POST", "http://127.0.0.1/v1")
+    late = isinstance(cause, httpx.TimeoutException)
+    error = openai.APITimeoutError(asked) if late else openai.APIConnectionError(request=asked)
+    error.__cause__ = cause
+    found = failure(error)
+    assert isinstance(found, ModelUnavailable)
+    assert found.paid is paid
 
 
 async def test_an_answer_is_paid_once_whoever_asks_again(calls: Maker) -> None:

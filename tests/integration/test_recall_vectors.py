@@ -117,6 +117,30 @@ async def test_a_server_that_does_not_answer_leaves_recall_by_words(
     assert (await recall(database, "heron", settings=nowhere)).items
 
 
+@pytest.mark.usefixtures("pgvector")
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": "no"},
+        "<html>",
+        {"data": None},
+        {"data": [{"index": 0, "embedding": None}]},
+        {"data": [{"index": 0, "embedding": ["x"]}]},
+        {"data": [{"index": 0, "embedding": ["1e999"]}]},
+        {"data": []},
+        {"data": [{"index": 0, "embedding": [1.0]}], "usage": "much"},
+    ],
+    ids=repr,
+)
+async def test_an_answer_that_holds_no_vectors_leaves_recall_by_words(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, body: Any
+) -> None:
+    await told(database, *TEXTS)
+    await tonight(database, clock, vectored)
+    server.embedding = Reply(body=body)
+    assert (await recall(database, "heron", settings=vectored)).items
+
+
 async def test_a_database_without_pgvector_is_searched_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
