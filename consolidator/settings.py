@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
@@ -95,12 +96,36 @@ class Settings(BaseSettings):
             raise ValueError(f"{name!r} is not a level: {', '.join(LOG_LEVELS)}")
         return name.upper()
 
+    @field_validator("openai_base_url")
+    @classmethod
+    def _an_address(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        try:
+            parts = urlsplit(url.strip())
+            fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # of the port, or of brackets
+            fits = False
+        if not fits:
+            raise ValueError("not the address of a server, such as http://127.0.0.1:11434/v1")
+        return url.strip()
+
+    @field_validator("openai_api_key")
+    @classmethod
+    def _fit_for_a_header(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is None:
+            return None
+        told = key.get_secret_value().strip()  # a mounted file often ends with a line's end
+        if not told.isascii() or not told.isprintable() or " " in told:
+            raise ValueError("a key holds no spaces, line ends or other than ASCII characters")
+        return SecretStr(told)
+
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str) -> str:
         try:
             ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: a folder of zones, such as Europe
             raise ValueError(f"{name!r} is not a time zone, such as UTC or Europe/Berlin") from error
         return name
 

@@ -22,6 +22,12 @@ def test_a_variable_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.Monkey
         ("CONSOLIDATOR_WORKERS", "many"),
         ("CONSOLIDATOR_WORKERS", "0"),
         ("CONSOLIDATOR_TIMEZONE", "Mars/Olympus"),
+        ("CONSOLIDATOR_TIMEZONE", "Europe"),
+        ("CONSOLIDATOR_OPENAI_BASE_URL", "localhost:11434/v1"),
+        ("CONSOLIDATOR_OPENAI_BASE_URL", "http://localhost:abc/v1"),
+        ("CONSOLIDATOR_OPENAI_BASE_URL", "http:///v1"),
+        ("CONSOLIDATOR_OPENAI_API_KEY", "sk-schlüssel"),
+        ("CONSOLIDATOR_OPENAI_API_KEY", "sk-one\nsk-two"),
         ("CONSOLIDATOR_LOG_LEVEL", "LOUD"),
         ("CONSOLIDATOR_CLOCK", "0001-01-01T00:00"),
         ("CONSOLIDATOR_RETENTION_DAYS", "99999999999"),
@@ -43,3 +49,17 @@ def test_sources_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_address_of_the_database_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONSOLIDATOR_DATABASE_URL", "postgresql://ada:geheim@db/consolidator")
     assert "geheim" not in repr(load_settings())
+
+
+def test_a_key_from_a_file_may_end_with_a_line_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none\n")
+    key = load_settings().openai_api_key
+    assert key is not None
+    assert key.get_secret_value() == "sk-none"
+
+
+def test_a_key_that_does_not_fit_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONSOLIDATOR_OPENAI_API_KEY", "sk-ab cd")
+    with pytest.raises(UsageError) as refused:
+        load_settings()
+    assert "sk-ab" not in str(refused.value)
