@@ -62,6 +62,7 @@ _OTHER_PASS = re.compile(
     r"OPT|COMPILER|LLVM|CLANG|GCC|TESTS?|BY|TO|DO|NO|IS|DID|MUST|CAN|HAS)_?\Z"
 )
 _VERDICT = re.compile(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # what stands beside the PASS of a test report
+_PHRASE = 12  # characters of words that are a passphrase
 _OVERLAPS = 4  # how often a stretch of text may be read again, for names inside the value of another name
 # The rest of the name, its closing quote, what stands between it and the value, and the opening quote of that.
 _BETWEEN = re.compile(
@@ -113,7 +114,9 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
     """Tell whether `value`, found beside a telling `name`, is a credential: no stand-in, no reference, no word."""
     if len(value) < 6 or value.startswith("[redacted:") or is_placeholder(value):
         return False
-    if any(char.isspace() for char in value) or (not quoted and _REFERENCE.match(value)):
+    if any(char.isspace() for char in value):
+        return quoted and "passphrase" in name.lower() and len(value) >= _PHRASE
+    if not quoted and _REFERENCE.match(value):
         return False
     if _WORD.match(value) or (value.isdigit() and len(value) < 8):
         return False

@@ -120,6 +120,8 @@ def _redact_value(value: Any, name: str, depth: int, program: str = "") -> Any:
         if name and is_credential(name, value):
             return "[redacted:secret]"
         return redact(value)
+    if isinstance(value, int) and "pass" in name.lower() and is_credential(name, str(value)):
+        return "[redacted:secret]"
     if isinstance(value, dict):
         return _redact_dict(value, name, depth)
     if isinstance(value, list):
