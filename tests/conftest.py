@@ -26,9 +26,13 @@ from consolidator.database import Database, upgrade
 from consolidator.database.embedded import EmbeddedServer
 from consolidator.settings import Settings
 from tests.databases import copied
+from tests.support import FULL
 
-# No deadlines: speed is measured in benchmarks, never asserted in tests.
-hypothesis_settings.register_profile("consolidator", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No deadlines: speed is measured in benchmarks, never asserted in tests. The same examples in each run, but for
+# `make matrix`, which looks for new ones.
+hypothesis_settings.register_profile(
+    "consolidator", deadline=None, derandomize=not FULL, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 hypothesis_settings.load_profile("consolidator")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -22,6 +22,8 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
+from tests.support import PATIENCE
+
 KILLED = -signal.SIGKILL
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 _WRITES = re.compile(r"(?i)\b(insert|update|delete|alter|drop|comment|create_\w+|truncate)\b")
@@ -91,7 +93,7 @@ class Killer:
         """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         if self._process.stdout is not None:
             self._process.stdout.close()
 

@@ -18,9 +18,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
-from tests.support import answered, later, logged, night, said, step
-
-PATIENCE = 40  # seconds after which what should have come will not come
+from tests.support import PATIENCE, answered, later, logged, night, said, step
 
 
 def lookup(number: int) -> list[NewEvent]:

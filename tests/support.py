@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +19,7 @@ from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store import checks, events, sessions
 
+PATIENCE = 300  # seconds, on a machine however slow, after which what should have come will not come
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # `make matrix`: all of what a test run samples
 
 
@@ -88,7 +91,7 @@ def later(moment: datetime, **span: float) -> datetime:
 
 
 def command(
-    *words: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = 120
+    *words: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a subprocess; `code` is the exit code it must have, None where any will do."""
     done = subprocess.run(
@@ -97,6 +100,15 @@ def command(
     )  # fmt: skip
     assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+@contextmanager
+def free_port() -> Iterator[int]:
+    """Hold a port of loopback that the command line can listen on, and nobody else is given meanwhile."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 async def in_thread(function: Any, *words: Any, **named: Any) -> Any:

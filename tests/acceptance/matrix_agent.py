@@ -38,6 +38,7 @@ from consolidator.settings import Settings
 from consolidator.store import sessions as rows
 from consolidator.testing import points
 from tests.killing import writes
+from tests.support import PATIENCE
 
 HERE = Path(__file__).parents[2]
 
@@ -77,7 +78,7 @@ def tools_of(world: Path, database: Database) -> list[Tool]:
     async def linger(call: Call) -> str:
         """Take as long as it takes until the lease is renewed."""
         effect("linger", call)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             before = await lease_of(call.session_id)
             while before == await lease_of(call.session_id):  # noqa: ASYNC110 - the heartbeat has no event for it
                 await asyncio.sleep(0.05)
@@ -269,10 +270,8 @@ def _where() -> str:
 
 async def _until_anything(world: Path) -> None:
     """Wait for a tool to have begun, or a piece of the answer to have come."""
-    for _ in range(500):
-        if any(os.path.exists(world / name) for name in ("effects", "channel")):  # noqa: ASYNC240 - a moment's work
-            return
-        await asyncio.sleep(0.01)
+    while not any(os.path.exists(world / name) for name in ("effects", "channel")):  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.01)  # another process makes it
 
 
 async def _no_time(_: float) -> None:
@@ -296,13 +295,13 @@ class Forker:
         self._process.stdin.write(json.dumps(told) + "\n")
         self._process.stdin.flush()
         code, output = json.loads(self._process.stdout.readline())
-        return code, json.loads(output) if code == 0 else {"printed": output}
+        return code, json.loads(output.splitlines()[-1]) if code == 0 else {"printed": output}
 
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         if self._process.stdout is not None:
             self._process.stdout.close()
 
@@ -329,7 +328,7 @@ def _serve() -> None:
             os.dup2(writer, 1)
             os.dup2(writer, 2)
             warnings.simplefilter("error")
-            signal.alarm(150)  # one that hangs is a failure that says so
+            signal.alarm(PATIENCE)  # one that hangs is a failure that says so
             sys.stdout.write(json.dumps(asyncio.run(act(json.loads(line)))))
             sys.stdout.flush()
             os._exit(0)

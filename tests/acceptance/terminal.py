@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-PATIENCE = 60
+from tests.support import PATIENCE
 
 
 class Terminal:

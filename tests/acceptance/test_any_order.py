@@ -27,7 +27,7 @@ from consolidator.runtime.points import listen
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.runtime import agent_on
-from tests.support import FULL, unbroken
+from tests.support import FULL, PATIENCE, unbroken
 
 NAMES = (
     "after lease", "after commit thinking", "after model", "before commit chunk", "after commit chunk", "after send",
@@ -112,7 +112,7 @@ class Conversation(RuleBasedStateMachine):
         """Run something to its end."""
 
         async def bounded() -> Any:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 return await work
 
         return self.stage.runner.run(bounded())

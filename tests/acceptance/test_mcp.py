@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,10 +22,9 @@ from consolidator.database import Database
 from consolidator.settings import Settings
 from consolidator.store.queries import rows
 from tests.nights import workday
-from tests.support import command, in_thread, later, logged, night
+from tests.support import PATIENCE, command, free_port, in_thread, later, logged, night
 
 TOOLS = {"recall", "lookup_error", "suggest_next", "list_procedures", "explain", "record_events"}
-PATIENCE = 30
 
 
 @pytest.fixture
@@ -125,32 +123,32 @@ async def test_what_cannot_be_answered_costs_one_clear_error_and_writes_nothing(
         assert not await rows(conn, "select id from event")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @asynccontextmanager
 async def served(environment: Mapping[str, str], home: Path) -> AsyncIterator[str]:
     """Run `serve` on a free port; yield its address."""
-    port = _free_port()
-    told = {**environment, "CONSOLIDATOR_HEALTH_PORT": str(port), "CONSOLIDATOR_SOURCES": "[]", "HOME": str(home)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "consolidator", "serve", env={**os.environ, **told}, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with httpx2.AsyncClient() as client, asyncio.timeout(PATIENCE):
-            while True:
-                try:
-                    await client.get(f"http://127.0.0.1:{port}/healthz")
-                    break
-                except httpx2.TransportError:
+    with free_port() as port:
+        told = {"CONSOLIDATOR_HEALTH_PORT": str(port), "CONSOLIDATOR_SOURCES": "[]", "HOME": str(home)}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "consolidator", "serve"),
+            env={**os.environ, **environment, **told},
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with httpx2.AsyncClient() as client, asyncio.timeout(PATIENCE):
+                while not await _answers(client, f"http://127.0.0.1:{port}/healthz"):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        assert await process.wait() == 0
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            assert await process.wait() == 0
+
+
+async def _answers(client: httpx2.AsyncClient, address: str) -> bool:
+    try:
+        await client.get(address)
+    except httpx2.TransportError:
+        return False
+    return True
 
 
 async def test_the_service_offers_the_same_over_http_behind_its_token(
@@ -160,13 +158,13 @@ async def test_the_service_offers_the_same_over_http_behind_its_token(
         path = Path(environment["CONSOLIDATOR_HOME"]) / "token"
         assert path.stat().st_mode & 0o777 == 0o600
         token = path.read_text(encoding="utf-8").strip()
-        right = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"})
+        right = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE)
         async with right, Client(streamable_http_client(f"{address}/mcp", http_client=right)) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
             assert "tabs" in (await asked(client, "recall", query="tabs"))["block"]
         hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         kinds = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-        async with httpx2.AsyncClient(headers=kinds) as plain:
+        async with httpx2.AsyncClient(headers=kinds, timeout=PATIENCE) as plain:
             assert (await plain.get(f"{address}/healthz")).status_code in (200, 503)
             for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {token}"}):
                 answer = await plain.post(f"{address}/mcp", json=hello, headers=headers)

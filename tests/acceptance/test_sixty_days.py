@@ -154,7 +154,6 @@ class Life:
             assert not await rows(conn, RETURNED)
 
 
-@pytest.mark.timeout(600)
 async def test_sixty_days_lose_nothing_and_keep_nothing_too_long(
     database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path, batch: Database
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from pathlib import Path
@@ -16,9 +15,9 @@ from consolidator.runtime import sessions
 from consolidator.testing import ModelServer, Reply
 from consolidator.testing.points import interrupted_at
 from tests import nights
-from tests.nights import eventually, started
+from tests.nights import started
 from tests.runtime import agent_on, in_words, log_of
-from tests.support import command, in_thread
+from tests.support import PATIENCE, command, in_thread
 
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
 TOOLS = '''
@@ -74,11 +73,12 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
         model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
         told = environment | model | {"CONSOLIDATOR_HEALTH_PORT": "0"}
         with started("serve", environment=told) as service:
-            await eventually(database, SETTLED, plain)
+            assert service.stderr is not None
+            answered = f"session {plain}: answered"
+            assert await in_thread(lambda lines: any(answered in line for line in lines), service.stderr)
             service.send_signal(signal.SIGTERM)
-            _, logs = await asyncio.to_thread(service.communicate, None, nights.PATIENCE)
+            await in_thread(service.communicate, None, PATIENCE)
         assert service.returncode == 0
-        assert f"session {plain}: answered" in logs
         assert await nights.count(database, SETTLED, handy) == 0
         words = ["wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
         [woken] = json.loads((await in_thread(command, *words, environment=told)).stdout)

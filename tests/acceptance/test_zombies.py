@@ -31,7 +31,7 @@ from tests.acceptance import matrix
 from tests.acceptance.matrix import Matrix
 from tests.acceptance.matrix_agent import Forker
 from tests.runtime import Channel, agent_on
-from tests.support import FULL, unbroken
+from tests.support import FULL, PATIENCE, unbroken
 
 EVERYTHING = (
     "select to_jsonb(e)::text from event e where session_id = %(id)s "
@@ -109,10 +109,10 @@ def other(dsn: str, clock: FrozenClock) -> Iterator[Other]:
     with ThreadPoolExecutor(1) as pool:
         serving = pool.submit(asyncio.run, serve())
         try:
-            yield ready.result(30)
+            yield ready.result(PATIENCE)
         finally:
             done.set()
-            serving.result(30)
+            serving.result(PATIENCE)
 
 
 @asynccontextmanager
@@ -221,10 +221,10 @@ async def two_processes(environment: dict[str, str]) -> AsyncIterator[list[Forke
 async def _stopped(sleeper: Matrix, other: Matrix) -> None:
     """Stop a harness in the middle of a turn, have another end that, and let the first one go on."""
     database = sleeper.database
-    told = {**sleeper.told("tools"), "lease": 1, "stop": 36}
+    told = {**sleeper.told("tools"), "lease": 6, "stop": 36}
     sleeping = asyncio.create_task(asyncio.to_thread(sleeper.run, told))
     asleep = Path(told["world"]) / "asleep"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not asleep.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
         found = None

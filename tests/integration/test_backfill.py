@@ -33,9 +33,8 @@ from tests.nights import (
     workday,
     worked,
 )
-from tests.support import command, in_thread, later, logged, memory_of, said, unbroken
+from tests.support import PATIENCE, command, in_thread, later, logged, memory_of, said, unbroken
 
-pytestmark = pytest.mark.timeout(120)
 LENGTH = len(workday(0))
 CANDIDATES = "lock table candidate in exclusive mode"
 DIGESTS = "lock table digest in access exclusive mode"
@@ -130,7 +129,7 @@ async def test_a_rehearsal_keeps_no_agent_waiting(database: Database, clock: Fro
         with held(database.dsn, CANDIDATES):
             rehearsing = asyncio.create_task(rehearsed(other, settings, reprocess=True))
             await stuck(database.dsn)
-            await asyncio.wait_for(logged(database, "coder-00", [said("go on")]), 10)
+            await asyncio.wait_for(logged(database, "coder-00", [said("go on")]), PATIENCE)
         await rehearsing
 
 

@@ -100,7 +100,7 @@ async def test_a_sick_server_defers_the_night_and_the_next_one_learns_all(
 ) -> None:
     await talked(database, clock, TALK)
     async with ModelServer(lambda _: SICK[kind]()) as server:
-        told = configured(settings, server, model_timeout_seconds=0.2 if kind == "a hang" else 20)
+        told = configured(settings, server, model_timeout_seconds=1 if kind == "a hang" else 20)
         done = await night(database, told)
         assert done["deferred"] == done["seen"] == len(TALK)
         assert not await facts_of(database)

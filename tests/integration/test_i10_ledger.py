@@ -26,10 +26,9 @@ from consolidator.settings import Settings
 from tests import nights
 from tests.integration.conftest import Fresh
 from tests.logs import Story, story
-from tests.nights import PATIENCE, all_learnt, ask, balance, count, tonight, workday, worked
-from tests.support import called, logged, memory_of, returned, said, unbroken
+from tests.nights import all_learnt, ask, balance, count, tonight, workday, worked
+from tests.support import PATIENCE, called, logged, memory_of, returned, said, unbroken
 
-pytestmark = pytest.mark.timeout(90)
 LENGTH = len(workday(0))
 COUNTS = ("seen", "learnt", "nothing", "deferred", "dead")
 TASK = NewEvent(EventType.TASK_START, {"task_id": "t"}, task_id="t")

@@ -284,8 +284,8 @@ async def test_a_day_that_is_being_read_is_left_for_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _ready(database, clock, settings)
-    monkeypatch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
-    with nights.held(database.dsn, "select count(*) from event_20260302"):
+    with monkeypatch.context() as patch, nights.held(database.dsn, "select count(*) from event_20260302"):
+        patch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
         await prune(database, older_than=MONTH)
         await prune(database, older_than=MONTH)
     await _finished(database)

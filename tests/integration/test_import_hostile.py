@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import tracemalloc
 from datetime import UTC, datetime
@@ -184,6 +185,7 @@ async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -
 async def peak_of(database: Database, log: Path, count: int) -> int:
     """The most memory that importing so many lines takes, in bytes."""
     write(log, (line(number, "x" * 2000, log.stem) for number in range(count)))
+    gc.collect()
     tracemalloc.start()
     try:
         await imported(database, log)

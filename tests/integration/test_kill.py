@@ -26,8 +26,8 @@ from consolidator.database import Database, upgrade
 from tests.acceptance.agents import Chat, Claude, Office
 from tests.conftest import NOON
 from tests.killing import KILLED, Killer
-from tests.nights import PATIENCE, balance
-from tests.support import FULL, memory_of, unbroken
+from tests.nights import balance
+from tests.support import FULL, PATIENCE, memory_of, unbroken
 
 LEAST, MOST = 5, 60  # commits of a job here
 # Jobs with many commits of few kinds are killed at some of them, and at each by `make matrix`.

@@ -29,6 +29,7 @@ from consolidator.jobs.calls import Calls
 from consolidator.llm.client import Request, failure, rest
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
+from tests.support import PATIENCE
 
 SCHEMA = {
     "type": "object",
@@ -118,7 +119,7 @@ FREE = {"no completion", "overloaded", "too many requests", "a wrong key", "too 
 async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Database, calls: Maker, kind: str) -> None:
     reply, error, times = BAD[kind]
     async with ModelServer([reply]) as server:
-        asked = calls(server, model_timeout_seconds=0.3 if kind == "a hang" else 20)
+        asked = calls(server, model_timeout_seconds=1 if kind == "a hang" else 20)
         with pytest.raises(error):
             await asked.ask(request())
         assert len(server.requests) == times
@@ -305,6 +306,6 @@ async def test_so_many_calls_at_a_time_and_no_more(calls: Maker) -> None:
                 at_once["now"] -= 1
 
         with patch.object(type(asked.client), "send", lambda _, question: sent(question)):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await asyncio.gather(*(asked.ask(request(f"question {number}")) for number in range(8)))
     assert at_once["most"] == 2

@@ -16,7 +16,7 @@ from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable
 from consolidator.store import events
-from tests.support import logged, said, unbroken
+from tests.support import PATIENCE, logged, said, unbroken
 
 HELD = 4  # connections that wait in the pool
 
@@ -43,7 +43,7 @@ def kill(database: Database) -> None:
     postmaster = psutil.Process(int(database.server.info()["pid"]))
     everyone = [*postmaster.children(recursive=True), postmaster]
     os.kill(postmaster.pid, signal.SIGKILL)
-    _, alive = psutil.wait_procs(everyone, timeout=30)
+    _, alive = psutil.wait_procs(everyone, timeout=PATIENCE)
     assert not alive
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.support import PATIENCE
+
 SLOW = ("openai", "mcp", "alembic", "genai_prices")
 
 
 def loaded_by(line: str) -> set[str]:
     """The top-level packages that a line of Python loads, in a process of its own."""
     told = f"import sys; {line}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, timeout=PATIENCE)
     return set(done.stdout.split())
 
 
