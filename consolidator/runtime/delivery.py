@@ -44,7 +44,10 @@ class Outlet:
                     conn, row["id"], self.name, after=self.delivered_to, bounds=bounds, limit=_PAGE
                 )
             for message in found:
-                await self.rest(message["message_id"], after=message["upto"] or 0)
+                if message["void_id"] is not None:
+                    await self.void(message["void_id"])
+                if message["message_id"] is not None:
+                    await self.rest(message["message_id"], after=message["upto"] or 0)
                 if self.sender is None:
                     return
                 self.delivered_to = message["seq"]

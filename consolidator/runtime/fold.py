@@ -56,6 +56,7 @@ class Open:
     results: tuple[int, ...] = ()  # results of tools that the model has not seen
     settled_to: int = 0
     steer: int = 0  # seq of the latest steer that the model has not seen
+    failed: str | None = None  # the error that people were told last, where the same question is to be asked again
 
     @property
     def needs_model(self) -> bool:
@@ -84,12 +85,14 @@ class _Folding:
     generation: OpenGeneration | None = None
     said: list[Event] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    failed: str | None = None
 
     def take(self, event: Event) -> None:
         data = event.data
         match event.type:
             case EventType.USER_MESSAGE:
                 self.said.append(event)
+                self.failed = None
             case EventType.THINKING_START if data.get("message_id"):
                 self.generation = _generation(event)
             case EventType.ASSISTANT_RESPONSE | EventType.ERROR:
@@ -123,6 +126,8 @@ class _Folding:
     def _conclude(self, event: Event) -> None:
         """End the generation that an event names; what its context held is seen, unless it is to be asked again."""
         data, open_one = event.data, self.generation
+        if event.type is not EventType.POLICY_DECISION:
+            self.failed = str(data.get("message")) if data.get("again") else None
         named = open_one is not None and data.get("message_id") == open_one.message_id
         if named:
             self.generation = None
@@ -154,6 +159,7 @@ def fold(events: Sequence[Event], *, settled_to: int, head: int) -> Open:
         results=tuple(results),
         settled_to=min(firsts) - 1 if firsts else head,
         steer=max(steers, default=0),
+        failed=folding.failed,
     )
 
 

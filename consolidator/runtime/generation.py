@@ -27,6 +27,9 @@ Commit = Callable[[str], Awaitable[None]]
 class CutOff(ModelUnavailable):
     """The stream ended before the model did: what came of it stays, and can be gone on from."""
 
+    def __init__(self, told: str) -> None:
+        super().__init__(told, paid=True)
+
 
 @dataclass(slots=True)
 class Asked:

@@ -58,7 +58,7 @@ async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epo
     limit = config.get("answer_tokens") or budget.ANSWER
     strategy = config.get("strategy") or "budget"
     room = context.budget_of(strategy, config.get("budget"), model, limit)
-    asking = _Asking(harness, row, strategy, room, _held(found), await _recalled(harness, row))
+    asking = _Asking(harness, row, strategy, room, found.head, _held(found), await _recalled(harness, row))
     if found.unanswered:  # once a turn, so that all its steps begin alike
         with around("commit fold"):
             async with harness.database.connection() as conn:
@@ -89,6 +89,7 @@ class _Asking:
     row: Row
     strategy: str
     room: int
+    upto: int  # what comes after it was not looked at when it was decided what is held
     held: tuple[int, ...]
     recalled: str | None
 
@@ -99,7 +100,7 @@ class _Asking:
             return await context.build_context(
                 conn, self.row["id"], strategy=self.strategy, budget=self.room,
                 last=config.get("last") or context.LAST, system=config.get("system"), recalled=self.recalled,
-                tools=tools.definitions(), held=self.held,
+                tools=tools.definitions(), upto=self.upto, held=self.held,
                 limits={name: one.max_result_bytes for name in tools.names if (one := tools.get(name))},
             )  # fmt: skip
 

@@ -116,14 +116,19 @@ class Stepper:
             await self.outlet.rest(message.message_id, after=shown)
             await self._decide("generation_resumed", message)
             return message
-        await self._decide("generation_replaced", message)
-        if shown:
-            await self.outlet.void(message.message_id)
+        await self._replace(message)
         return None
 
-    async def _decide(self, decision: str, message: Message) -> None:
+    async def _replace(self, message: Message) -> None:
+        """Give a message up for another, and say so where any of it may have been shown."""
+        done = await self._decide("generation_replaced", message)
+        if message.seq:
+            await self.outlet.void(message.message_id)
+        self._arrived(done)
+
+    async def _decide(self, decision: str, message: Message) -> int:
         told = {"decision": decision, "message_id": message.message_id, "prior_seq": message.seq}
-        await self._log([NewEvent(EventType.POLICY_DECISION, told)], "commit decision")
+        return await self._log([NewEvent(EventType.POLICY_DECISION, told)], "commit decision")
 
     async def _answer(self, row: Row, found: Open, message: Message | None) -> StepResult:
         """Have the model say a message, or the rest of one, and do what it asks for."""
@@ -134,7 +139,7 @@ class Stepper:
                 planned = await plan(self.harness, row, found, begun, self.lease.epoch)
                 message, call = await self._begin(row, planned, message)
             except (budget.BudgetStop, UsageError) as error:
-                return await self._stopped(found, error)
+                return await self._stopped(found, message, error)
             heard = Heard()
             try:
                 await self.lease.unless_steered(self._hear(planned, message, heard))
@@ -144,8 +149,11 @@ class Stepper:
             except ModelError as error:
                 await self._settle(call, heard, error)
                 if attempt == TRIES - 1 or not _may_pass(error):
-                    return await self._gave_up(message, error)
+                    return await self._gave_up(message, error, found.failed)
                 message = await self._once_more(message, error)
+                if message is None:  # it may have waited for a while
+                    row, found = await self.load()
+                    self._known = None
                 continue
             return await self._said(row, planned, message, heard, call)
         raise AssertionError("the last attempt returns")
@@ -198,7 +206,8 @@ class Stepper:
         self._arrived(done.first_seq)
         usage = planned.usage(heard)
         if not calls:
-            if done.first_seq == planned.upto_seq + 2 and not planned.held:  # nothing else came meanwhile
+            alone = message.started == planned.upto_seq + 1 and done.first_seq == planned.upto_seq + 2
+            if alone and not planned.held:  # nothing else came meanwhile
                 self._known = Open(head=done.last_seq, settled_to=done.last_seq)
             return StepResult(done.last_seq, "stop", usage)
         caller = Caller(self.harness, self.lease)
@@ -231,26 +240,34 @@ class Stepper:
         if message.text and prefilled(self.harness, []) is not None:
             await self._decide("generation_resumed", message)
             return message
-        await self._decide("generation_replaced", message)
-        if message.seq:
-            await self.outlet.void(message.message_id)
+        await self._replace(message)
         wait = error.wait if isinstance(error, ModelUnavailable) else None
         await self.harness.sleep(min(1.0 if wait is None else wait, LONGEST_WAIT))
         return None
 
-    async def _gave_up(self, message: Message, error: ModelError) -> StepResult:
-        """End the turn with an error that the person is told; where it may pass, the next wake asks again."""
+    async def _gave_up(self, message: Message, error: ModelError, failed: str | None) -> StepResult:
+        """End the turn with an error that the person is told; where it may pass, the next wake asks again.
+
+        `failed` is the error that they were told last of the same turn.
+        """
         told = {"message": str(error), "message_id": message.message_id, "kind": "model", "again": _may_pass(error)}
         if message.seq:
             await self.outlet.void(message.message_id)
-        return StepResult(await self._notice([NewEvent(EventType.ERROR, told)], str(error)), "error")
+        if _may_pass(error) and str(error) == failed:  # nobody wants to be told the same every minute
+            done = await self._log([NewEvent(EventType.ERROR, told)], "commit notice")
+            self._arrived(done)
+        else:
+            done = await self._notice([NewEvent(EventType.ERROR, told)], str(error))
+        return StepResult(done, "error")
 
-    async def _stopped(self, found: Open, error: budget.BudgetStop | UsageError) -> StepResult:
-        """End the turn without asking the model, and say why."""
+    async def _stopped(self, found: Open, message: Message | None, error: budget.BudgetStop | UsageError) -> StepResult:
+        """End the turn, and a message that was to be gone on with, without asking the model; say why."""
         if isinstance(error, budget.BudgetStop):
             new = [NewEvent(one.type, {**one.data, "upto_seq": found.head}) for one in error.events()]
         else:
             new = [NewEvent(EventType.ERROR, {"message": str(error), "kind": "context", "upto_seq": found.head})]
+        if message is not None:
+            new = [_interrupted(message, None), *new]
         done = await self._notice(new, str(error))
         return StepResult(done, "budget" if isinstance(error, budget.BudgetStop) else "error")
 

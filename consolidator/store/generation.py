@@ -82,7 +82,10 @@ async def delivered(conn: Driver, session: str, message: str, channel: str) -> i
 async def messages(
     conn: Driver, session: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
 ) -> list[Row]:
-    """Return answers after a seq with their seq, message_id, created_at, and `upto`: how far each reached a channel."""
+    """Return answers after a seq with their seq, message_id, created_at, and `upto`: how far each reached a channel.
+
+    `void_id`, where it is not None, is a message that does not count: what was shown of it is to be taken back before.
+    """
     low, high = bounds
     values = {"session": session, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
     return await rows(conn, _SQL["messages"], values)

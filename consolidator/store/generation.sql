@@ -27,19 +27,30 @@ where session_id = %(session)s and message_id = %(message)s and channel = %(chan
 
 -- name: messages
 -- Answers, and what else the harness told people, after a seq, and how far each reached a channel; the oldest first.
+-- `void_id` is the message of which an event says that what was said of it does not count.
 with told as (
     select e.seq, e.created_at,
-           case when e.event_type = 'Error' then e.data ->> 'notice_id' else e.data ->> 'message_id' end as message_id
+           case e.event_type when 'Error' then e.data ->> 'notice_id'
+                             when 'AssistantResponse' then e.data ->> 'message_id' end as message_id,
+           case when e.event_type <> 'AssistantResponse' then e.data ->> 'message_id' end as given_up
     from event e
-    where e.session_id = %(session)s and e.seq > %(after)s and e.event_type in ('AssistantResponse', 'Error')
+    where e.session_id = %(session)s and e.seq > %(after)s
+      and (e.event_type in ('AssistantResponse', 'Error')
+           or e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'generation_replaced')
       and e.created_at >= %(low)s and e.created_at <= %(high)s
+), known as (
+    select told.seq, told.created_at, told.message_id, case when exists (
+        select from generation_chunk c
+        where c.session_id = %(session)s and c.message_id = told.given_up and c.created_at >= %(low)s
+    ) then told.given_up end as void_id
+    from told
 )
-select told.seq, told.created_at, told.message_id, (
+select known.seq, known.created_at, known.message_id, known.void_id, (
     select max(d.upto_seq) from delivery d
-    where d.session_id = %(session)s and d.message_id = told.message_id and d.channel = %(channel)s
+    where d.session_id = %(session)s and d.message_id = known.message_id and d.channel = %(channel)s
 ) as upto
-from told where told.message_id is not null
-order by told.seq limit %(limit)s
+from known where known.message_id is not null or known.void_id is not null
+order by known.seq limit %(limit)s
 
 -- name: last_said
 -- What a person said last.

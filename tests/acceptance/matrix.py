@@ -228,11 +228,8 @@ def _settled(outcome: Outcome) -> None:
 
 
 def _whole(outcome: Outcome) -> None:
-    """The channel has every answer, whole and in order, and knows of any other piece that it does not count."""
-    void = {one[0] for one in outcome.shown if one[3] == "void"} | {
-        event.data["message_id"] for event in outcome.log
-        if event.type == EventType.POLICY_DECISION and event.data["decision"] == "generation_replaced"
-    }  # fmt: skip
+    """The channel has every answer, whole and in order, and was told of any other piece that it does not count."""
+    void = {one[0] for one in outcome.shown if one[3] == "void"}
     texts: dict[str, dict[int, str]] = {}
     for message, seq, text, kind in outcome.shown:
         if kind == "text" and message not in void:
