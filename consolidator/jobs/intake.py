@@ -1,12 +1,14 @@
 """Takes one file's items into the log: buffered by session, within bounds, each buffer in one transaction.
 
-Locks are taken in one order (keys, blobs, sessions), each kind sorted, so that no two importers wait in a circle.
+Locks are taken in one order (keys, blobs, sessions with their parents), each kind sorted, so that no two importers wait
+in a circle.
 """
 
 from __future__ import annotations
 
 import hashlib
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -46,6 +48,10 @@ class Taken:
     repeated: int = 0
     erased: int = 0
     sessions: set[str] = field(default_factory=set)
+
+
+class _Erased(Exception):
+    """A session was erased while we waited for its lock: look again, so that not even a blob of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +115,18 @@ class Intake:
         """Write what is buffered in one transaction."""
         if not self._buffers:
             return
-        done = Taken()
-        async with self._database.transaction(flushed=False) as conn:  # `remember_file` is flushed, and this with it
-            await self._write(conn, done)
+        done: Taken | None = None
+        while done is None:
+            with suppress(_Erased):
+                async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_file`
+                    done = await self._write(conn)
         self._report.wrote(done)
         self._buffers.clear()
         self._items = self._bytes = 0
 
-    async def _write(self, conn: Driver, done: Taken) -> None:
+    async def _write(self, conn: Driver) -> Taken:
         now = self._database.clock.now()
+        done = Taken()
         ours = await self._ours(conn)
         named = {self._id_of(origin, ours): origin for origin in self._buffers}
         new = await sources.take_new_keys(conn, [one.key for some in self._buffers.values() for one in some])
@@ -134,7 +143,11 @@ class Intake:
             if some or self._is_ours:
                 fresh[identity] = some
         await events.keep_blobs(conn, [one.prepared for some in fresh.values() for one in some], now)
-        heads = await sessions.lock(conn, list(fresh))
+        # With their parents: whoever erases one takes what hangs from it.
+        held = sorted({one for identity in fresh for one in lines[identity]})
+        heads = await sessions.lock(conn, held)
+        if await sources.erased_among(conn, held):
+            raise _Erased
         for identity in sorted(fresh):
             await self._open(conn, identity, self._known[named[identity]], ours, now)
         for identity, some in fresh.items():
@@ -145,6 +158,7 @@ class Intake:
                 await events.load_bulk(conn, identity, unseen, now=now, blobs_kept=True)
                 done.events += len(unseen)
                 done.sessions.add(identity)
+        return done
 
     async def _ours(self, conn: Driver) -> set[str]:
         """Return the sessions that an export of ours names and that are here themselves."""

@@ -1,0 +1,104 @@
+"""What is under way while somebody is erased does not bring them back: it waits for the erasure, and finds nobody.
+
+Races are forced: an erasure is held just before its end, or comes between two steps of who is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs import erasing
+from consolidator.jobs.erasing import erase, plan
+from consolidator.jobs.merging import merge_agent
+from consolidator.settings import Settings
+from tests.dumps import dump
+from tests.integration import claude
+from tests.nights import PATIENCE, count, stuck
+from tests.support import logged, said, unbroken
+
+HOUR = timedelta(hours=1)
+WORD = "marzipan"  # only the erased say it
+FUEL = f"{WORD} is my fuel."
+MERGER = "select pg_advisory_xact_lock(hashtextextended('consolidator.merge:coder', 0))"
+
+
+async def silent(database: Database, *names: str) -> None:
+    """Assert that nothing but the record of an erasure tells of who was erased."""
+    for table, text in (await dump(database, but=("erasure", "claim"))).items():
+        assert not [name for name in (*names, WORD) if name in text], table
+    await unbroken(database)
+
+
+@asynccontextmanager
+async def half_done(
+    monkeypatch: pytest.MonkeyPatch, database: Database, settings: Settings, **what: str
+) -> AsyncIterator[None]:
+    """Begin an erasure, and hold it where it has erased and not committed until the block ends."""
+    begun, on = asyncio.Event(), asyncio.Event()
+
+    async def waits(*given: Any, **named: Any) -> Any:
+        begun.set()
+        await on.wait()
+        return await merge_agent(*given, **named)
+
+    monkeypatch.setattr(erasing, "merge_agent", waits)
+    task = asyncio.create_task(erase(database, settings, await plan(database, **what), reason="asked to"))
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+    try:
+        yield
+    finally:
+        on.set()
+        await task
+
+
+def erased_after(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, database: Database, settings: Settings, *, nth: int = 1
+) -> None:
+    """Have an erasure of the session `theirs` come right after the nth time that a coroutine ends."""
+    real, times = getattr(owner, name), 0
+
+    async def then(*given: Any, **named: Any) -> Any:
+        nonlocal times
+        found = await real(*given, **named)
+        times += 1
+        if times == nth:
+            await erase(database, settings, await plan(database, session="theirs"), reason="asked to")
+        return found
+
+    monkeypatch.setattr(owner, name, then)
+
+
+async def talked(database: Database, clock: FrozenClock, *words: str, name: str = "theirs", peer: str = "rosa") -> None:
+    await logged(database, name, [said(one) for one in words], peer=peer)
+    clock.advance(HOUR)
+
+
+@pytest.mark.parametrize("who", ["the session itself", "a sub-agent of it"])
+async def test_an_import_that_waited_for_an_erasure_brings_nobody_back(
+    database: Database, settings: Settings, dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, who: str
+) -> None:
+    log = claude.write(tmp_path / "s.jsonl", claude.lines(2))
+    await claude.imported(database, log)
+    large = f"{WORD} " * 4000
+    if who == "the session itself":
+        more = claude.write(log, [*claude.lines(2), claude.line(3, large)])
+    else:
+        kid: dict[str, Any] = {"isSidechain": True, "agentId": "k1"}
+        more = claude.write(tmp_path / "s" / "subagents" / "agent-k1.jsonl", [claude.line(9, large, uuid="k-1", **kid)])
+    async with half_done(monkeypatch, database, settings, session="s"):
+        importing = asyncio.create_task(claude.imported(database, more))
+        await stuck(dsn)
+    report = await importing
+    assert (report.events, report.erased > 0) == (0, True)
+    assert await count(database, "select count(*) from session") == 0
+    await silent(database)
