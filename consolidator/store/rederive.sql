@@ -24,11 +24,11 @@ select count(*) from gone
 -- Facts that rest on them are made again from what is left.
 with gone as (
     delete from candidate where session_id = %(session)s and seq > %(after)s and generation <= %(generation)s
-    returning id, agent, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
+    returning agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)
 ), told as (
     update candidate set reconciled = false
-    where (agent, coalesce(as_subject, subject), coalesce(as_predicate, predicate))
-          in (select agent, subject, predicate from gone) and session_id <> %(session)s
+    where (agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)) in (select * from gone)
+      and session_id <> %(session)s
 )
 select count(*) from gone
 
@@ -36,23 +36,30 @@ select count(*) from gone
 -- Facts that a model had a part in, where a session that goes has one, too: they may speak in its words, and so may what was
 -- believed before. What is left of their evidence is compared anew.
 with places as (
-    select distinct agent, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
+    select distinct agent, level, owner, coalesce(as_subject, subject) as subject,
+           coalesce(as_predicate, predicate) as predicate
     from candidate where session_id = %(session)s
 ), unmade as (
     delete from fact f using places p
-    where f.agent = p.agent and f.subject = p.subject and f.predicate = p.predicate and f.trust <> 'person'
+    where f.agent = p.agent and f.level = p.level and coalesce(f.project, f.peer, '') = p.owner
+      and f.subject = p.subject and f.predicate = p.predicate and f.trust <> 'person'
       and exists (select from candidate c where c.id = any(f.evidence) and c.generation > 0)
     returning f.id
 ), unsaid as (
-    delete from fact_version v using fact f join places p using (agent, subject, predicate) where f.id = v.fact_id
+    delete from fact_version v
+    using fact f join places p using (agent, level, subject, predicate)
+    where f.id = v.fact_id and coalesce(f.project, f.peer, '') = p.owner
+), undone as (
+    select c.id from unmade u join candidate c on c.target = u.id
+    union
+    select c.id from places p
+    join candidate c on c.agent = p.agent and c.level = p.level and c.owner = p.owner and c.as_subject is not null
+         and coalesce(c.as_subject, c.subject) = p.subject and coalesce(c.as_predicate, c.predicate) = p.predicate
 )
 update candidate c
 set operation = null, target = null, decided_by = null, why = null, flagged = null, as_subject = null, as_predicate = null,
     as_value = null, reconciled = false
-where c.session_id <> %(session)s and (
-    c.target in (select id from unmade)
-    or (c.as_subject is not null and (c.agent, c.as_subject, c.as_predicate) in (select * from places))
-)
+where c.id in (select id from undone) and c.session_id <> %(session)s
 
 -- name: kept_candidates
 update candidate set reconciled = false where session_id = %(session)s

@@ -22,10 +22,12 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.settings import Settings
 from consolidator.store import rederive
+from consolidator.testing import ModelServer, Reply
 from tests.dumps import dump
 from tests.integration import claude
 from tests.integration.conftest import Fresh
 from tests.nights import ask, balance, contents, count, lookup, mishap, tonight, workday, worked
+from tests.oracle import configured, fact, lines, oracle, schema_of
 from tests.support import command, in_thread, logged, memory_of, said, step, unbroken
 
 WORD = "marzipan"  # only the erased say it
@@ -222,6 +224,49 @@ async def test_import_does_not_bring_it_back(
     assert (report.events, report.erased > 0) == (2, True)
     assert await count(database, "select count(*) from event where data::text like %s", "%theirs says%") == 0
     assert await count(database, "select count(*) from session") == 1
+
+
+async def test_what_a_model_read_of_others_is_left_alone(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    """Of the same agent, the same subject and the same predicate, but of somebody else."""
+
+    def answer(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions":
+            return oracle(asked)
+        found = [
+            fact(name, words, "city", "Bern", words, "profile") for name, _, words in lines(asked) if "Bern" in words
+        ]
+        return Reply.json({"facts": found})
+
+    mine = (
+        "select * from fact where peer = 'bob'",
+        "select v.* from fact_version v join fact f on f.id = v.fact_id where f.peer = 'bob'",
+        "select * from candidate where peer = 'bob' order by id",
+    )
+    async with ModelServer(answer) as server:
+        told = configured(settings, server)
+        for number, words in enumerate(("Bern is home.", "My home, as ever, is Bern.")):
+            for peer in ("alice", "bob"):
+                await logged(database, f"{peer}-{number}", [said(words)], peer=peer)
+                await tonight(database, clock, told)
+    async with database.transaction() as conn:
+        await conn.execute("update fact set recalled = 7 where peer = 'bob'")
+        await conn.execute(
+            "insert into fact_version (fact_id, until, value, sentence, valid_from) "
+            "select id, %s, value, 'Bern was home.', valid_from from fact where peer = 'bob'",
+            [clock.now()],
+        )
+    before = [await ask(database, query) for query in mine]
+    assert [row["recalled"] for row in before[0]] == [7]
+    assert {row["operation"] for row in before[2]} >= {"reinforce"}
+    clock.advance(timedelta(days=1))
+    async with database.transaction() as conn:
+        await rederive.erase(conn, "alice-0", reason="asked to", now=clock.now())
+        await rederive.erase(conn, "alice-1", reason="asked to", now=clock.now())
+    assert [await ask(database, query) for query in mine] == before
+    await erase(database, settings, await plan(database, session="bob-1"), reason="asked to")
+    assert [row["sessions"] for row in await ask(database, mine[0])] == [1]
 
 
 async def test_the_command_wants_a_persons_word(database: Database, environment: dict[str, str]) -> None:
