@@ -46,22 +46,29 @@ async def correct(database: Database, identity: str, text: str) -> Row:
 
 async def settle(database: Database, identity: str, *, accept: bool) -> Row:
     """Let a candidate in quarantine be believed, or reject it for good; raise NotFound where none has that id."""
+    waits_not = NotFound(f"nothing in quarantine is called {identity!r}; `consolidator facts review` lists it")
     async with database.transaction() as conn:
         found = await facts.quarantined_one(conn, identity)
         if found is None:
-            raise NotFound(f"nothing in quarantine is called {identity!r}; `consolidator facts review` lists it")
+            raise waits_not
         await memory.lock_agent(conn, found["agent"])
-        await facts.settle(conn, identity, rejected=None if accept else "rejected by a person")
+        if not await facts.settle(conn, identity, rejected=None if accept else "rejected by a person"):
+            raise waits_not
         stamp: dict[str, Any] = {"run_id": "review", "now": database.clock.now()}
         await reconcile_agent(conn, found["agent"], stamp, Changes())
     return found
 
 
 async def _fact(conn: Driver, identity: str) -> Row:
+    """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
+    await memory.lock_agent(conn, (await _found(conn, identity))["agent"])
+    return await _found(conn, identity)
+
+
+async def _found(conn: Driver, identity: str) -> Row:
     found = await recall.explained(conn, identity)
     if found is None or found[0] != "fact":
         raise NotFound(f"no fact is called {identity!r}; `consolidator facts` lists them")
-    await memory.lock_agent(conn, found[1]["agent"])
     return found[1]
 
 

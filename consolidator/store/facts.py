@@ -23,7 +23,8 @@ async def save_candidates(
 ) -> None:
     """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are.
 
-    Those of a draft are not `active`: no fact is made of them before it is promoted.
+    The caller holds their sessions, so that none is being erased. Those of a draft are not `active`: no fact is made of
+    them before it is promoted.
     """
     values = [
         {
@@ -163,6 +164,6 @@ async def quarantined_one(conn: Driver, identity: str) -> Row | None:
     return await row(conn, _SQL["quarantined_one"], {"id": identity})
 
 
-async def settle(conn: Driver, identity: str, *, rejected: str | None) -> None:
-    """Let a candidate out of quarantine, or reject it."""
-    await run(conn, _SQL["settle"], {"id": identity, "rejected": rejected})
+async def settle(conn: Driver, identity: str, *, rejected: str | None) -> bool:
+    """Let a candidate out of quarantine, or reject it; False where it does not wait for a person any more."""
+    return bool(await run(conn, _SQL["settle"], {"id": identity, "rejected": rejected}))

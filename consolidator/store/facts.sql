@@ -167,4 +167,4 @@ select * from candidate where id = %(id)s and quarantined is not null and reject
 -- name: settle
 update candidate set quarantined = case when %(rejected)s::text is null then null else quarantined end,
        rejected = %(rejected)s, reconciled = false
-where id = %(id)s
+where id = %(id)s and quarantined is not null and rejected is null
