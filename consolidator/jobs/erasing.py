@@ -54,7 +54,8 @@ async def erase(database: Database, settings: Settings, planned: Erasure, *, rea
         doomed = await rederive.family(conn, named)
         for session in doomed:
             events += await rederive.erase(conn, session["id"], reason=reason, now=now)
-            await memory.touch_scope(conn, session["agent"], session["project"])
+        # In the order of the nights, so that none waits for us in a circle.
+        await memory.touch_scopes(conn, sorted({(one["agent"], one["project"] or "") for one in doomed}))
         for session in doomed:
             while await forget_turns(conn, session["agent"], session["id"]):
                 pass

@@ -43,11 +43,6 @@ async def save_digests(conn: Driver, found: Sequence[Mapping[str, Any]]) -> None
     await run_each(conn, _SQL["save_digest"], sorted(values, key=lambda one: str(one["session"])))
 
 
-async def touch_scope(conn: Driver, agent: str, project: str | None) -> None:
-    """Tell the merger that digests of a scope have changed."""
-    await touch_scopes(conn, [(agent, project or "")])
-
-
 async def touch_scopes(conn: Driver, scopes: Sequence[tuple[str, str]]) -> None:
     """Tell the merger that digests of scopes have changed."""
     await run_each(conn, _SQL["touch_scope"], [{"agent": agent, "project": project} for agent, project in scopes])

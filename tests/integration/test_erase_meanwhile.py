@@ -21,6 +21,7 @@ from consolidator.jobs import erasing, telling
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
+from consolidator.store import memory
 from consolidator.testing import ModelServer, Reply
 from tests.dumps import dump
 from tests.integration import claude
@@ -172,3 +173,19 @@ async def test_of_two_that_settle_the_same_at_once_the_first_is_heard(
     (found,) = await ask(database, "select quarantined, rejected from candidate where id = %s", identity)
     assert (found["rejected"] is not None, found["quarantined"] is None) == (rejected, believed)
     assert await count(database, "select count(*) from fact") == believed
+
+
+async def test_scopes_are_told_in_the_order_in_which_nights_tell_them(
+    database: Database, settings: Settings, dsn: str
+) -> None:
+    await logged(database, "a-parent", [said("hello")], project="z")
+    await logged(database, "b-child", [said("hello")], project="a", parent_id="a-parent", root_id="a-parent")
+    async with database.transaction() as conn:
+        await memory.touch_scopes(conn, [("coder", "a"), ("coder", "z")])
+    with held(dsn, "select from scope where project = 'a' for update") as night_:
+        erasing_ = asyncio.create_task(
+            erase(database, settings, await plan(database, session="a-parent"), reason="asked to")
+        )
+        await stuck(dsn)
+        night_.execute("select from scope where project = 'z' for update nowait")
+    assert (await erasing_)["sessions"] == 2
