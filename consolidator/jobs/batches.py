@@ -21,7 +21,7 @@ from consolidator.llm.client import ModelClient, Reply, client_of, read_completi
 from consolidator.llm.prices import price
 from consolidator.llm.redaction import redact
 from consolidator.settings import Settings
-from consolidator.store import answers
+from consolidator.store import answers, sessions
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.llm")
@@ -101,8 +101,12 @@ class Batches:
         found = 0
         async with self.database.transaction() as conn:
             if await answers.take_batch(conn, name, status=status, now=self.database.clock.now()):
-                for question in await answers.questions_of(conn, name):
-                    found += await self._take(conn, question, lines.get(question["key"]))
+                questions = await answers.questions_of(conn, name)
+                asked = {question["session_id"] for question in questions} - {None}
+                there = await sessions.keep(conn, list(asked)) | {None}  # first, as whoever erases one locks it first
+                for question in questions:
+                    kept = question["session_id"] in there
+                    found += await self._take(conn, question, lines.get(question["key"]), kept=kept)
         return found
 
     async def close(self) -> None:
@@ -132,8 +136,8 @@ class Batches:
                 continue
         return found
 
-    async def _take(self, conn: Driver, question: Row, response: Any) -> int:
-        """Keep one answer and what it took; or let its question go the normal way."""
+    async def _take(self, conn: Driver, question: Row, response: Any, *, kept: bool) -> int:
+        """Keep one answer, but of a session that was erased, and what it took; or let its question go the normal way."""
         good = isinstance(response, dict) and response.get("status_code") == 200
         body = json.dumps(response.get("body")).encode() if good else b""
         reply = read_completion(body, question["model"], json.dumps(question["body"]["messages"])) if good else None
@@ -142,12 +146,13 @@ class Batches:
             return 0
         now = self.database.clock.now()
         await answers.settle(conn, question["call_id"], _taken(question, reply, "answered in a batch"), now=now)
-        await answers.save_answer(
-            conn, question["key"], reply.text,
-            purpose=question["purpose"], model=question["model"], run_id=question["run_id"], now=now,
-        )  # fmt: skip
+        if kept:
+            await answers.save_answer(
+                conn, question["key"], reply.text,
+                purpose=question["purpose"], model=question["model"], run_id=question["run_id"], now=now,
+            )  # fmt: skip
         await answers.end_question(conn, question["key"], status="answered")
-        return 1
+        return int(kept)
 
     async def _given_up(self, conn: Driver, question: Row, why: str, paid: Reply | None = None) -> None:
         now = self.database.clock.now()

@@ -26,7 +26,7 @@ from consolidator.llm.client import ModelClient, Reply, Request, client_of, pars
 from consolidator.llm.prices import price
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
-from consolidator.store import answers
+from consolidator.store import answers, sessions
 
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class Calls:
 
     async def _asked(self, request: Request, session: str | None) -> dict[str, Any]:
         async def once(call: str) -> dict[str, Any]:
-            return await self._settled(call, request, await self.client.send(request))
+            return await self._settled(call, request, await self.client.send(request), session)
 
         return await self._tried(_planned(request, session), once)
 
@@ -209,8 +209,11 @@ class Calls:
         used = {"input_tokens": input_tokens, "cached_tokens": cached_tokens, "output_tokens": output_tokens}
         return {**used, "cost": price(model, **used), "outcome": "answered"}
 
-    async def _settled(self, call: str, request: Request, reply: Reply) -> dict[str, Any]:
-        """Write down what a call took and what came back, before anybody reads it; then read it."""
+    async def _settled(self, call: str, request: Request, reply: Reply, session: str | None) -> dict[str, Any]:
+        """Write down what a call took and what came back, before anybody reads it; then read it.
+
+        What came back is kept where an erasure can find it: not of a session that is gone, nor of facts of many.
+        """
         now = self.database.clock.now()
         taken = self._taken(
             request.model,
@@ -219,8 +222,10 @@ class Calls:
             output_tokens=reply.output_tokens,
         )
         async with self.database.transaction() as conn:
+            # An erasure locks its sessions before it touches their calls; so do we.
+            there = session is None or await sessions.keep(conn, [session])
             await answers.settle(conn, call, taken, now=now)
-            if reply.text:
+            if reply.text and there and request.purpose != "reconcile":
                 await answers.save_answer(
                     conn, request.key, reply.text,
                     purpose=request.purpose, model=request.model, run_id=self.run_id, now=now,
@@ -267,6 +272,7 @@ class Calls:
         values |= {"session": session, "body": self.client.body(request), "run": self.run_id, "call": call}
         async with self.database.transaction() as conn:
             now = self.database.clock.now()
-            if not await answers.queue(conn, {**values, "now": now}):
-                await answers.release(conn, call, outcome="queued by another", now=now)
+            there = session is None or await sessions.keep(conn, [session])
+            if not there or not await answers.queue(conn, {**values, "now": now}):
+                await answers.release(conn, call, outcome="queued by another" if there else "erased meanwhile", now=now)
         return True

@@ -19,7 +19,7 @@ from consolidator.memory import deciding
 from consolidator.memory.deciding import Decision, Question
 from consolidator.memory.facts import Candidate
 from consolidator.memory.reconcile import Scope
-from consolidator.store import facts, index, memory
+from consolidator.store import facts, index, memory, rederive
 
 log = logging.getLogger("consolidator.jobs")
 LOT = 200  # candidates compared at once
@@ -44,6 +44,7 @@ class Deciding:
                 if await index.is_rebuilding(conn):  # what a candidate repeats might not be found
                     log.warning("recall's index is being built anew: what a model read is compared after that")
                     return done
+                erased = await rederive.erased_so_far(conn)
                 found = await _next(conn, agent)
             sorted_ = await self._sorted(agent, list(found.values()))
             decided = [one for scope in sorted_.values() for one in scope.decided]
@@ -56,6 +57,8 @@ class Deciding:
                 return done
             async with self.database.transaction() as conn:
                 await memory.lock_agent(conn, agent)
+                if await rederive.erased_so_far(conn) != erased:
+                    continue  # what was decided may speak in the words of who is gone
                 written = await write(conn, found, wanted)
             done += written
             if len(found) < LOT or not written:

@@ -88,7 +88,9 @@ class LateReading:
 
 
 async def save_read(conn: Driver, read: Sequence[tuple[Row, Read]], *, run_id: str) -> None:
-    """Store what a model read in sessions."""
+    """Store what a model read in sessions, but for those that were erased since."""
+    there = await sessions.keep(conn, [session["id"] for session, _ in read])
+    read = [(session, one) for session, one in read if session["id"] in there]
     proposed = [asdict(candidate) for _, one in read for candidate in one.candidates]
     refused = [facts.refused(session, rejected) for session, one in read for rejected in one.rejected]
     await facts.save_candidates(conn, proposed + refused, run_id=run_id)

@@ -21,7 +21,7 @@ from model_call where run_id = %(run)s
 
 -- name: reserve
 insert into model_call (id, run_id, session_id, purpose, model, key, reserved_tokens, reserved_cost, created_at)
-values (%(id)s, %(run)s, %(session)s, %(purpose)s, %(model)s, %(key)s, %(tokens)s, %(cost)s, %(now)s)
+values (%(id)s, %(run)s, (select id from session where id = %(session)s), %(purpose)s, %(model)s, %(key)s, %(tokens)s, %(cost)s, %(now)s)
 
 -- name: settle
 update model_call

@@ -51,7 +51,7 @@ async def reached(conn: Driver, generation: int, session: str) -> int | None:
 
 
 async def reach(conn: Driver, generation: int, session: str, *, after: int, before: int | None, upto: int) -> bool:
-    """Say that a generation has read a session up to a seq; False where another run has moved that meanwhile."""
+    """Say that a generation has read a session up to a seq; False where another run has moved that, or it is erased."""
     values = {"generation": generation, "session": session, "after": after, "before": before, "upto": upto}
     return await run(conn, _SQL["reach"], values) == 1
 

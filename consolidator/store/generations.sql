@@ -30,9 +30,9 @@ order by g.id desc limit %(limit)s
 select after, upto from generation_reach where generation = %(generation)s and session_id = %(session)s
 
 -- name: reach
--- Says how far a generation has read a session, unless another run has moved that since it was read.
+-- Says how far a generation has read a session, unless another run has moved that since it was read, or it was erased.
 insert into generation_reach (generation, session_id, after, upto)
-values (%(generation)s, %(session)s, %(after)s, %(upto)s)
+select %(generation)s, id, %(after)s, %(upto)s from session where id = %(session)s for key share
 on conflict (generation, session_id) do update set upto = excluded.upto where generation_reach.upto = %(before)s
 
 -- name: retire

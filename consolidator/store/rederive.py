@@ -100,6 +100,11 @@ async def stamp_some(conn: Driver, session: str, *, seqs: Sequence[int], now: da
     return await run(conn, _SQL["stamp_some"], {"session": session, "seqs": list(seqs), "now": now})
 
 
+async def erased_so_far(conn: Driver) -> int:
+    """Return how many sessions were erased ever, to be compared later."""
+    return await _count(conn, _SQL["erased_so_far"], {})
+
+
 async def erasures(conn: Driver, *, limit: int = 50) -> list[Row]:
     """Return what was erased when and why, the latest first."""
     return await rows(conn, _SQL["erasures"], {"limit": limit})

@@ -142,5 +142,8 @@ select id from session where peer = %(peer)s order by id
 update event set consolidated_at = %(now)s
 where session_id = %(session)s and seq = any(%(seqs)s) and consolidated_at is null
 
+-- name: erased_so_far
+select count(*) from erasure
+
 -- name: erasures
 select * from erasure order by erased_at desc limit %(limit)s

@@ -66,6 +66,11 @@ async def lock(conn: Driver, ids: Sequence[str]) -> dict[str, int]:
     return {r["id"]: r["head"] for r in await rows(conn, _SQL["lock"], {"ids": list(ids)})}
 
 
+async def keep(conn: Driver, ids: Sequence[str]) -> set[str]:
+    """Let nobody erase sessions until the transaction ends; return those that are there."""
+    return {r["id"] for r in await rows(conn, _SQL["keep"], {"ids": list(ids)})}
+
+
 async def get(conn: Driver, session: str) -> Row:
     """Return a session's row; raise NotFound where there is none."""
     found = await row(conn, _SQL["get"], {"id": session})

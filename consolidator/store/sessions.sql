@@ -46,6 +46,9 @@ update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = 
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update
 
+-- name: keep
+select id from session where id = any(%(ids)s) order by id collate "C" for key share
+
 -- name: end_current
 -- A key whose session has ended names none.
 update session set current = false where key = %(key)s and current and status = 'ended'

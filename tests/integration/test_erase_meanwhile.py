@@ -17,16 +17,22 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.jobs import erasing, telling
+from consolidator.jobs import backfill, calls, erasing, generations, telling
+from consolidator.jobs.backfill import Choice, retry
+from consolidator.jobs.deciding import Deciding
 from consolidator.jobs.erasing import erase, plan
+from consolidator.jobs.extraction import Extraction
+from consolidator.jobs.generations import Reprocessing
 from consolidator.jobs.merging import merge_agent
+from consolidator.jobs.nightly import Nights
+from consolidator.llm.client import ModelClient
 from consolidator.settings import Settings
-from consolidator.store import memory
+from consolidator.store import answers, memory
 from consolidator.testing import ModelServer, Reply
 from tests.dumps import dump
 from tests.integration import claude
 from tests.nights import PATIENCE, ask, count, held, stuck, tonight
-from tests.oracle import configured, fact, lines
+from tests.oracle import configured, fact, lines, oracle, sayings, schema_of, unless
 from tests.support import logged, night, said, step, unbroken
 
 HOUR = timedelta(hours=1)
@@ -106,6 +112,111 @@ async def test_an_import_that_waited_for_an_erasure_brings_nobody_back(
     assert (report.events, report.erased > 0) == (0, True)
     assert await count(database, "select count(*) from session") == 0
     await silent(database)
+
+
+async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talked(database, clock, "tea is my fuel.", "coffee is my fuel.", FUEL)
+    await night(database, settings)
+    monkeypatch.setattr(generations, "WINDOW", 2)
+    erased_after(monkeypatch, Extraction, "read", database, settings, nth=2)
+    async with ModelServer(oracle) as server:
+        told = configured(settings, server)
+        await Reprocessing(database, told, Choice(reprocess=True), "gpt-4o", asyncio.Event()).run()
+        assert any(WORD in asked for asked in server.raw)
+    assert await count(database, "select count(*) from generation_reach") == 0
+    await silent(database, "theirs")
+
+
+async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_erased(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(asked: dict[str, Any]) -> Reply | None:
+        return Reply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+
+    await talked(database, clock, f"cursed: {FUEL}")
+    async with ModelServer(unless(broken)) as server:
+        told = configured(settings, server)
+        assert (await night(database, told))["dead"] == 1
+        server.answers = oracle
+        erased_after(monkeypatch, backfill, "reread", database, settings)
+        assert (await retry(database, told))["settled"] == 0
+    await silent(database, "theirs")
+
+
+@pytest.mark.parametrize("moment", ["while the model thinks", "before it is asked"])
+async def test_a_models_answer_is_not_kept_when_who_it_speaks_of_is_gone(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    await talked(database, clock, FUEL)
+    owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.Calls, "_known")
+    erased_after(monkeypatch, owner, name, database, settings)
+    async with ModelServer(oracle) as server:
+        await night(database, configured(settings, server))
+        assert len(server.requests) == 1
+    await silent(database, "theirs")
+    assert await count(database, "select count(*) from model_call where outcome = 'answered'") == 1
+
+
+def comparing(asked: dict[str, Any]) -> Reply:
+    """Take everything said for a fact, and tell of sayings that are alike that they are not."""
+    if schema_of(asked) == "decisions":
+        why = f"It does not say {WORD}."
+        found = [{"saying": one, "operation": "add", "target": None, "reason": why} for one in sayings(asked)]
+        return Reply.json({"operations": found})
+    heard = [(name, words, words.split()[-1]) for name, _, words in lines(asked)]
+    return Reply.json({"facts": [fact(name, w, f"eats_{last}", w, w, "preference") for name, w, last in heard]})
+
+
+ALIKE = (("theirs", f"I eat bread with {WORD}."), ("ours", "I eat bread with butter."))
+
+
+async def test_an_answer_about_facts_of_many_sessions_is_not_kept(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    """It speaks in the words of all of them, and one may be erased."""
+    async with ModelServer(comparing) as server:
+        for name, words in ALIKE:
+            await talked(database, clock, words, name=name)
+            await night(database, configured(settings, server))
+        assert [one for one in server.requests if schema_of(one) == "decisions"]
+    assert {row["purpose"] for row in await ask(database, "select purpose from model_call")} == {"extract", "reconcile"}
+    assert {row["purpose"] for row in await ask(database, "select purpose from model_answer")} == {"extract"}
+
+
+async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ModelServer(comparing) as server:
+        told = configured(settings, server)
+        for name, words in ALIKE:
+            if name == "ours":
+                erased_after(monkeypatch, Deciding, "_asked", database, settings)
+            await talked(database, clock, words, name=name)
+            await night(database, told)
+        assert [one for one in server.requests if schema_of(one) == "decisions"]
+    await silent(database, "theirs")
+    assert [one["decided_by"] for one in await ask(database, "select decided_by from candidate")] == ["code"]
+
+
+@pytest.mark.parametrize("when", ["handing in", "collecting"])
+async def test_a_batch_keeps_nothing_of_who_was_erased(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    await talked(database, clock, FUEL)
+    if when == "collecting":
+        await talked(database, clock, "tea is my fuel.", name="mine", peer="karl")
+    async with ModelServer(oracle) as server:
+        told = configured(settings, server, batch=True)
+        if when == "handing in":
+            erased_after(monkeypatch, calls.Calls, "reserve", database, settings)
+        await night(database, told)
+        if when == "collecting":
+            erased_after(monkeypatch, answers, "questions_of", database, settings)
+        await Nights(database, told).collect()
+    await silent(database, "theirs")
+    assert await count(database, "select count(*) from fact") == (1 if when == "collecting" else 0)
 
 
 @pytest.mark.parametrize("word", ["forget", "correct"])
