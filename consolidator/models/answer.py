@@ -33,7 +33,10 @@ class ModelCall(SQLModel, table=True):
     """One call: reserved before it, settled after it; one that never settles has cost its reserve."""
 
     __tablename__ = "model_call"
-    __table_args__ = (Index("model_call_run", "run_id"),)
+    __table_args__ = (
+        Index("model_call_run", "run_id"),
+        Index("model_call_session", "session_id", postgresql_where=text("session_id is not null")),
+    )
 
     id: str = words(primary_key=True)
     run_id: str = words()
@@ -72,6 +75,7 @@ class ModelQuestion(SQLModel, table=True):
     __table_args__ = (
         Index("model_question_queued", "key", postgresql_where=text("status = 'queued'")),
         Index("model_question_batch", "batch_id", postgresql_where=text("batch_id is not null")),
+        Index("model_question_session", "session_id", postgresql_where=text("session_id is not null")),
     )
 
     key: str = words(primary_key=True)

@@ -31,6 +31,7 @@ class GenerationReach(SQLModel, table=True):
     """What of a session a generation has read: after < seq <= upto."""
 
     __tablename__ = "generation_reach"
+    __table_args__ = (Index("generation_reach_session", "session_id"),)
 
     generation: int = count(primary_key=True)
     session_id: str = words(primary_key=True)

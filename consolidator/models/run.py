@@ -59,6 +59,7 @@ class DeadLetter(SQLModel, table=True):
 
     __tablename__ = "dead_letter"
     __table_args__ = (
+        Index("dead_letter_session", "session_id"),
         Index("dead_letter_open", "session_id", "seq", unique=True, postgresql_where=text("settled_at is null")),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 
+from sqlalchemy import Index
 from sqlmodel import Field, SQLModel
 
 from consolidator.models.columns import count, moment, words
@@ -32,6 +33,8 @@ class ImportedKey(SQLModel, table=True):
 
 class Erasure(SQLModel, table=True):
     """A person's right to be forgotten, exercised: what went, when, why; never what it said."""
+
+    __table_args__ = (Index("erasure_session", "session_id"),)
 
     id: str = words(primary_key=True)
     session_id: str = words()  # a hash of the foreign name; import will not bring it back

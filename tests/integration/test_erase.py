@@ -22,15 +22,22 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.settings import Settings
 from consolidator.store import rederive
+from consolidator.store.queries import load
 from consolidator.testing import ModelServer, Reply
 from tests.dumps import dump
 from tests.integration import claude
 from tests.integration.conftest import Fresh
+from tests.integration.test_reading import plan_of
 from tests.nights import ask, balance, contents, count, lookup, mishap, tonight, workday, worked
 from tests.oracle import configured, fact, lines, oracle, schema_of
 from tests.support import command, in_thread, logged, memory_of, said, step, unbroken
 
 WORD = "marzipan"  # only the erased say it
+SCANS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
+ERASING = (
+    "erase_refs", "erase_blobs", "erase_events", "unmake", "forget_digest", "forget_errors",
+    "forget_candidates", "kept_candidates", "erase_models", "erase_rest",
+)  # fmt: skip
 
 
 def private(number: int = 50) -> list[NewEvent]:
@@ -267,6 +274,20 @@ async def test_what_a_model_read_of_others_is_left_alone(
     assert [await ask(database, query) for query in mine] == before
     await erase(database, settings, await plan(database, session="bob-1"), reason="asked to")
     assert [row["sessions"] for row in await ask(database, mine[0])] == [1]
+
+
+async def test_what_hangs_from_a_session_is_found_by_indexes(database: Database) -> None:
+    one = {"session": "s", "after": 0, "generation": 1}
+    several = {"sessions": ["s"], "ids": ["s"], "shas": [b"s"]}
+    steps = {"rederive": ERASING, "sources": ("erased",), "sessions": ("lock", "keep")}
+    async with database.transaction() as conn:
+        await conn.execute("set local enable_seqscan = off")
+        for module, names in steps.items():
+            for name in names:
+                plan = await plan_of(conn, load(module)[name], {**one, **several})
+                scans = [node for node in plan if node["Node Type"] in (*SCANS, "Seq Scan")]
+                assert scans
+                assert not [scan for scan in scans if "Index Cond" not in scan], name
 
 
 async def test_the_command_wants_a_persons_word(database: Database, environment: dict[str, str]) -> None:

@@ -31,9 +31,9 @@ from consolidator.store import answers, memory
 from consolidator.testing import ModelServer, Reply
 from tests.dumps import dump
 from tests.integration import claude
-from tests.nights import PATIENCE, ask, count, held, stuck, tonight
+from tests.nights import ask, count, held, stuck, tonight
 from tests.oracle import configured, fact, lines, oracle, sayings, schema_of, unless
-from tests.support import logged, night, said, step, unbroken
+from tests.support import PATIENCE, logged, night, said, step, unbroken
 
 HOUR = timedelta(hours=1)
 WORD = "marzipan"  # only the erased say it

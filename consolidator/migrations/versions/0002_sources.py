@@ -33,6 +33,7 @@ create table erasure (
     erased_at timestamptz not null,
     primary key (id)
 );
+create index erasure_session on erasure (session_id);
 """
 
 

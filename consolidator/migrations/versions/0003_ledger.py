@@ -60,6 +60,7 @@ create table dead_letter (
     settlement text,
     primary key (id)
 );
+create index dead_letter_session on dead_letter (session_id);
 create unique index dead_letter_open on dead_letter (session_id, seq) where settled_at is null;
 """
 

@@ -39,6 +39,7 @@ create table model_call (
     primary key (id)
 );
 create index model_call_run on model_call (run_id);
+create index model_call_session on model_call (session_id) where session_id is not null;
 
 create table model_batch (
     id text not null,
@@ -65,6 +66,7 @@ create table model_question (
 );
 create index model_question_queued on model_question (key) where status = 'queued';
 create index model_question_batch on model_question (batch_id) where batch_id is not null;
+create index model_question_session on model_question (session_id) where session_id is not null;
 """
 
 GUARDS = """

@@ -70,6 +70,7 @@ UP: tuple[str, ...] = (
         upto bigint default 0 not null,
         primary key (generation, session_id)
     )""",
+    "create index generation_reach_session on generation_reach (session_id)",
     """alter table candidate add constraint candidate_operation
        check (operation in ('add', 'reinforce', 'refine', 'supersede', 'noop'))""",
 )
