@@ -22,7 +22,7 @@ from consolidator.memory.symbols import symbol
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-VERSION = "d1"  # of what is counted; digests of another version are derived again
+VERSION = "d2"  # of what is counted; digests of another version are derived again
 QUOTE = 120  # characters of a quote
 QUOTED_FROM = 1000  # redacted before it is cut, so that no half of a credential stays
 START = "^"  # stands before the first call

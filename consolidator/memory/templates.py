@@ -24,16 +24,22 @@ def template(line: str) -> tuple[str, tuple[str, ...]]:
         return line, ()
     filled: list[str] = []
     parts: list[str] = []
-    start = max(line.find(command.program), 0)
-    parts.append(line[:start])
+    program = _word(command.program, line, 0)
+    start = 0
+    searched = program.end() if program else 0
     for operand in command.operands[:MAX_HOLES]:
-        at = line.find(operand, start)
-        if at < 0 or not operand:
+        found = _word(operand, line, searched)
+        if found is None or not operand:
             break
         filled.append(operand)
-        parts.append(line[start:at] + "{" + str(len(filled)) + "}")
-        start = at + len(operand)
+        parts.append(line[start : found.start()] + "{" + str(len(filled)) + "}")
+        start = searched = found.end()
     return "".join(parts) + line[start:], tuple(filled)
+
+
+def _word(word: str, line: str, start: int) -> re.Match[str] | None:
+    """Return where a whole word of the shell stands in a line: not in a path, an option or another word."""
+    return re.compile(rf"(?<![^\s\"'();&|]){re.escape(word)}(?![^\s\"'();&|<>])").search(line, start)
 
 
 def usage(line: str) -> str | None:

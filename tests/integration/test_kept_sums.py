@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 from consolidator.database import Database, Driver
 from consolidator.jobs import summing
 from consolidator.jobs.summing import EVERYTHING, summed
+from consolidator.memory.digest import VERSION
 from consolidator.store import memory, sessions
 from consolidator.store.queries import Row
 from tests.integration.conftest import Fresh
@@ -53,7 +54,7 @@ def digest(session: str, counts: Counts) -> Row:
         "agent": "coder",
         "project": PROJECTS[session],
         "calls": len(keys),
-        "version": "d1",
+        "version": VERSION,
         "summary": {},
     }
 

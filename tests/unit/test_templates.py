@@ -18,6 +18,11 @@ from consolidator.memory.templates import fill, holes, template, usage
         ),
         ("git push -u origin main", "git push -u {1} {2}", ("origin", "main")),
         ("git status", "git status", ()),
+        ("git add a", "git add {1}", ("a",)),
+        ("git checkout -b b", "git checkout -b {1}", ("b",)),
+        ("cd /home/ada/git.repo && git add .", "cd /home/ada/git.repo && git add {1}", (".",)),
+        ("bd close app-1.3 && bd close app-1", "bd close app-1.3 && bd close {1}", ("app-1",)),
+        ("grep 'two words' notes.md", "grep '{1}' {2}", ("two words", "notes.md")),
         ("awk '{print $1}' file", "awk '{print $1}' file", ()),
     ],
 )
