@@ -83,13 +83,15 @@ async def prune(
         if not dry_run:
             await partitions.finish_drops(conn)
         found = await rows(conn, _SQL["prunable"], {"cutoff": report.cutoff})
-    limits = _limits(found, report)
+    limits = {session["id"]: upto for session in found if (upto := limit_of(session)[0]) >= _first(session)}
+    if not dry_run:
+        limits = await _mark(database, limits, report.cutoff)
+    _count(report, found, limits)
     whole = await _whole_days(database, report.cutoff, limits)
     if dry_run:
         report.partitions = whole
         report.blobs = await _orphans(database, now, limits)
         return report
-    await _mark(database, limits)
     for part in whole:
         async with database.connection() as conn:
             if await partitions.drop(conn, part):
@@ -107,20 +109,20 @@ async def prune(
     return report
 
 
-def _limits(found: list[Row], report: RetentionReport) -> dict[str, int]:
-    """Return how far each session may go, counting what goes and what is spared."""
-    limits: dict[str, int] = {}
+def _first(session: Row) -> int:
+    """Return the seq of the oldest event that is still there."""
+    return int(session["last"] - session["events"] + 1)
+
+
+def _count(report: RetentionReport, found: list[Row], limits: dict[str, int]) -> None:
+    """Count what goes of each session and what is spared, and why."""
     for session in found:
-        upto, reason = limit_of(session)
-        first = session["last"] - session["events"] + 1  # the oldest event that is still there
-        going = max(0, upto - first + 1)
-        if upto > session["pruned_to"] or going:
-            limits[session["id"]] = upto
+        going = max(0, min(limits.get(session["id"], 0), session["last"]) - _first(session) + 1)
+        if going:
             report.sessions += 1
             report.events += going
-        if reason is not None:
-            report.spared[reason] += session["events"] - going
-    return limits
+        if going < session["events"]:
+            report.spared[limit_of(session)[1] or "changed meanwhile"] += session["events"] - going
 
 
 async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
@@ -140,14 +142,21 @@ async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, in
     return whole
 
 
-async def _mark(database: Database, limits: dict[str, int]) -> None:
-    """Mark the prefixes as gone, some sessions at once and in order of id."""
-    marks = [{"id": name, "upto": upto} for name, upto in sorted(limits.items())]
+async def _mark(database: Database, limits: dict[str, int], cutoff: datetime) -> dict[str, int]:
+    """Mark the prefixes as gone, some sessions at once and in order of id; return how far each is gone then.
+
+    Sessions that moved since they were looked at are left as they are, for the next night.
+    """
+    more = {"cutoff": cutoff, "window": WINDOW}
+    marks = [{"id": name, "upto": upto, **more} for name, upto in sorted(limits.items())]
     for first in range(0, len(marks), MARKED):
         some = marks[first : first + MARKED]
         async with database.transaction() as conn:
             await run_each(conn, _SQL["mark"], some)
             await run_each(conn, _SQL["drop_refs"], some)
+    async with database.connection() as conn:
+        found = await rows(conn, _SQL["marked"], {"ids": list(limits)})
+    return {session["id"]: session["pruned_to"] for session in found}
 
 
 async def _left(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:

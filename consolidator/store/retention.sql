@@ -19,10 +19,16 @@ order by s.id
 
 -- name: mark
 -- Says first that a prefix is gone, then it goes: readers begin after `pruned_to`, so a crash between leaves no gap.
-update session set pruned_to = %(upto)s where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
+-- A session that was written to since it was looked at may have a window to spare now.
+update session set pruned_to = %(upto)s
+where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
+  and (status <> 'open' or last_event_at < %(cutoff)s or head - %(window)s >= %(upto)s)
 
 -- name: drop_refs
-delete from blob_ref where session_id = %(id)s and seq <= %(upto)s
+delete from blob_ref r using session s where s.id = %(id)s and r.session_id = s.id and r.seq <= s.pruned_to
+
+-- name: marked
+select id, pruned_to from session where id = any(%(ids)s)
 
 -- name: left
 -- Sessions that still have old events.

@@ -16,6 +16,7 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
+from consolidator.store import events
 from tests import nights
 from tests.nights import ask, contents, count, tonight, workday, worked
 from tests.support import called, later, logged, memory_of, said, unbroken
@@ -79,6 +80,30 @@ async def test_the_window_of_an_open_session_is_spared(
     pruned = await prune(database, older_than=MONTH)
     assert await left(database) == {"ended": (302, 302), "open": (302 - retention.WINDOW, 301)}
     assert pruned.as_json()["spared"] == {"window of an open session": retention.WINDOW - 1}
+
+
+async def test_an_open_session_that_is_written_to_while_pruning_looks_elsewhere_keeps_its_window(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    many = [said(f"message {n}") for n in range(299)]
+    await logged(database, "quiet", [said("large " * 9000), *many])
+    await logged(database, "ended", [*workday(0), ENDED])
+    await tonight(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    async with database.transaction() as conn:  # seen as quiet, and no more so when it would be marked
+        await events.append(conn, "quiet", [said("still here")], now=clock.now())
+        pruning = asyncio.create_task(prune(database, older_than=MONTH))
+        await nights.stuck(database.dsn)
+    pruned = await pruning
+    assert await left(database) == {"quiet": (1, 301)}
+    assert (pruned.sessions, pruned.events, pruned.blobs) == (1, LENGTH + 1, 0)
+    assert pruned.as_json()["spared"] == {"changed meanwhile": 300}
+    await unbroken(database)
+    clock.advance(timedelta(days=1))
+    pruned = await prune(database, older_than=MONTH)
+    assert await left(database) == {"quiet": (302 - retention.WINDOW, 301)}
+    assert (pruned.sessions, pruned.events, pruned.blobs) == (1, 301 - retention.WINDOW, 1)
+    await unbroken(database)
 
 
 async def test_what_a_live_fork_reads_is_spared_however_far_up(
@@ -245,7 +270,7 @@ async def test_a_crash_after_marking_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, {name: upto})
+        await retention._mark(database, {name: upto}, clock.now())
         await unbroken(database)  # readers begin after the mark, so nothing is torn
     await _finished(database)
 
@@ -254,7 +279,7 @@ async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_nigh
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, {name: upto})
+        await retention._mark(database, {name: upto}, clock.now())
     async with database.connection() as conn:
         await conn.execute(f"comment on table event_20260302 is '{partitions.DOOMED}'")
         await conn.execute("alter table event detach partition event_20260302 concurrently")
@@ -266,7 +291,7 @@ async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, {name: upto})
+        await retention._mark(database, {name: upto}, clock.now())
     async with nights.replica(database) as other, other.connection() as conn:
         with nights.held(database.dsn, "select count(*) from event_20260302"):
             dropping = asyncio.create_task(partitions.drop(conn, "event_20260302"))
