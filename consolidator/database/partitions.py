@@ -12,12 +12,13 @@ from psycopg import sql
 from psycopg.rows import TupleRow
 
 AHEAD = 14  # days
-DOOMED = "consolidator: every event in here is past retention and learnt from; to be dropped"
+PARENTS = ("event", "generation_chunk")
+DOOMED = "consolidator: everything in here is past retention and learnt from; to be dropped"
 LOCK_TIMEOUT = "5s"  # how long a drop may wait, and with it whoever comes after it
 Driver = psycopg.AsyncConnection[TupleRow]
 _PENDING: LiteralString = (
     "select relname from pg_inherits join pg_class on oid = inhrelid "
-    "where inhparent = 'event'::regclass and inhdetachpending"
+    "where inhparent = %s::regclass and inhdetachpending"
 )
 _DETACHED: LiteralString = (
     "select relname from pg_class where relkind = 'r' and relnamespace = current_schema()::regnamespace "
@@ -50,29 +51,30 @@ async def ensure_day(conn: Driver, moment: datetime) -> None:
     )
 
 
-async def listing(conn: Driver) -> list[tuple[str, date]]:
-    """Return each attached partition's name and day, oldest first."""
+async def listing(conn: Driver, parent: str = "event") -> list[tuple[str, date]]:
+    """Return the name and day of each partition that is attached to a table, oldest first."""
     cursor = await conn.execute(
         "select relname, to_date(right(relname, 8), 'YYYYMMDD') from pg_inherits join pg_class on oid = inhrelid "
-        "where inhparent = 'event'::regclass and not inhdetachpending order by relname"
+        "where inhparent = %s::regclass and not inhdetachpending order by relname",
+        [parent],
     )
     return [(name, day) for name, day in await cursor.fetchall()]
 
 
-async def drop(conn: Driver, name: str) -> bool:
+async def drop(conn: Driver, name: str, parent: str = "event") -> bool:
     """Detach a partition without blocking writers, then drop it; `conn` must not be in a transaction.
 
     Return whether it is gone; one that is busy, or that somebody else is dropping, is left for the next night.
     """
     async with _alone(conn) as alone:
-        if not alone or name not in [attached for attached, _ in await listing(conn)]:
+        if not alone or name not in [attached for attached, _ in await listing(conn, parent)]:
             return False
-        if await _names(conn, _PENDING):  # PostgreSQL detaches one at a time
+        if await _names(conn, _PENDING, parent):  # PostgreSQL detaches one at a time
             return False
-        table = sql.Identifier(name)
+        table, of = sql.Identifier(name), sql.Identifier(parent)
         try:
             await conn.execute(sql.SQL("comment on table {} is {}").format(table, sql.Literal(DOOMED)))
-            await conn.execute(sql.SQL("alter table event detach partition {} concurrently").format(table))
+            await conn.execute(sql.SQL("alter table {} detach partition {} concurrently").format(of, table))
             await conn.execute(sql.SQL("drop table if exists {}").format(table))
         except psycopg.errors.LockNotAvailable:
             return False
@@ -85,11 +87,11 @@ async def finish_drops(conn: Driver) -> int:
     async with _alone(conn) as alone:
         if not alone:
             return 0
-        for name in await _names(conn, _PENDING):
-            with suppress(psycopg.errors.LockNotAvailable):
-                await conn.execute(
-                    sql.SQL("alter table event detach partition {} finalize").format(sql.Identifier(name))
-                )
+        for parent in PARENTS:
+            for name in await _names(conn, _PENDING, parent):
+                query = sql.SQL("alter table {} detach partition {} finalize")
+                with suppress(psycopg.errors.LockNotAvailable):
+                    await conn.execute(query.format(sql.Identifier(parent), sql.Identifier(name)))
         for name in await _names(conn, _DETACHED, DOOMED):
             with suppress(psycopg.errors.LockNotAvailable):
                 await conn.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(name)))

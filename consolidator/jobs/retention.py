@@ -1,6 +1,6 @@
 """Prunes what is past retention and learnt from: whole days where it can, the rest in batches; says what it spared.
 
-Only prefixes of sessions go. Spared: what was not learnt from (dead letters block what follows them), the window of an
+Only prefixes of sessions go, and with them what was said in pieces, and how far that reached each channel. Spared: what was not learnt from (dead letters block what follows them), the window of an
 open session, and what a live fork reads. What was learnt keeps its quotes and counts.
 """
 
@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg import sql
-
-from consolidator.database import Database, partitions
+from consolidator.database import Database, Driver, partitions
 from consolidator.jobs.indexing import forget_turns
 from consolidator.store import answers, generations
 from consolidator.store.queries import Row, load, rows, run, run_each
@@ -102,6 +99,8 @@ async def prune(
         await _delete(database, name, limits[name], report.cutoff)
         if progress:
             progress(name)
+    await _drop_chunk_days(database, report.cutoff)
+    await _delete_companions(database)
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await answers.prune(conn, before=report.cutoff)
@@ -129,17 +128,31 @@ async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, in
     """Return the partitions before the cutoff in which every event may go."""
     whole = []
     async with database.connection() as conn:
-        for name, day in await partitions.listing(conn):
-            end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
-            if end > cutoff:
-                break
-            query = sql.SQL("select session_id as id, max(seq) as last from {} group by session_id")
-            async with conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
-                await cursor.execute(query.format(sql.Identifier(name)))
-                held = await cursor.fetchall()
+        for name, day in await _days_before(conn, cutoff, "event"):
+            held = await rows(conn, _SQL["day_ends"], day)
             if all(session["last"] <= limits.get(session["id"], -1) for session in held):
                 whole.append(name)
     return whole
+
+
+async def _days_before(conn: Driver, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
+    """Return a table's partitions that hold nothing from the cutoff on, and when their day begins and ends."""
+    found = []
+    for name, day in await partitions.listing(conn, parent):
+        begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        end = begin + timedelta(days=1)
+        if end <= cutoff:
+            found.append((name, {"day": begin, "end": end}))
+    return found
+
+
+async def _drop_chunk_days(database: Database, cutoff: datetime) -> None:
+    """Drop the days before the cutoff of which every piece belongs to a message whose beginning is gone."""
+    async with database.connection() as conn:
+        for name, day in await _days_before(conn, cutoff, "generation_chunk"):
+            (found,) = await rows(conn, _SQL["day_has_pieces"], day)
+            if not found["kept"]:
+                await partitions.drop(conn, name, "generation_chunk")
 
 
 async def _mark(database: Database, limits: dict[str, int], cutoff: datetime) -> dict[str, int]:
@@ -167,10 +180,22 @@ async def _left(database: Database, cutoff: datetime, limits: dict[str, int]) ->
 
 
 async def _delete(database: Database, session: str, upto: int, cutoff: datetime) -> None:
-    values = {"id": session, "upto": upto, "cutoff": cutoff, "batch": BATCH}
+    await _in_batches(database, "delete_prefix", {"id": session, "upto": upto, "cutoff": cutoff})
+
+
+async def _delete_companions(database: Database) -> None:
+    """Delete pieces and deliveries of messages whose beginning is gone, also what a crash or a late word left."""
+    async with database.connection() as conn:
+        found = await rows(conn, _SQL["outlived"])
+    for session in found:
+        for query in ("delete_chunks", "delete_deliveries"):
+            await _in_batches(database, query, {"id": session["id"], "upto": session["pruned_to"]})
+
+
+async def _in_batches(database: Database, query: str, values: dict[str, Any]) -> None:
     while True:
         async with database.connection() as conn:
-            if await run(conn, _SQL["delete_prefix"], values) < BATCH:
+            if await run(conn, _SQL[query], {**values, "batch": BATCH}) < BATCH:
                 return
 
 

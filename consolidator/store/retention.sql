@@ -30,6 +30,11 @@ delete from blob_ref r using session s where s.id = %(id)s and r.session_id = s.
 -- name: marked
 select id, pruned_to from session where id = any(%(ids)s)
 
+-- name: day_ends
+-- The last event of each session in a day; asked of the whole log, since another replica may be dropping that day.
+select e.session_id as id, max(e.seq) as last from event e
+where e.created_at >= %(day)s and e.created_at < %(end)s group by e.session_id
+
 -- name: left
 -- Sessions that still have old events.
 select distinct e.session_id from event e where e.created_at < %(cutoff)s order by e.session_id
@@ -40,6 +45,35 @@ delete from event where (session_id, seq, created_at) in (
     select e.session_id, e.seq, e.created_at from event e
     where e.session_id = %(id)s and e.seq <= %(upto)s and e.created_at < %(cutoff)s
     order by e.seq limit %(batch)s
+)
+
+-- name: day_has_pieces
+-- Whether a day has pieces of a message whose beginning is still there.
+select exists (
+    select from generation_chunk c join session s on s.id = c.session_id
+    where c.created_at >= %(day)s and c.created_at < %(end)s and c.started_seq > s.pruned_to
+) as kept
+
+-- name: outlived
+-- Sessions with pieces or deliveries of messages whose beginning is gone.
+select s.id, s.pruned_to from session s
+where s.pruned_to > 0 and (
+    exists (select from generation_chunk c where c.session_id = s.id and c.started_seq <= s.pruned_to)
+    or exists (select from delivery d where d.session_id = s.id and d.started_seq <= s.pruned_to)
+) order by s.id
+
+-- name: delete_chunks
+delete from generation_chunk where (session_id, message_id, seq, created_at) in (
+    select c.session_id, c.message_id, c.seq, c.created_at from generation_chunk c
+    where c.session_id = %(id)s and c.started_seq <= %(upto)s
+    order by c.started_seq limit %(batch)s
+)
+
+-- name: delete_deliveries
+delete from delivery where (session_id, message_id, channel, upto_seq) in (
+    select d.session_id, d.message_id, d.channel, d.upto_seq from delivery d
+    where d.session_id = %(id)s and d.started_seq <= %(upto)s
+    order by d.started_seq limit %(batch)s
 )
 
 -- name: collect_blobs

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, partitions
+from consolidator.database import Database, Driver, partitions
 from consolidator.jobs import retention
 from consolidator.jobs.asking import explain
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
-from consolidator.store import events
+from consolidator.store import events, generation, sessions
 from tests import nights
 from tests.nights import ask, contents, count, tonight, workday, worked
 from tests.support import called, later, logged, memory_of, said, unbroken
@@ -153,6 +153,86 @@ async def _partitions(database: Database) -> list[tuple[str, Any]]:
         return await partitions.listing(conn)
 
 
+async def streamed(database: Database, session: str, message: str, *, pieces: int = 3) -> None:
+    """Log an answer that came in pieces, all of which reached a channel: three events."""
+    began = NewEvent(EventType.THINKING_START, {"message_id": message, "model": "m"})
+    await logged(database, session, [said("Go."), began])
+    now = database.clock.now()
+    async with database.transaction() as conn:
+        at: dict[str, Any] = {"started": await _head(conn, session), "now": now}
+        await generation.add_chunks(conn, session, message, ["a word "] * pieces, after=0, epoch=0, **at)
+        await generation.deliver(conn, session, message, "direct", upto=pieces, **at)
+    await logged(
+        database, session, [NewEvent(EventType.ASSISTANT_RESPONSE, {"message_id": message, "text": "a word " * pieces})]
+    )
+
+
+async def _head(conn: Driver, session: str) -> int:
+    return int((await sessions.get(conn, session))["head"])
+
+
+async def chunk_days(database: Database) -> list[str]:
+    """Return the names of the days of chunks."""
+    async with database.connection() as conn:
+        return [name for name, _ in await partitions.listing(conn, "generation_chunk")]
+
+
+COMPANIONS = (
+    "select session_id, message_id, count(*) as pieces from generation_chunk group by 1, 2 order by 1, 2",
+    "select session_id, message_id, max(upto_seq) as pieces from delivery group by 1, 2 order by 1, 2",
+)
+
+
+async def companions(database: Database) -> dict[str, int]:
+    """Return how many pieces are left of each message, and that as many are known to have been delivered."""
+    chunks, deliveries = [
+        {f"{one['session_id']} {one['message_id']}": one["pieces"] for one in await ask(database, query)}
+        for query in COMPANIONS
+    ]
+    assert chunks == deliveries
+    return chunks
+
+
+async def test_what_was_said_in_pieces_goes_with_its_events_in_whole_days_or_in_batches(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 4)
+    await streamed(database, "first", "m1", pieces=9)
+    clock.advance(timedelta(days=1))
+    await streamed(database, "second", "m2", pieces=9)
+    await streamed(database, "open", "m3")
+    await tonight(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    await streamed(database, "open", "m4")
+    kept = {"open m3": 3, "open m4": 3}
+    assert await companions(database) == {"first m1": 9, "second m2": 9, **kept}
+    await prune(database, older_than=MONTH)
+    assert await companions(database) == kept
+    assert (await chunk_days(database))[0] == "generation_chunk_20260303"
+    assert "generation_chunk_20260304" not in await chunk_days(database)
+    assert f"generation_chunk_{clock.now():%Y%m%d}" in await chunk_days(database)
+    await unbroken(database)
+
+
+async def test_pieces_that_a_crash_left_behind_their_events_go_the_next_night(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await streamed(database, "one", "m1")
+    await tonight(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    with monkeypatch.context() as patch:
+        patch.setattr(retention, "_delete_companions", _killed)
+        with pytest.raises(RuntimeError):
+            await prune(database, older_than=MONTH)
+    assert await left(database) == {}
+    await prune(database, older_than=MONTH)
+    assert await companions(database) == {}
+
+
+async def _killed(*_: Any) -> None:
+    raise RuntimeError("killed")
+
+
 async def test_quotes_and_explanations_outlive_the_events(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
@@ -258,9 +338,7 @@ async def _ready(database: Database, clock: FrozenClock, settings: Settings) -> 
 async def _finished(database: Database) -> None:
     await prune(database, older_than=MONTH)
     await unbroken(database)
-    tables = await ask(
-        database, "select relname from pg_class where relname like 'event\\_20260302%%' and relkind = 'r'"
-    )
+    tables = await ask(database, "select relname from pg_class where relname like '%%\\_20260302%%' and relkind = 'r'")
     assert tables == []
     assert await left(database) == {}
     assert await count(database, "select count(*) from session where pruned_to = head") == 3
@@ -275,26 +353,28 @@ async def test_a_crash_after_marking_is_mended_by_the_next_night(
     await _finished(database)
 
 
+@pytest.mark.parametrize("parent", partitions.PARENTS)
 async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_night(
-    database: Database, clock: FrozenClock, settings: Settings
+    database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
         await retention._mark(database, {name: upto}, clock.now())
     async with database.connection() as conn:
-        await conn.execute(f"comment on table event_20260302 is '{partitions.DOOMED}'")
-        await conn.execute("alter table event detach partition event_20260302 concurrently")
+        await conn.execute(f"comment on table {parent}_20260302 is '{partitions.DOOMED}'")
+        await conn.execute(f"alter table {parent} detach partition {parent}_20260302 concurrently")
     await unbroken(database)
     await _finished(database)
 
 
+@pytest.mark.parametrize("parent", partitions.PARENTS)
 async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
-    database: Database, clock: FrozenClock, settings: Settings
+    database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
         await retention._mark(database, {name: upto}, clock.now())
     async with nights.replica(database) as other, other.connection() as conn:
-        with nights.held(database.dsn, "select count(*) from event_20260302"):
-            dropping = asyncio.create_task(partitions.drop(conn, "event_20260302"))
+        with nights.held(database.dsn, f"select count(*) from {parent}_20260302"):
+            dropping = asyncio.create_task(partitions.drop(conn, f"{parent}_20260302", parent))
             await nights.stuck(database.dsn)
             await conn.cancel_safe()
             with pytest.raises(Exception, match="cancel"):
@@ -305,11 +385,12 @@ async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     await _finished(database)
 
 
+@pytest.mark.parametrize("parent", partitions.PARENTS)
 async def test_a_day_that_is_being_read_is_left_for_the_next_night(
-    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, parent: str
 ) -> None:
     await _ready(database, clock, settings)
-    with monkeypatch.context() as patch, nights.held(database.dsn, "select count(*) from event_20260302"):
+    with monkeypatch.context() as patch, nights.held(database.dsn, f"select count(*) from {parent}_20260302"):
         patch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
         await prune(database, older_than=MONTH)
         await prune(database, older_than=MONTH)
