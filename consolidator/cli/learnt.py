@@ -83,10 +83,9 @@ def _show(told: dict[str, Any]) -> None:
 
 def _show_person(told: dict[str, Any]) -> None:
     """Print what was learnt kind by kind: sentences are too long for a table."""
-    say(
-        f"Since {plain(told['since'])}, from {many(told['seen'], 'event')} of {many(told['sessions'], 'session')}:",
-        style="bold",
-    )
+    one_night = told["nights"] == 1  # how many sessions several nights have read together, nobody knows later
+    source = f"of {many(told['sessions'], 'session')}" if one_night else f"in {many(told['nights'], 'night')}"
+    say(f"Since {plain(told['since'])}, from {many(told['seen'], 'event')} {source}:", style="bold")
     for what, found in groupby(_lines(told), key=lambda line: line[0]):
         say()
         say(_TITLES[what], style="bold")

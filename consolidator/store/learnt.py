@@ -23,8 +23,9 @@ async def learnt(
 ) -> dict[str, Any]:
     """Return what was learnt since then: the nights' ledger, each kind's best with how many there are, and what waits.
 
-    The kinds are `facts`, `changed` (facts that took another's place, with `instead_of` and `before`), `procedures` and
-    `solutions`; `more` says how many of each are left out.
+    Of the ledger's `sessions`, one that several `nights` have read counts in each. The kinds are `facts`, `changed`
+    (facts that took another's place, with `instead_of` and `before`), `procedures` and `solutions`; `more` says how
+    many of each are left out.
     """
     values = {"since": since, "agent": agent or None, "project": project or None, "limit": limit}
     told: dict[str, Any] = {"since": since, **(await row(conn, _SQL["ledger"], values) or {})}

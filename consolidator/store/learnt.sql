@@ -1,15 +1,24 @@
 -- name: latest
 -- When the latest night began that learnt something.
 select max(r.started_at) as since from run r
-where r.job in ('consolidation', 'backfill', 'retry') and exists (select from claim c where c.run_id = r.id and c.learnt > 0)
+where r.job in ('consolidation', 'backfill', 'retry') and coalesce(
+    (r.report ->> 'learnt')::bigint, (select sum(c.learnt) from claim c where c.run_id = r.id)
+) > 0
 
 -- name: ledger
--- What the nights of a stretch of time saw, and what came of it.
-select count(distinct r.id) as nights, count(distinct c.unit) filter (where c.seen > 0) as sessions,
-       coalesce(sum(c.seen), 0)::bigint as seen, coalesce(sum(c.learnt), 0)::bigint as learnt,
-       coalesce(sum(c.nothing), 0)::bigint as nothing, coalesce(sum(c.deferred), 0)::bigint as deferred,
-       coalesce(sum(c.dead), 0)::bigint as dead
-from run r left join claim c on c.run_id = r.id
+-- What the nights of a stretch of time saw, and what came of it. A run that has ended keeps its sums in its report; its
+-- claims go with retention.
+select count(*) as nights, coalesce(sum(coalesce((r.report ->> 'sessions')::bigint, c.sessions)), 0)::bigint as sessions,
+       coalesce(sum(coalesce((r.report ->> 'seen')::bigint, c.seen)), 0)::bigint as seen,
+       coalesce(sum(coalesce((r.report ->> 'learnt')::bigint, c.learnt)), 0)::bigint as learnt,
+       coalesce(sum(coalesce((r.report ->> 'nothing')::bigint, c.nothing)), 0)::bigint as nothing,
+       coalesce(sum(coalesce((r.report ->> 'deferred')::bigint, c.deferred)), 0)::bigint as deferred,
+       coalesce(sum(coalesce((r.report ->> 'dead')::bigint, c.dead)), 0)::bigint as dead
+from run r cross join lateral (
+    select count(distinct regexp_replace(unit, '^(model|draft):', '')) filter (where seen > 0) as sessions, sum(seen) as seen,
+           sum(learnt) as learnt, sum(nothing) as nothing, sum(deferred) as deferred, sum(dead) as dead
+    from claim where run_id = r.id and not r.report ? 'seen'
+) c
 where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(since)s
 
 -- name: facts

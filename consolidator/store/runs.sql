@@ -92,7 +92,9 @@ select count(*) filter (where status in ('open', 'leased')) as waiting,
 from claim where run_id = %(run)s and phase = %(phase)s
 
 -- name: totals
-select count(*) filter (where phase = 0) as units, count(*) filter (where status = 'dead') as dead_units,
+-- A session that a model has read late, or for a draft, is a session all the same.
+select count(distinct regexp_replace(unit, '^(model|draft):', '')) filter (where seen > 0) as sessions,
+       count(*) filter (where phase = 0) as units, count(*) filter (where status = 'dead') as dead_units,
        coalesce(sum(seen), 0)::bigint as seen, coalesce(sum(learnt), 0)::bigint as learnt,
        coalesce(sum(nothing), 0)::bigint as nothing, coalesce(sum(deferred), 0)::bigint as deferred,
        coalesce(sum(dead), 0)::bigint as dead

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from consolidator.cli.learnt import _show_person
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from consolidator.store import learnt
-from tests.nights import tonight, workday, worked
+from tests.conftest import NOON
+from tests.nights import count, tonight, workday, worked
 from tests.support import answered, later, logged, said
 
 
@@ -55,3 +61,43 @@ async def test_what_is_left_out_is_counted(database: Database, clock: FrozenCloc
     for kind in learnt.KINDS:
         assert len(some[kind]) + some["more"][kind] == len(everything[kind])
     assert {one["agent"] for one in (await told(database, agent="other"))["facts"]} <= {"other"}
+
+
+async def test_what_nights_came_to_is_told_when_their_units_are_forgotten(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    begin = clock.now()
+    await worked(database, 3)
+    await logged(database, "idle", [said("Hello.")])
+    await tonight(database, clock, settings)
+    await worked(database, 1, begin=2)  # goes on: each night has read it
+    await tonight(database, clock, settings)
+    async with database.connection() as conn:
+        before, latest = await learnt.learnt(conn, begin), await learnt.latest(conn)
+        assert (before["nights"], before["sessions"], before["seen"]) == (2, 5, 4 * len(workday(0)) + 1)
+        clock.advance(timedelta(days=40))
+        await prune(database, older_than=timedelta(days=30))
+        assert await count(database, "select count(*) from claim") == 0
+        assert await learnt.learnt(conn, begin) == before
+        assert await learnt.latest(conn) == latest
+
+
+async def test_a_night_that_is_at_work_is_told_from_its_units(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 2)
+    await tonight(database, clock, settings)
+    done = await told(database)
+    async with database.connection() as conn:
+        await conn.execute("update run set status = 'running', finished_at = null, report = '{}'")
+    assert await told(database) == done
+
+
+def test_a_person_is_told_of_how_many_sessions_where_that_is_certain(capsys: pytest.CaptureFixture[str]) -> None:
+    found: dict[str, Any] = dict.fromkeys(learnt.KINDS, ())
+    found |= {"since": NOON, "nights": 1, "seen": 182, "sessions": 10, "more": {}}
+    _show_person(found)
+    _show_person({**found, "nights": 5})
+    first, _, second, _ = capsys.readouterr().out.splitlines()
+    assert first.endswith("from 182 events of 10 sessions:")
+    assert second.endswith("from 182 events in 5 nights:")
