@@ -192,11 +192,12 @@ class Calls:
             raise OverBudget(told)
         call = str(ULID())
         async with self.database.transaction() as conn:
-            used, paid = await answers.spent(conn, self.run_id)
             most = self.settings.night_max_tokens
-            if (most is not None and used + tokens > most) or (cap is not None and cost and paid + cost > cap):
-                self.capped = f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved"
-                raise OverBudget(self.capped)
+            if most is not None or cap is not None:  # else nobody waits for the sum
+                used, paid = await answers.spent(conn, self.run_id)
+                if (most is not None and used + tokens > most) or (cap is not None and cost and paid + cost > cap):
+                    self.capped = f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved"
+                    raise OverBudget(self.capped)
             values: dict[str, Any] = {"purpose": planned.purpose, "model": planned.model, "key": planned.key}
             values |= {"session": planned.session, "id": call, "run": self.run_id, "tokens": tokens, "cost": cost}
             await answers.reserve(conn, {**values, "now": self.database.clock.now()})

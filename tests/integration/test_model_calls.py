@@ -29,6 +29,7 @@ from consolidator.jobs.calls import Calls
 from consolidator.llm.client import Request, failure, rest
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
+from tests import nights
 from tests.support import PATIENCE
 
 SCHEMA = {
@@ -309,3 +310,15 @@ async def test_so_many_calls_at_a_time_and_no_more(calls: Maker) -> None:
             async with asyncio.timeout(PATIENCE):
                 await asyncio.gather(*(asked.ask(request(f"question {number}")) for number in range(8)))
     assert at_once["most"] == 2
+
+
+async def test_without_a_cap_nobody_waits_for_the_sum_of_what_the_run_has_spent(
+    database: Database, calls: Maker
+) -> None:
+    summing = "select pg_advisory_xact_lock(hashtextextended('consolidator.budget:run-1', 0))"
+    async with ModelServer([Reply.json(GOOD)]) as server:
+        asked = calls(server)
+        with nights.held(database.dsn, summing):  # as another replica does that has a cap
+            async with asyncio.timeout(PATIENCE):
+                assert await asked.ask(request()) == GOOD
+    assert len(await spent(database)) == 1
