@@ -112,7 +112,7 @@ class Ledger:
                 self.ended.set()
                 continue
             async with self.database.connection() as conn:
-                if not await runs.waiting(conn, self.run, phase=phase):
+                if not await runs.waiting(conn, self.run, phase=phase, most=1):
                     return
             with suppress(TimeoutError):  # a unit of ours that ends may be the last
                 async with asyncio.timeout(PAUSE):  # wait_for of Python 3.11 may swallow that we were cancelled
@@ -123,8 +123,8 @@ class Ledger:
         """Take a few units: as many as leave enough for the other workers and replicas."""
         now = self.database.clock.now()
         async with self.database.transaction(flushed=False) as conn:
-            waiting = await runs.waiting(conn, self.run, phase=phase)
-            most = max(1, min(MOST, waiting // (4 * self.settings.workers)))
+            share = 4 * self.settings.workers
+            most = max(1, await runs.waiting(conn, self.run, phase=phase, most=MOST * share) // share)
             found = await runs.claim(
                 conn, self.run, phase=phase, owner=self.owner, now=now, until=self._until(now), most=most
             )

@@ -101,8 +101,8 @@ where b.touched_at < %(grace)s and not exists (
 )
 
 -- name: forget_claims
--- Units of runs that ended well long ago; the run keeps their sums.
-delete from claim where run_id in (select id from run where status = 'done' and finished_at < %(cutoff)s)
+-- Units of runs that ended long ago; the run keeps their sums, and what could not be learnt from has letters of its own.
+delete from claim where run_id in (select id from run where status in ('done', 'failed') and finished_at < %(cutoff)s)
 
 -- name: forget_idempotency
 delete from idempotency where created_at < %(cutoff)s

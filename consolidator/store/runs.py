@@ -137,9 +137,9 @@ async def remark(conn: Driver, run_id: str, unit: str, told: str | None) -> None
     await run(conn, _SQL["remark"], {"run": run_id, "unit": unit, "told": None if told is None else escape(told)})
 
 
-async def waiting(conn: Driver, run_id: str, *, phase: int) -> int:
-    """Return how many units of a phase have not ended."""
-    found = await row(conn, _SQL["waiting"], {"run": run_id, "phase": phase})
+async def waiting(conn: Driver, run_id: str, *, phase: int, most: int | None = None) -> int:
+    """Return how many units of a phase have not ended; no more are counted than `most`."""
+    found = await row(conn, _SQL["waiting"], {"run": run_id, "phase": phase, "most": most})
     assert found is not None
     return int(found["waiting"])
 

@@ -87,9 +87,10 @@ update run set status = 'interrupted' where id = %(run)s and status = 'running'
 update claim set note = %(told)s where run_id = %(run)s and unit = %(unit)s
 
 -- name: waiting
-select count(*) filter (where status in ('open', 'leased')) as waiting,
-       min(lease_until) filter (where status = 'leased') as first_free
-from claim where run_id = %(run)s and phase = %(phase)s
+-- Units that have not ended; counted no further than anybody asks.
+select count(*) as waiting from (
+    select from claim where run_id = %(run)s and phase = %(phase)s and status in ('open', 'leased') limit %(most)s
+) one
 
 -- name: totals
 -- A session that a model has read late, or for a draft, is a session all the same.
@@ -119,15 +120,20 @@ select max(slot) as slot from run where job = %(job)s and trigger = 'schedule' a
 -- name: listing
 -- A run that has ended keeps its sums in its report; its claims go with retention.
 select run.*,
-       coalesce((run.report ->> 'seen')::bigint, sum(c.seen), 0)::bigint as seen,
-       coalesce((run.report ->> 'learnt')::bigint, sum(c.learnt), 0)::bigint as learnt,
-       coalesce((run.report ->> 'nothing')::bigint, sum(c.nothing), 0)::bigint as nothing,
-       coalesce((run.report ->> 'deferred')::bigint, sum(c.deferred), 0)::bigint as deferred,
-       coalesce((run.report ->> 'dead')::bigint, sum(c.dead), 0)::bigint as dead,
-       coalesce((run.report ->> 'units')::bigint, count(c.unit) filter (where c.phase = 0)) as units
-from run left join claim c on c.run_id = run.id
-where %(job)s::text is null or run.job = %(job)s
-group by run.id order by run.started_at desc, run.id desc limit %(limit)s
+       coalesce((run.report ->> 'seen')::bigint, c.seen, 0)::bigint as seen,
+       coalesce((run.report ->> 'learnt')::bigint, c.learnt, 0)::bigint as learnt,
+       coalesce((run.report ->> 'nothing')::bigint, c.nothing, 0)::bigint as nothing,
+       coalesce((run.report ->> 'deferred')::bigint, c.deferred, 0)::bigint as deferred,
+       coalesce((run.report ->> 'dead')::bigint, c.dead, 0)::bigint as dead,
+       coalesce((run.report ->> 'units')::bigint, c.units) as units
+from (
+    select * from run where %(job)s::text is null or job = %(job)s order by started_at desc, id desc limit %(limit)s
+) run cross join lateral (
+    select sum(seen) as seen, sum(learnt) as learnt, sum(nothing) as nothing, sum(deferred) as deferred,
+           sum(dead) as dead, count(*) filter (where phase = 0) as units
+    from claim where run_id = run.id and not run.report ? 'seen'
+) c
+order by run.started_at desc, run.id desc
 
 -- name: units
 select * from claim where run_id = %(run)s order by phase, status = 'done' and dead = 0, unit limit %(limit)s

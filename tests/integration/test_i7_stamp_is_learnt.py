@@ -18,6 +18,7 @@ from consolidator.jobs.retention import prune
 from consolidator.memory.digest import Digest
 from consolidator.models.event import Event
 from consolidator.settings import Settings
+from consolidator.store import runs
 from consolidator.store.runs import Step
 from tests import nights
 from tests.nights import all_learnt, ask, balance, count, tonight, workday, worked
@@ -181,6 +182,26 @@ async def test_a_dead_letter_keeps_what_follows_it_from_being_pruned(
     await retry(database, settings, discard=True)
     await prune(database, older_than=timedelta(days=30))
     assert await count(database, "select count(*) from event") == 0
+    await unbroken(database)
+
+
+async def test_the_units_of_a_failed_run_are_forgotten_in_time_and_its_dead_letter_is_still_learnt_from(
+    database: Database, clock: FrozenClock, settings: Settings, poison: pytest.MonkeyPatch
+) -> None:
+    done = await _poisoned(database, clock, settings)
+    units = "select count(*) from claim where run_id = %s"
+    clock.set(later(clock.now(), days=20))
+    await prune(database, older_than=timedelta(days=30))
+    assert await count(database, units, done["run"]) == 4
+    clock.set(later(clock.now(), days=20))
+    await prune(database, older_than=timedelta(days=30))
+    assert await count(database, units, done["run"]) == 0
+    async with database.connection() as conn:
+        (told,) = await runs.listing(conn)
+    assert (told["seen"], told["dead"], told["units"]) == (done["seen"], 1, 3)
+    poison.undo()
+    assert await retry(database, settings, word=done["run"]) == {"settled": 1, "remaining": 0}
+    await balance(database)
     await unbroken(database)
 
 

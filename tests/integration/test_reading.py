@@ -13,7 +13,7 @@ from psycopg import AsyncClientCursor
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Driver
-from consolidator.store import events, sessions
+from consolidator.store import events, runs, sessions
 from consolidator.store.queries import load
 from tests.support import logged, said
 
@@ -65,10 +65,12 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
         assert paged == told
 
 
-async def plan_of(conn: Driver, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The nodes of a query's plan."""
+async def plan_of(
+    conn: Driver, query: str, values: Mapping[str, Any], *, analyze: bool = False
+) -> list[dict[str, Any]]:
+    """The nodes of a query's plan; with `analyze` it is run, and they tell what they came to."""
     cursor = AsyncClientCursor(conn)
-    await cursor.execute(f"explain (format json) {query}".encode(), values)
+    await cursor.execute(f"explain ({'analyze, ' * analyze}format json) {query}".encode(), values)
     row = await cursor.fetchone()
     assert row is not None
     found = row[0] if isinstance(row[0], list) else json.loads(row[0])
@@ -160,3 +162,45 @@ async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> N
     async with busy.connection() as conn:
         plan = await plan_of(conn, load("events")["append"], values)
     assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "session" for node in plan)
+
+
+@pytest.fixture
+async def big_ledger(database: Database, clock: FrozenClock) -> Database:
+    """Three runs of a thousand units: two have ended, one has ten units left."""
+    async with database.transaction() as conn:
+        for number in range(3):
+            clock.advance(timedelta(days=1))
+            now = clock.now()
+            started = await runs.start(conn, job="consolidation", slot=now, trigger="schedule", owner="me", now=now)
+            run = started["id"]
+            await runs.add_units(conn, run, [f"unit-{n:04}" for n in range(1000)])
+            await conn.execute("update claim set status = 'done', seen = 2, learnt = 2 where run_id = %s", [run])
+            if number < 2:
+                await runs.finish(conn, run, status="done", now=now, report=await runs.totals(conn, run))
+        left = "update claim set status = 'open' where run_id = %s and unit > 'unit-0989'"
+        await conn.execute(left, [run])
+    async with database.connection() as conn:
+        await conn.execute("vacuum analyze")
+    return database
+
+
+async def test_the_units_that_wait_are_counted_without_a_look_at_those_that_have_ended(big_ledger: Database) -> None:
+    async with big_ledger.connection() as conn:
+        run = (await runs.listing(conn, limit=1))[0]["id"]
+        assert await runs.waiting(conn, run, phase=0) == 10
+        assert await runs.waiting(conn, run, phase=0, most=3) == 3
+        assert await runs.waiting(conn, run, phase=1) == 0
+        values = {"run": run, "phase": 0, "most": None}
+        plan = await plan_of(conn, load("runs")["waiting"], values, analyze=True)
+    assert [node["Index Name"] for node in plan if "Index Name" in node] == ["claim_open"]
+    assert "claim" not in {name for name, how in relations(plan).items() if how not in INDEXED}
+
+
+async def test_runs_are_listed_without_a_look_at_the_units_of_those_that_have_ended(big_ledger: Database) -> None:
+    async with big_ledger.connection() as conn:
+        found = await runs.listing(conn)
+        assert [(one["seen"], one["learnt"], one["units"]) for one in found] == [(2000, 2000, 1000)] * 3
+        assert [one["status"] for one in found] == ["running", "done", "done"]
+        plan = await plan_of(conn, load("runs")["listing"], {"job": None, "limit": 20}, analyze=True)
+        (units,) = [node for node in plan if node.get("Relation Name") == "claim"]
+        assert round(units["Actual Rows"] * units["Actual Loops"]) == 1000
