@@ -268,7 +268,10 @@ async def read(
 
 
 async def read_unconsolidated(conn: Driver, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> list[Event]:
-    """Return the next events that were not learnt from, over all sessions, ordered by session and seq."""
+    """Return the next events that were not learnt from, over all sessions, in order of session and seq.
+
+    That is what no night has read yet, and what was set aside as a dead letter; `after` is the last of the page before.
+    """
     values = {"session": after[0], "after": after[1], "limit": limit}
     return await complete(conn, await rows(conn, _SQL["unconsolidated"], values))
 

@@ -73,10 +73,16 @@ where session_id = %(session)s and seq > %(after)s and seq <= %(upto)s and conso
   and not (seq = any(%(dead)s::bigint[]))
 
 -- name: unconsolidated
--- Everything not learnt from, over all sessions, in order of session and seq.
+-- Everything not learnt from, over all sessions, in order of session and seq: what lies beyond the watermarks, and what was
+-- set aside before them.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
-from session s
-join event e on e.session_id = s.id and e.seq > s.pruned_to and e.consolidated_at is null
-where s.due and (s.id, e.seq) > (%(session)s, %(after)s)
-order by s.id, e.seq
+from session s join event e on e.session_id = s.id and e.seq > s.consolidated_to and e.consolidated_at is null
+where s.due and s.id >= %(session)s and (e.session_id, e.seq) > (%(session)s, %(after)s)
+union all
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from dead_letter d
+join session s on s.id = d.session_id and s.consolidated_to >= d.seq
+join event e on e.session_id = d.session_id and e.seq = d.seq and e.consolidated_at is null
+where d.settled_at is null and (d.session_id, d.seq) > (%(session)s, %(after)s)
+order by session_id, seq
 limit %(limit)s

@@ -65,6 +65,32 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
         assert paged == told
 
 
+async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
+    database: Database, clock: FrozenClock
+) -> None:
+    await logged(database, "a", [said("x")] * 4)
+    await logged(database, "b", [said("x")] * 4)
+    async with database.transaction() as conn:
+        spans = [events.Span("a", after=0, upto=4), events.Span("b", after=0, upto=3)]
+        await events.stamp(conn, spans, now=clock.now(), dead=[[2], [1]])
+        await sessions.advance(conn, spans)
+        for session, seq in (("a", 2), ("b", 1)):
+            why = {"extractor": "facts", "error": "no answer"}
+            await runs.dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
+    async with database.connection() as conn:
+        assert await unlearnt(conn) == [("a", 2), ("b", 1), ("b", 4)]
+        assert await unlearnt(conn, after=("a", 2), limit=1) == [("b", 1)]
+        assert await unlearnt(conn, after=("b", 1)) == [("b", 4)]
+        await events.stamp(conn, [events.Span("a", after=1, upto=2)], now=clock.now())
+        await runs.settle(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
+        assert await unlearnt(conn) == [("b", 1), ("b", 4)]
+
+
+async def unlearnt(conn: Driver, **page: Any) -> list[tuple[str, int]]:
+    """The sessions and numbers of the events that were not learnt from."""
+    return [(event.session_id, event.seq) for event in await events.read_unconsolidated(conn, **page)]
+
+
 async def plan_of(
     conn: Driver, query: str, values: Mapping[str, Any], *, analyze: bool = False
 ) -> list[dict[str, Any]]:
@@ -105,7 +131,8 @@ async def busy(database: Database, clock: FrozenClock) -> Database:
             )
             await conn.execute(
                 "insert into event (session_id, seq, event_type, data, created_at, consolidated_at) "
-                "select 's' || n, %(day)s * 5 + seq, 'UserMessage', '{\"text\": \"hello\"}', %(now)s, %(now)s "
+                "select 's' || n, %(day)s * 5 + seq, 'UserMessage', '{\"text\": \"hello\"}', %(now)s, "
+                "case when n not in (7, 77) or %(day)s * 5 + seq <= 17 then %(now)s end "
                 "from generate_series(1, 2000) n, generate_series(1, 5) seq",
                 {"day": day, "now": clock.now()},
             )
@@ -147,11 +174,14 @@ async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None
 async def test_what_was_not_learnt_from_is_found_from_the_due_sessions(busy: Database) -> None:
     async with busy.connection() as conn:
         values = {"session": "", "after": 0, "limit": 100}
-        plan = await plan_of(conn, load("events")["unconsolidated"], values)
+        plan = await plan_of(conn, load("events")["unconsolidated"], values, analyze=True)
     read = relations(plan)
     assert read["session"] in INDEXED
     full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
     assert {read[name] for name in full} <= INDEXED
+    scans = [node for node in plan if node.get("Relation Name") in full]
+    assert round(sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)) == 6
+    assert not any(node.get("Rows Removed by Filter") for node in scans)  # nor a look at what was learnt from
 
 
 async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> None:
