@@ -5,6 +5,7 @@ What must be there is shortened rather than left out; everything else goes from 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,9 @@ from consolidator.memory.messages import Asked, Turn, shortened
 
 MESSAGE, CALL = 8, 24  # tokens of a message's and a call's frame, rather more than fewer
 _LEAST = 24  # tokens below which a text says nothing any more
+_OF_A_CALL = ("result", "arguments")
 Count = Callable[[str], int]
+_Place = tuple[Turn | Asked, str]  # a text in a turn: what has it, and by which name
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +84,41 @@ def _squeeze_in(kept: dict[int, Turn], number: int, turn: Turn, left: int, count
 
 
 def squeezed(turn: Turn, budget: int, count: Count) -> Turn:
-    """Return a turn with its longest texts shortened until it fits, or can be no smaller."""
+    """Return a turn with its longest texts, results and arguments shortened until it fits, or can be no smaller."""
     small = replace(turn, calls=[replace(call) for call in turn.calls])
     for _ in range(64):
         over = size(small, count) - budget
         if over <= 0:
             return small
-        texts = [(count(small.text), None), *((count(call.result or ""), call) for call in small.calls)]
-        longest, call = max(texts, key=lambda one: one[0])
+        places: list[_Place] = [(small, "text"), *((call, name) for call in small.calls for name in _OF_A_CALL)]
+        place = max(places, key=lambda one: count(_at(one)))
+        longest = count(_at(place))
         if longest <= _LEAST:
             return small
-        _shorten(small, call, max(_LEAST // 2, min(longest - over, longest * 9 // 10)) / longest)
+        _shorten(place, max(_LEAST // 2, min(longest - over, longest * 9 // 10)) / longest)
     return small
 
 
-def _shorten(turn: Turn, call: Asked | None, share: float) -> None:
-    """Shorten a call's result, or the turn's own words, to a share of itself; the note on the gap is no gain."""
-    text = turn.text if call is None else call.result or ""
-    short = shortened(text, int(len(text) * share))
-    short = short if len(short) < len(text) else text[: int(len(text) * share)]
-    if call is None:
-        turn.text = short
+def _at(place: _Place) -> str:
+    return getattr(*place) or ""
+
+
+def _shorten(place: _Place, share: float) -> None:
+    """Shorten a text to a share of itself; the note on the gap is no gain."""
+    text = _at(place)
+    most = int(len(text) * share)
+    if place[1] == "arguments":
+        short = _begun(text, share)
     else:
-        call.result = short
+        short = shortened(text, most)
+        short = short if len(short) < len(text) else text[:most]
+    setattr(*place, short)
+
+
+def _begun(arguments: str, share: float) -> str:
+    """Return the beginning of arguments as a JSON object, which says how many characters are missing."""
+    told = json.loads(arguments)
+    known = told.keys() == {"left_out", "begins"}  # shortened before
+    begins, left_out = (str(told["begins"]), int(told["left_out"])) if known else (arguments, 0)
+    kept = begins[: int(len(begins) * share)]
+    return json.dumps({"left_out": left_out + len(begins) - len(kept), "begins": kept}, ensure_ascii=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from consolidator.llm.tokens import estimate
 from consolidator.memory.compacting import planned
-from consolidator.memory.messages import Form, Turn, conversation, rendered
+from consolidator.memory.messages import Asked, Form, Turn, conversation, rendered
 from consolidator.memory.window import fitting, size
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -142,6 +143,22 @@ def test_a_window_keeps_to_its_budget_and_holds_what_was_asked(log: list[Event],
     asked = [turn.seq for turn in turns if turn.asks]
     assert not asked or asked[-1] in [turn.seq for turn in window.turns]
     assert window.cut == (sum(size(turn, estimate) for turn in turns) > budget)
+
+
+@given(st.integers(100, 8000), st.text(min_size=50, max_size=50).map(lambda text: text * 400) | st.just('"\\' * 20_000))
+def test_a_call_too_large_for_the_window_is_shown_shortened(budget: int, content: str) -> None:
+    """A model that did not see its own last call would make it again."""
+    arguments = json.dumps({"path": "a.py", "content": content}, ensure_ascii=False)
+    turns = [
+        Turn(1, "user", "Write the file.", asks=True),
+        Turn(2, "assistant", "I will.", calls=[Asked(2, "c1", "Write", arguments, "ok", True, 3)]),
+    ]
+    window = fitting(turns, budget, estimate)
+    assert [turn.role for turn in window.turns] == ["user", "assistant"]
+    assert window.tokens <= budget
+    told = json.loads(window.turns[1].calls[0].arguments)
+    assert arguments.startswith(told["begins"])
+    assert told["left_out"] + len(told["begins"]) == len(arguments)
 
 
 def pairs(turns: Sequence[Turn]) -> list[tuple[int, int]]:
