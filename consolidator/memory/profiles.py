@@ -125,8 +125,9 @@ def context(*parts: str) -> str:
 class _Builder:
     """Sorts the named sums by tool."""
 
-    def __init__(self, sums: Sums) -> None:
-        self.sums = sums  # of what recurs
+    def __init__(self, sums: Sums, recurring: Sums) -> None:
+        self.everything = sums
+        self.sums = recurring
         self.profiles: dict[str, Profile] = {}
         self.follows: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
         self.hits: list[tuple[str, list[Any], int, int]] = []
@@ -147,8 +148,6 @@ class _Builder:
             profile.tool = max(profile.tool, rest[1])
             profile.calls += total
             profile.roots = max(profile.roots, roots)
-        elif kind == "failed":
-            profile.failed = total
         elif kind == "step":
             profile.steps = total
         elif kind == "run":
@@ -174,6 +173,10 @@ class _Builder:
             profile = self.profiles.setdefault(last, Profile(last))
             profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             profile.chances[name] = max(seen, sum(count for _, count in found))
+        # A failure counts though it does not recur, as the call that failed does.
+        failed = self.everything.total([_known_hash(("failed", symbol)) for symbol in self.profiles])
+        for profile, total in zip(self.profiles.values(), failed, strict=True):
+            profile.failed = total
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], _ordered(entry[0])))[:MAX_CHOICES]
@@ -227,7 +230,7 @@ _sorted = json.JSONEncoder(sort_keys=True).encode  # made once: json.dumps makes
 def build(sums: Sums, names: Names) -> dict[str, Profile]:
     """Return a profile of each symbol, from the sums that recur and have a name."""
     recurring = sums.recurring()
-    builder = _Builder(recurring)
+    builder = _Builder(sums, recurring)
     for term, total, roots in names.chosen(recurring, max(MAX_BINDINGS, MAX_CHOICES)):
         builder.take(term, total, roots)
     return builder.finish()

@@ -91,3 +91,11 @@ def test_errors_teach_what_has_to_be_done_before() -> None:
 def test_profiles_survive_storage() -> None:
     for profile in profiles().values():
         assert Profile.from_json(profile.to_json()) == profile
+
+
+def test_failures_count_though_only_one_session_had_them() -> None:
+    logs = [Log(f"s{number}").call("deploy", {"to": "prod"}, "ok") for number in range(3)]
+    for _ in range(20):
+        logs[2].call("deploy", {"to": "prod"}, "boom", status="error")
+    found = learnt_profiles(logs)["deploy"]
+    assert (found.calls, found.failed) == (23, 20)
