@@ -32,7 +32,7 @@ from consolidator.jobs.deciding import Deciding
 from consolidator.jobs.extraction import Extraction
 from consolidator.jobs.late import reread, save_read
 from consolidator.jobs.learning import Folded
-from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
+from consolidator.jobs.ledger import Ledger, Unit, by_hand, record
 from consolidator.jobs.merging import merge_agent
 from consolidator.settings import Settings
 from consolidator.store import memory, rederive, runs, sessions
@@ -132,14 +132,11 @@ class Backfill:
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         found = [one["id"] for one in await self._chosen()]  # before there is a run that could be left open
         await begin(ledger, self.choice.as_json())
-        try:
+        async with by_hand(ledger):
             if not self.choice.again:
                 report = await consolidate(ledger, only=found, started=self.started)
             else:
                 report = await self._again(ledger, found)
-        except (Interrupted, asyncio.CancelledError):
-            await interrupt(self.database, ledger.run)
-            raise
         return {"run": ledger.run, "job": "backfill", **report}
 
     async def _again(self, ledger: Ledger, found: list[str]) -> dict[str, Any]:
@@ -235,6 +232,12 @@ async def retry(
         return {"settled": 0, "remaining": 0}
     ledger = Ledger(database, settings, "", asyncio.Event())
     await begin(ledger, {"word": word, "discard": discard}, job="retry")
+    async with by_hand(ledger):
+        return await _retried(ledger, word, discard=discard)
+
+
+async def _retried(ledger: Ledger, word: str | None, *, discard: bool) -> dict[str, Any]:
+    database, settings = ledger.database, ledger.settings
     tried: set[str] = set()
     settled = 0
     async with calls_of(database, settings, ledger.run) as calls:

@@ -25,7 +25,7 @@ from consolidator.jobs.deciding import Deciding, decide_by_code
 from consolidator.jobs.extraction import Extraction, Read
 from consolidator.jobs.late import WINDOW, Moved
 from consolidator.jobs.learning import bounds_of, context_of
-from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
+from consolidator.jobs.ledger import Ledger, Unit, by_hand, record
 from consolidator.jobs.reconciling import reconcile_agent
 from consolidator.memory.extraction import PROMPT
 from consolidator.memory.nearness import LIKE, likeness
@@ -142,12 +142,9 @@ class Reprocessing:
 
 
 async def logged(ledger: Ledger, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """Do a run's work; one that is cut short is marked so, for whoever goes on with it."""
-    try:
+    """Do a run's work, and say which run it is."""
+    async with by_hand(ledger):
         return {"run": ledger.run, "job": "backfill", **await work}
-    except (Interrupted, asyncio.CancelledError):
-        await interrupt(ledger.database, ledger.run)
-        raise
 
 
 async def compare(database: Database, generation: int) -> dict[str, Any]:

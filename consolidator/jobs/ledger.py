@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,8 @@ from ulid import ULID
 
 from consolidator.database import Database, Driver
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
-from consolidator.llm.redaction import redact
+from consolidator.jobs.together import together
+from consolidator.llm.redaction import redact, traced
 from consolidator.settings import Settings
 from consolidator.store import runs
 
@@ -92,15 +93,13 @@ class Ledger:
         `work` is given a few units at a time; where it fails, each of them alone. `bury` returns how many events a
         unit that is given up leaves unlearnt.
         """
-        beating = asyncio.create_task(self._beat())
-        workers = [self._worker(phase, work, bury) for _ in range(self.settings.workers)]
         try:
-            outcomes = await asyncio.gather(*workers, return_exceptions=True)
-        finally:
-            beating.cancel()
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+            await together(*(self._worker(phase, work, bury) for _ in range(self.settings.workers)))
+        except BaseException:  # also a cancellation: the heartbeat would keep what nobody works on any more
+            with suppress(Exception):  # else they are free when their leases run out
+                async with self.database.connection() as conn:
+                    await runs.release(conn, self.run, owner=self.owner, spent=False)
+            raise
         if self.stop.is_set():
             raise Interrupted("asked to stop: finished units are kept, the rest go on with the next run")
 
@@ -108,7 +107,10 @@ class Ledger:
         while not self.stop.is_set():
             units = await self._claim(phase)
             if units:
-                await self._attempt(units, work, bury)
+                if units[0].attempts > self.settings.max_attempts:  # then it is alone
+                    await self._failed(units[0], "whoever worked on it died, or was not heard of again", bury)
+                else:
+                    await self._attempt(units, work, bury)
                 self.ended.set()
                 continue
             async with self.database.connection() as conn:
@@ -137,27 +139,34 @@ class Ledger:
             async with self.database.connection() as conn:
                 for unit in units:
                     await runs.give_back(conn, self.run, unit.name, owner=self.owner)
-        except DatabaseUnavailable:  # no fault of theirs
-            with suppress(DatabaseUnavailable):
-                async with self.database.connection() as conn:
-                    for unit in units:
-                        await runs.give_back(conn, self.run, unit.name, owner=self.owner)
-            raise
+        except DatabaseUnavailable:
+            raise  # no fault of theirs
         except Exception as error:  # noqa: BLE001 - the edge: whatever a unit dies of is recorded, the others go on
             if len(units) > 1:
-                for unit in units:
-                    await self._attempt([unit], work, bury)
+                await self._one_by_one(units, work, bury)
             elif isinstance(error, LostClaim):
                 log.warning("%s", error)
             else:
-                await self._failed(units[0], error, bury)
+                # Redacted, since a database's error quotes the row it is about.
+                await self._failed(units[0], redact(f"{type(error).__name__}: {error}")[:2000], bury)
         else:
-            for unit in units:
-                if self.progress:
-                    self.progress(unit.name)
+            self._tell(units)
 
-    async def _failed(self, unit: Unit, error: Exception, bury: Callable[[str], Awaitable[int]]) -> None:
-        told = redact(f"{type(error).__name__}: {error}")[:2000]  # a database's error quotes the row it is about
+    async def _one_by_one(self, units: list[Unit], work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+        """Work on each of a lot that failed alone, but for what it had committed before."""
+        async with self.database.connection() as conn:
+            left = await runs.held(conn, self.run, [unit.name for unit in units], owner=self.owner)
+        self._tell([unit for unit in units if unit.name not in left])
+        for unit in units:
+            if unit.name in left:
+                await self._attempt([unit], work, bury)
+
+    def _tell(self, ended: Sequence[Unit]) -> None:
+        for unit in ended:
+            if self.progress:
+                self.progress(unit.name)
+
+    async def _failed(self, unit: Unit, told: str, bury: Callable[[str], Awaitable[int]]) -> None:
         log.error("unit %s failed (attempt %d): %s", unit.name, unit.attempts, told)
         async with self.database.transaction() as conn:
             most = self.settings.max_attempts
@@ -174,6 +183,8 @@ class Ledger:
                     await runs.renew(conn, self.run, owner=self.owner, now=now, until=self._until(now))
             except DatabaseUnavailable as error:
                 log.warning("heartbeat missed: %s", error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next beat may do better
+                log.warning("heartbeat missed: %s", traced(error))
 
     def _until(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self.settings.lease_seconds)
@@ -189,7 +200,33 @@ class Ledger:
         return {**full, "status": status}
 
 
+@asynccontextmanager
+async def beating(ledger: Ledger) -> AsyncIterator[None]:
+    """Keep a run's heart beating, and the leases of its units, while it is worked on here."""
+    beat = asyncio.create_task(ledger._beat())
+    try:
+        yield
+    finally:
+        beat.cancel()
+
+
+@asynccontextmanager
+async def by_hand(ledger: Ledger) -> AsyncIterator[None]:
+    """Do the work of a run that no slot names: cut short, or without its database, the same command goes on with it."""
+    try:
+        async with beating(ledger):
+            yield
+    except (Interrupted, asyncio.CancelledError):
+        await interrupt(ledger.database, ledger.run)
+        raise
+    except DatabaseUnavailable:
+        raise
+    except Exception as error:
+        await ledger.end({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
+        raise
+
+
 async def interrupt(database: Database, run: str) -> None:
-    """Mark a run as cut short; whoever comes next takes it up."""
+    """Mark a run as cut short, unless others are at work on it; whoever comes next takes it up."""
     async with database.connection() as conn:
-        await runs.interrupt(conn, run)
+        await runs.interrupt(conn, run, now=database.clock.now())

@@ -22,7 +22,7 @@ from consolidator.jobs.batches import batches_of
 from consolidator.jobs.calls import model_of
 from consolidator.jobs.consolidation import consolidate
 from consolidator.jobs.importing import Source, import_sources
-from consolidator.jobs.ledger import PAUSE, Ledger, interrupt
+from consolidator.jobs.ledger import PAUSE, Ledger, beating, interrupt
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from consolidator.store import runs
@@ -99,7 +99,8 @@ class Nights:
         ledger.run = run["id"]
         log.info("%s %s for %s", job, run["id"], slot.isoformat())
         try:
-            done = await self._work(job, ledger, **arguments)
+            async with beating(ledger):
+                done = await self._work(job, ledger, **arguments)
             return None if done is None else {"run": run["id"], "job": job, **done}
         except (Interrupted, asyncio.CancelledError):
             await interrupt(self.database, run["id"])

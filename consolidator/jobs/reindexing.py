@@ -15,7 +15,7 @@ from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs.embedding import embed_missing
 from consolidator.jobs.indexing import restore_facts, restore_turns
-from consolidator.jobs.ledger import Ledger, Unit, interrupt, record
+from consolidator.jobs.ledger import Ledger, Unit, by_hand, record
 from consolidator.settings import Settings
 from consolidator.store import index, memory, runs
 from consolidator.store.queries import Row
@@ -41,7 +41,7 @@ class Reindexing:
         ledger.run, units = await self._begun(ledger)
         if self.started:
             self.started(units)
-        try:
+        async with by_hand(ledger):
             await ledger.begin([], phase=FACTS)
             await ledger.work(FACTS, self._facts, _nothing_to_bury)
             await ledger.work(TURNS, self._turns, _nothing_to_bury)
@@ -51,9 +51,6 @@ class Reindexing:
             async with self.database.connection() as conn:
                 report = await index.total(conn)
             done = await ledger.end(report if made is None else {**report, "vectors": made})
-        except (Interrupted, asyncio.CancelledError):
-            await interrupt(self.database, ledger.run)
-            raise
         return {"run": ledger.run, "job": JOB, **done}
 
     async def _begun(self, ledger: Ledger) -> tuple[str, int]:

@@ -76,9 +76,11 @@ async def add_units(conn: Driver, run_id: str, units: Sequence[str], *, phase: i
 async def claim(
     conn: Driver, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime, most: int = 1
 ) -> list[Row]:
-    """Take up to `most` free units (`unit`, `attempts`) and return them; none where none is free."""
-    values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until, "most": most}
-    return sorted(await rows(conn, _SQL["claim"], values), key=lambda unit: str(unit["unit"]))
+    """Take up to `most` free units (`unit`, `attempts`), or one that was tried before; none where none is free."""
+    values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until}
+    found = await rows(conn, _SQL["claim"], {**values, "tried": False, "most": most})
+    found = found or await rows(conn, _SQL["claim"], {**values, "tried": True, "most": 1})
+    return sorted(found, key=lambda unit: str(unit["unit"]))
 
 
 async def renew(conn: Driver, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:
@@ -214,9 +216,15 @@ async def leased_by(conn: Driver, run_id: str) -> list[str]:
     return [r["owner"] for r in await rows(conn, _SQL["leased_by"], {"run": run_id})]
 
 
-async def release(conn: Driver, run_id: str, *, owner: str) -> int:
-    """Free what an owner that is known to be dead holds; return how many units that are."""
-    return await run(conn, _SQL["release"], {"run": run_id, "owner": owner})
+async def held(conn: Driver, run_id: str, units: Sequence[str], *, owner: str) -> set[str]:
+    """Return which of some units an owner still holds."""
+    found = await rows(conn, _SQL["held"], {"run": run_id, "units": list(units), "owner": owner})
+    return {one["unit"] for one in found}
+
+
+async def release(conn: Driver, run_id: str, *, owner: str, spent: bool = True) -> int:
+    """Free all that an owner holds; return how many units. With `spent` it died over them, and that was a try."""
+    return await run(conn, _SQL["release"], {"run": run_id, "owner": owner, "spent": spent})
 
 
 async def remarks(conn: Driver, run_id: str) -> dict[str, str]:
@@ -224,9 +232,9 @@ async def remarks(conn: Driver, run_id: str) -> dict[str, str]:
     return {r["unit"]: r["note"] for r in await rows(conn, _SQL["remarks"], {"run": run_id})}
 
 
-async def interrupt(conn: Driver, run_id: str) -> None:
-    """Mark a run as cut short; whoever comes next takes it up."""
-    await run(conn, _SQL["interrupt"], {"run": run_id})
+async def interrupt(conn: Driver, run_id: str, *, now: datetime) -> None:
+    """Mark a run as cut short, unless a unit of it is leased; whoever comes next takes it up."""
+    await run(conn, _SQL["interrupt"], {"run": run_id, "now": now})
 
 
 async def begin_anew(conn: Driver, run_id: str, *, job: str, now: datetime) -> None:

@@ -21,15 +21,17 @@ insert into claim (run_id, unit, phase)
 select %(run)s, unit, %(phase)s from unnest(%(units)s::text[]) as unit
 on conflict (run_id, unit) do update
 set status = 'open', owner = null, lease_until = null, attempts = 0
-where %(again)s and claim.status = 'done' and exists (select from run where id = %(run)s and status = 'running')
+where %(again)s and claim.status = 'done'
+  and exists (select from run where id = %(run)s and status in ('running', 'interrupted'))
 
 -- name: claim
--- The next units that are free, or whose holder has not been heard of; a bounded claim that waits for nobody.
+-- The next units that are free, or whose holder has not been heard of; a bounded claim that waits for nobody. Those that
+-- were tried before come last and alone: one of them may be what others died of.
 update claim set status = 'leased', owner = %(owner)s, lease_until = %(until)s, attempts = attempts + 1
 where (run_id, unit) in (
     select run_id, unit from claim
     where run_id = %(run)s and phase = %(phase)s
-      and (status = 'open' or (status = 'leased' and lease_until < %(now)s))
+      and (status = 'open' or (status = 'leased' and lease_until < %(now)s)) and (attempts > 0) = %(tried)s
     order by unit limit %(most)s for update skip locked
 )
 returning unit, attempts
@@ -69,19 +71,26 @@ returning status
 -- Counts what a dead unit leaves unlearnt, so that the ledger balances.
 update claim set seen = seen + %(events)s, dead = dead + %(events)s where run_id = %(run)s and unit = %(unit)s
 
+-- name: held
+select unit from claim where run_id = %(run)s and unit = any(%(units)s) and owner = %(owner)s and status = 'leased'
+
 -- name: leased_by
 select distinct owner from claim where run_id = %(run)s and status = 'leased' and owner is not null
 
 -- name: release
--- What a process that is known to be dead held is free at once, not when its lease runs out.
-update claim set status = 'open', owner = null, lease_until = null
+-- What is held by a process that is known to be dead, or by one that lets all go, is free before its lease runs out.
+update claim set status = 'open', owner = null, lease_until = null,
+    attempts = case when %(spent)s then attempts else attempts - 1 end
 where run_id = %(run)s and owner = %(owner)s and status = 'leased'
 
 -- name: remarks
 select unit, note from claim where run_id = %(run)s and note is not null order by unit
 
 -- name: interrupt
-update run set status = 'interrupted' where id = %(run)s and status = 'running'
+update run set status = 'interrupted'
+where id = %(run)s and status = 'running' and not exists (
+    select from claim where run_id = %(run)s and status = 'leased' and lease_until >= %(now)s  -- by others at work on it
+)
 
 -- name: remark
 update claim set note = %(told)s where run_id = %(run)s and unit = %(unit)s

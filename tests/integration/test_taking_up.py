@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
-import psutil
 import pytest
 
 from consolidator.clock import FrozenClock
@@ -20,18 +17,11 @@ from consolidator.jobs.ledger import Ledger
 from consolidator.jobs.nightly import Nights
 from consolidator.settings import Settings
 from consolidator.store import runs
+from tests.integration.locks import of_the_dead
 from tests.nights import count, worked
 from tests.support import logged, memory_of, night, said, unbroken
 
 HOUR = timedelta(hours=1)
-
-
-def _of_the_dead() -> str:
-    """Return the owner's name of a process of this machine that has ended."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        name = ledger._owner().replace(f":{psutil.Process().pid}:", f":{process.pid}:")
-        process.terminate()
-    return name
 
 
 async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
@@ -39,7 +29,7 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
 ) -> None:
     await worked(database, 3)
     clock.advance(HOUR)
-    dead = Ledger(database, settings, "", owner=_of_the_dead())
+    dead = Ledger(database, settings, "", owner=of_the_dead())
     slot = clock.now()
     async with database.connection() as conn:
         run = await runs.start(conn, job="consolidation", slot=slot, trigger="schedule", owner=dead.owner, now=slot)
