@@ -125,7 +125,11 @@ from corpus where agent = %(agent)s and scope = any(%(scopes)s) group by scope
 select number, id from indexed_fact where number = any(%(numbers)s)
 
 -- name: rebuilding
-select exists (select from run where job = 'reindex' and status in ('running', 'interrupted')) as rebuilding
+-- Until the words are back; vectors alone may be missing for long.
+select exists (
+    select from run join claim on claim.run_id = run.id and claim.status in ('open', 'leased')
+    where run.job = 'reindex' and run.status in ('running', 'interrupted')
+) as rebuilding
 
 -- name: search
 -- The weightiest documents of each word in each scope, and in how many it stands; both by the index alone, both bounded.

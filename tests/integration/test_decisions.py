@@ -204,6 +204,7 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
             begun = await runs.start(
                 conn, job="reindex", slot=now, trigger="manual", owner="me", now=now, arguments={"vectors": False}
             )
+            await runs.add_units(conn, begun["id"], ["s1"])
         await night(database, configured(settings, server))
         async with database.transaction() as conn:
             assert len(await rows(conn, waiting)) == 1

@@ -17,6 +17,7 @@ from consolidator.jobs.recalling import recall
 from consolidator.jobs.reindexing import Reindexing
 from consolidator.settings import Settings
 from consolidator.store import index
+from consolidator.store import vectors as stored_vectors
 from consolidator.testing import ModelServer
 from tests.integration.locks import waiting
 from tests.nights import ask, count, tonight
@@ -163,6 +164,35 @@ async def test_vectors_are_kept_unless_they_are_to_be_made_anew(
     assert (await job(database, vectored, vectors=True).run())["vectors"] == f"{made} made"
     assert sum(map(len, server.embedded)) == 2 * made
     assert await count(database, "select count(*) from model_call where purpose = 'embed'") >= 2
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_who_is_stopped_over_the_vectors_alone_does_not_keep_the_nights_from_deciding(
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    stop, save = asyncio.Event(), stored_vectors.save
+
+    async def saved(*given: Any) -> None:
+        await save(*given)
+        stop.set()
+
+    async def rebuilding() -> bool:
+        async with database.connection() as conn:
+            return await index.is_rebuilding(conn)
+
+    async def seen(*given: Any) -> None:
+        assert await rebuilding()
+        await restore(*given)
+
+    restore = indexing.restore_turns
+    monkeypatch.setattr("consolidator.jobs.reindexing.restore_turns", seen)
+    monkeypatch.setattr(stored_vectors, "save", saved)
+    with pytest.raises(Interrupted, match="the words are back"):
+        await job(database, vectored, stop=stop).run()
+    assert not await rebuilding()
 
 
 async def test_long_sessions_are_put_back_in_batches(
