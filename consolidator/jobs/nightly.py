@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from consolidator.database import Database, Driver, partitions
+from consolidator.database import Database, partitions
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
 from consolidator.formats import format_named, on_this_machine
 from consolidator.jobs import slots
@@ -24,6 +24,7 @@ from consolidator.jobs.consolidation import consolidate
 from consolidator.jobs.importing import Source, import_sources
 from consolidator.jobs.ledger import PAUSE, Ledger, beating, interrupt
 from consolidator.jobs.retention import prune
+from consolidator.llm.redaction import redact
 from consolidator.settings import Settings
 from consolidator.store import runs
 
@@ -86,9 +87,18 @@ class Nights:
         return report
 
     async def _run(self, job: Job, slot: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
+        """Do a job for a slot, with others or alone; None where another replica has ended it first."""
+        if job == "consolidation":
+            return await self._recorded(job, slot, trigger, **arguments)
+        async with self._alone(job):  # before there is a run: who only waits has none to mark as cut short
+            return await self._recorded(job, slot, trigger, **arguments)
+
+    async def _recorded(self, job: Job, slot: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
         now = self.database.clock.now()
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         async with self.database.transaction() as conn:
+            silent = now - timedelta(seconds=self.settings.lease_seconds)
+            await runs.give_up(conn, since=silent, now=now, jobs=JOBS)
             run = await runs.start(
                 conn, job=job, slot=slot, trigger=trigger, owner=ledger.owner, now=now, arguments=_plain(arguments)
             )
@@ -101,36 +111,37 @@ class Nights:
         try:
             async with beating(ledger):
                 done = await self._work(job, ledger, **arguments)
-            return None if done is None else {"run": run["id"], "job": job, **done}
+            return {"run": run["id"], "job": job, **done}
         except (Interrupted, asyncio.CancelledError):
             await interrupt(self.database, run["id"])
             raise
         except DatabaseUnavailable:
-            raise  # the run is not over: it is taken up again when the database is back
+            raise  # a run of a slot is taken up again when the database is back, any other is given up by the next job
         except ConsolidatorError as error:
             await ledger.end({}, status="failed", error=str(error))
             raise
+        except Exception as error:
+            if trigger != "schedule":  # no slot names it again
+                await ledger.end({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
+            raise
 
-    async def _work(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any] | None:
-        """Do a run's work; None where another replica did it while we waited."""
+    async def _work(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any]:
+        """Do a run's work."""
         if job == "consolidation":
             async with self.database.connection() as conn:
                 await partitions.ensure(conn, self.database.clock.now())
             return await consolidate(ledger, started=self.started, **arguments)
-        async with self._alone(job) as conn:
-            if (await runs.get(conn, ledger.run))["status"] in ENDED:
-                return None
-            if job == "import":
-                found = await import_sources(self.database, sources_of(self.settings), stop=self.stop, lenient=True)
-                return await ledger.end(found.as_json())
-            days = timedelta(days=self.settings.retention_days)
-            kept = None if self.settings.episode_days is None else timedelta(days=self.settings.episode_days)
-            older = arguments.get("older_than", days)
-            pruned = await prune(self.database, older_than=older, episodes=kept, progress=self.progress)
-            return await ledger.end(pruned.as_json())
+        if job == "import":
+            found = await import_sources(self.database, sources_of(self.settings), stop=self.stop, lenient=True)
+            return await ledger.end(found.as_json())
+        days = timedelta(days=self.settings.retention_days)
+        kept = None if self.settings.episode_days is None else timedelta(days=self.settings.episode_days)
+        older = arguments.get("older_than", days)
+        pruned = await prune(self.database, older_than=older, episodes=kept, progress=self.progress)
+        return await ledger.end(pruned.as_json())
 
     @asynccontextmanager
-    async def _alone(self, job: Job) -> AsyncIterator[Driver]:
+    async def _alone(self, job: Job) -> AsyncIterator[None]:
         """Wait until no other replica does a job that is not shared; the database forgets a replica that dies."""
         async with self.database.connection() as conn:
             while not await runs.enter(conn, job):
@@ -138,7 +149,7 @@ class Nights:
                     raise Interrupted("asked to stop while another replica does the work")
                 await asyncio.sleep(PAUSE)
             try:
-                yield conn
+                yield
             finally:
                 await runs.leave(conn, job)
 

@@ -240,3 +240,8 @@ async def interrupt(conn: Driver, run_id: str, *, now: datetime) -> None:
 async def begin_anew(conn: Driver, run_id: str, *, job: str, now: datetime) -> None:
     """Give up the runs of a job that were cut short, since this one begins from the beginning."""
     await run(conn, _SQL["begin_anew"], {"run": run_id, "job": job, "now": now})
+
+
+async def give_up(conn: Driver, *, since: datetime, now: datetime, jobs: Sequence[str]) -> None:
+    """End runs of some jobs beside the schedule that were not heard of since a moment; mark others as cut short."""
+    await run(conn, _SQL["give_up"], {"since": since, "now": now, "jobs": list(jobs)})

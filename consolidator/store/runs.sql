@@ -165,3 +165,11 @@ where session_id = %(session)s and seq = any(%(seqs)s) and settled_at is null
 -- What was cut short of a job is not taken up again: another run of it has begun from the beginning.
 update run set status = 'failed', finished_at = %(now)s, error = 'begun anew as ' || %(run)s
 where job = %(job)s and id <> %(run)s and status in ('running', 'interrupted')
+
+-- name: give_up
+-- Runs beside the schedule whose heart has stopped: no slot names a job of the nights again; what a command may take up
+-- again was cut short.
+update run set status = case when job = any(%(jobs)s) then 'failed' else 'interrupted' end,
+    finished_at = case when job = any(%(jobs)s) then %(now)s::timestamptz end,
+    error = case when job = any(%(jobs)s) then 'its process was not heard of again' end
+where status = 'running' and trigger <> 'schedule' and heartbeat_at < %(since)s

@@ -15,9 +15,11 @@ from consolidator.cli.context import moment
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
-from consolidator.jobs.backfill import Backfill, Choice
+from consolidator.jobs import generations
+from consolidator.jobs.backfill import Backfill, Choice, retry
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
+from consolidator.store import runs
 from tests.integration.conftest import SALT, Fresh
 from tests.nights import (
     all_learnt,
@@ -314,3 +316,36 @@ async def test_a_session_with_nothing_to_read_begins_no_run(
     with pytest.raises(NotFound, match="--reprocess"):
         await backfilled(database, settings, session="coder-00")
     assert await count(database, "select count(*) from run where job = 'backfill'") == 0
+
+
+@pytest.mark.parametrize("job", ["backfill", "retry", "promotion"])
+async def test_what_dies_of_a_bug_is_not_left_running(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    await worked(database, 1)
+    done = await tonight(database, clock, settings)
+    async with database.connection() as conn:
+        await runs.dead_letter(
+            conn, done["run"], session="coder-00", seq=1, extractor="facts", error="a bug", now=clock.now()
+        )
+    await worked(database, 1, begin=1)
+    clock.advance(HOUR)
+
+    async def dying(*_: Any, **__: Any) -> Any:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("consolidator.jobs.backfill.consolidate", dying)
+    monkeypatch.setattr("consolidator.jobs.backfill._settle", dying)
+    monkeypatch.setattr("consolidator.jobs.generations.merge_news", dying)
+    work = {
+        "backfill": backfilled(database, settings),
+        "retry": retry(database, settings),
+        "promotion": generations._merged(database, settings, asyncio.Event(), {"promoted": 2}),
+    }
+    asked = work.pop(job)
+    for other in work.values():
+        other.close()
+    with pytest.raises(KeyError):
+        await asked
+    (left,) = await ask(database, "select status, error from run where job <> 'consolidation'")
+    assert (left["status"], left["error"]) == ("failed", "KeyError: 'a bug'")

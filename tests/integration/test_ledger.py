@@ -14,7 +14,9 @@ from sqlalchemy import exc
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable
-from consolidator.jobs.ledger import Ledger, Unit, beating, record
+from consolidator.jobs.ledger import Ledger, Unit, beating, interrupt, record
+from consolidator.jobs.nightly import Job, Nights
+from consolidator.jobs.retention import RetentionReport
 from consolidator.settings import Settings
 from consolidator.store import runs
 from tests.integration.locks import of_the_dead
@@ -150,3 +152,98 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     assert (found["status"], found["dead"]) == ("dead", 7)
     assert "died" in found["error"]
     assert await count(database, "select count(*) from claim where status = 'done'") == 7
+
+
+async def test_a_replica_that_stops_marks_no_run_that_others_work_on(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    status = "select status from run"
+    staying = await begun(database, settings, "a", "merge:ann")
+    assert len(await staying._claim(0)) == 1
+    await interrupt(database, staying.run)
+    assert await ask(database, status) == [{"status": "running"}]
+    clock.advance(timedelta(seconds=settings.lease_seconds + 1))
+    await interrupt(database, staying.run)
+    assert await ask(database, status) == [{"status": "interrupted"}]
+
+
+async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database: Database, settings: Settings) -> None:
+    async def nothing(_unit: Unit) -> None:
+        pass
+
+    ledger = await begun(database, settings, "merge:ann")
+    await ledger.work(0, done_by(database, nothing), none_lost)
+    await interrupt(database, ledger.run)
+    await ledger.begin(["merge:ann"], again=True)
+    assert await count(database, "select count(*) from claim where status = 'open'") == 1
+
+
+@pytest.mark.parametrize("job", ["consolidation", "retention", "import"])
+async def test_a_run_by_hand_that_dies_of_a_bug_is_not_left_running(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    night, work = Nights(database, settings), {"consolidation": "consolidate", "retention": "prune"}
+    secret = "ghp_" + "Zk3" * 12
+    await night.run_owed(job)
+
+    async def dying(*_: Any, **__: Any) -> Any:
+        raise KeyError(secret)
+
+    monkeypatch.setattr(f"consolidator.jobs.nightly.{work.get(job, 'import_sources')}", dying)
+    with pytest.raises(KeyError):
+        await night.run_now(job)
+    (left,) = await ask(database, "select status, error from run where trigger = 'manual'")
+    assert left["status"] == "failed"
+    assert left["error"].startswith("KeyError: ")
+    assert secret not in left["error"]
+
+
+async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_and_no_others(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for job, trigger in (("consolidation", "manual"), ("consolidation", "batch"), ("retention", "manual")):
+        await left(database, job, trigger)
+    await left(database, "backfill", "manual")
+    await left(database, "import", "schedule")
+    clock.advance(timedelta(seconds=settings.lease_seconds + 1))
+    await left(database, "retention", "batch")  # its process may well live
+    await Nights(database, settings).run_owed("consolidation")
+    found = await ask(database, "select job, trigger, status from run where owner = 'gone' order by job, trigger, slot")
+    assert [tuple(one.values()) for one in found] == [
+        ("backfill", "manual", "interrupted"),
+        ("consolidation", "batch", "failed"),
+        ("consolidation", "manual", "failed"),
+        ("import", "schedule", "running"),
+        ("retention", "batch", "running"),
+        ("retention", "manual", "failed"),
+    ]
+
+
+async def left(database: Database, job: str, trigger: str) -> None:
+    """Leave a run that nobody works on."""
+    assert isinstance(database.clock, FrozenClock)
+    database.clock.advance(timedelta(microseconds=1))
+    now = database.clock.now()
+    async with database.connection() as conn:
+        await runs.start(conn, job=job, slot=now, trigger=trigger, owner="gone", now=now)
+
+
+async def test_a_run_by_hand_keeps_its_heart_beating_from_its_beginning_to_its_end(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = asyncio.Event()
+
+    async def slow(*_: Any, **__: Any) -> Any:
+        await go.wait()
+        return RetentionReport(clock.now(), dry_run=False)
+
+    monkeypatch.setattr("consolidator.jobs.nightly.prune", slow)
+    short = settings.model_copy(update={"lease_seconds": 1})
+    working = asyncio.create_task(Nights(database, short).run_now("retention", older_than=timedelta(days=1)))
+    await eventually(database, "select count(*) from run")
+    clock.advance(timedelta(hours=1))
+    await eventually(database, "select count(*) from run where heartbeat_at = %s", clock.now())
+    await Nights(database, short).run_owed("consolidation")
+    go.set()
+    await working
+    assert await count(database, "select count(*) from run where job = 'retention' and status = 'done'") == 1

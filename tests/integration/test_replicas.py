@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database
+from consolidator.database import Database, Driver
 from consolidator.errors import Interrupted
 from consolidator.jobs import consolidation, ledger
 from consolidator.jobs.backfill import Backfill, Choice
 from consolidator.jobs.ledger import LostClaim, Unit, record
 from consolidator.jobs.nightly import Nights
 from consolidator.settings import Settings
+from consolidator.store import runs
 from consolidator.store.runs import Step
 from tests.integration.conftest import Fresh
 from tests.nights import all_learnt, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
@@ -284,18 +285,37 @@ async def test_one_replica_prunes_and_the_other_waits_for_it(
     assert run["report"]["events"] == reports[0]["events"]
 
 
-async def test_a_waiting_replica_can_be_told_to_stop(database: Database, settings: Settings) -> None:
-    waiting = Nights(database, settings)
-    async with replica(database) as other, other.connection() as conn:
-        await conn.execute("select pg_advisory_lock(hashtextextended('consolidator.job:retention', 0))")
-        working = asyncio.create_task(waiting.run_owed("retention"))
-        await eventually(database, "select count(*) from run where job = 'retention'")
-        waiting.stop.set()
-        with pytest.raises(Interrupted):
-            await working
-        await conn.execute("select pg_advisory_unlock_all()")
-    assert await count(database, "select count(*) from run where status = 'interrupted'") == 1
-    assert await Nights(database, settings).run_owed("retention")
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    await worked(database, 2)
+    clock.advance(HOUR)
+    await Nights(database, settings).run_owed("consolidation")
+    clock.advance(timedelta(days=40))
+    refused, enter = asyncio.Event(), runs.enter
+
+    async def seen(conn: Driver, job: str) -> bool:
+        entered = await enter(conn, job)
+        if not entered:
+            refused.set()
+        return entered
+
+    monkeypatch.setattr(runs, "enter", seen)
+    async with replica(database) as other:
+        waiting = Nights(other, settings)
+        with held(database.dsn, "select from session for update"):
+            working = asyncio.create_task(Nights(database, settings).run_owed("retention"))
+            await stuck(database.dsn)
+            in_vain = asyncio.create_task(waiting.run_owed("retention"))
+            await refused.wait()
+            if cancelled:
+                in_vain.cancel()
+            waiting.stop.set()
+            with pytest.raises(asyncio.CancelledError if cancelled else Interrupted):
+                await in_vain
+            assert await count(database, "select count(*) from run where status = 'interrupted'") == 0
+        assert await working
 
 
 async def test_a_run_that_goes_on_merges_again_what_has_news_since(
