@@ -13,16 +13,17 @@ from contextlib import aclosing
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.errors import ModelError
+from consolidator.errors import ModelError, ModelRefused, ModelTruncated
 from consolidator.jobs.calls import Calls
 from consolidator.llm.client import client_of
 from consolidator.settings import Settings
-from consolidator.store import vectors
+from consolidator.store import runs, vectors
 
 log = logging.getLogger("consolidator.jobs")
 BATCH = 64  # texts of one request
 LOT = 32 * BATCH  # documents looked for at once: to find those without a vector costs a look at all that there are
 LONGEST = 2000  # characters of a text that a model reads
+PLAIN = "hello"  # what no server refuses that makes vectors
 PATIENCE = 5  # seconds that a question waits for its vector
 _told: set[str] = set()
 
@@ -44,9 +45,27 @@ async def embed_missing(
     async with database.connection() as conn:
         if await vectors.prepare(conn) is None:
             return _once("this server has no pgvector: recall searches by words alone")
+    async with database.connection() as alone:  # held, idle: two replicas of a night would both pay for the same
+        if not await runs.enter(alone, "embed"):
+            return "left to another replica, which is making them"
+        try:
+            return await _embedded(database, settings, settings.embed_model, stop, run=run, progress=progress)
+        finally:
+            await runs.leave(alone, "embed")
+
+
+async def _embedded(
+    database: Database,
+    settings: Settings,
+    model: str,
+    stop: asyncio.Event | None,
+    *,
+    run: str | None,
+    progress: Callable[[int], None] | None,
+) -> str:
     calls, done = Calls(database, settings, run or str(ULID())), 0
     try:
-        async with aclosing(_batches(calls, settings.embed_model, stop)) as made:
+        async with aclosing(_batches(calls, model, stop)) as made:
             async for many in made:
                 done += many
                 if progress is not None:
@@ -56,7 +75,7 @@ async def embed_missing(
     finally:
         await calls.close()
     async with database.connection() as conn:
-        await vectors.index_many(conn, settings.embed_model)
+        await vectors.index_many(conn, model)
     return f"{done} made"
 
 
@@ -69,12 +88,28 @@ async def _batches(calls: Calls, model: str, stop: asyncio.Event | None) -> Asyn
             if stop and stop.is_set():
                 return
             batch = waiting[start : start + BATCH]
-            found = await calls.embed(model, [one["text"][:LONGEST] for one in batch])
+            found = await _made(calls, model, [one["text"][:LONGEST] for one in batch])
             async with calls.database.transaction(flushed=False) as conn:
                 await vectors.save(conn, model, batch, found)
-            yield len(batch)
+            yield sum(map(bool, found))
         if not waiting:
             return
+
+
+async def _made(calls: Calls, model: str, texts: list[str]) -> list[list[float]]:
+    """Return a vector for each text; an empty one, which is near to nothing, for what the server refuses by itself.
+
+    It is kept, so that no later night asks again.
+    """
+    try:
+        return await calls.embed(model, texts)
+    except (ModelRefused, ModelTruncated) as error:
+        if len(texts) == 1:
+            await calls.embed(model, [PLAIN])  # raises where every text is refused: then this one is not at fault
+            log.warning("a text of %d characters stays without a vector: %s", len(texts[0]), error)
+            return [[]]
+        middle = len(texts) // 2
+        return await _made(calls, model, texts[:middle]) + await _made(calls, model, texts[middle:])
 
 
 async def vector_of(settings: Settings | None, query: str) -> list[float] | None:

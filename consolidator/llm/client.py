@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _OVERHEAD = 16  # tokens that a message's frame takes
 _LONGEST = 2_000_000  # characters of an answer that are looked at
 _LASTING = {401: "the key is not accepted", 403: "the key may not do this", 404: "no such model or address"}
+_TOO_LARGE = 413
+_REFUSALS = (400, _TOO_LARGE, 422)  # of this question; another may be taken
 _FENCED = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
 _PLEA = re.compile(r"quota|rate.?limit|billing|credit|overloaded|too many requests|insufficient|try again later", re.I)
 _CONTEXT = re.compile(r"context.?(length|window)|maximum context|too long|too many tokens", re.I)
@@ -134,15 +136,14 @@ class ModelClient:
                     shown = redact(content[:200].decode("utf-8", "replace"))
                     raise ModelUnavailable(f"the server's answer is no completion: {shown}")
                 return reply
-            except openai.BadRequestError as error:
-                if not self.learns(error, asked):
-                    raise _refused(error) from error
             except openai.APIError as error:
-                raise _unavailable(error) from error
+                refused = isinstance(error, (openai.BadRequestError, openai.UnprocessableEntityError))
+                if not refused or not self.learns(error, asked):
+                    raise failure(error) from error
         raise ModelRefused("the server takes the question in no form")
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embedded:
-        """Return a vector for each text; raise ModelUnavailable where the server does not give them."""
+        """Return a vector for each text; raise ModelUnavailable, ModelRefused or ModelTruncated where none come."""
         import openai
 
         told = [redact(text) for text in texts]
@@ -151,7 +152,7 @@ class ModelClient:
                 model=model, input=told, encoding_format="float"
             )
         except openai.APIError as error:
-            raise _unavailable(error) from error
+            raise failure(error) from error
         vectors, used = read_vectors(raw.http_response.content)
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
             raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts", paid=True)
@@ -163,7 +164,7 @@ class ModelClient:
             await self._client.close()
             self._client = None
 
-    def learns(self, error: openai.BadRequestError, asked: Dialect) -> bool:
+    def learns(self, error: openai.APIError, asked: Dialect) -> bool:
         """Take note of what a server refuses for not knowing it; tell whether asking again without it may help.
 
         `asked` is the dialect of the question that it refused: another may have learnt the same meanwhile.
@@ -299,9 +300,9 @@ def _told(error: openai.APIError) -> str:
     return f"{error.message} {json.dumps(error.body) if isinstance(error.body, dict) else ''}"
 
 
-def _refused(error: openai.BadRequestError) -> Exception:
+def _refused(error: openai.APIStatusError) -> Exception:
     told = redact(_told(error))[:300]
-    if _CONTEXT.search(told):
+    if error.status_code == _TOO_LARGE or _CONTEXT.search(told):
         return ModelTruncated(f"the question is too long for the model: {told}")
     return ModelRefused(f"the server does not take the question: {told}")
 
@@ -310,7 +311,9 @@ def failure(error: openai.APIError) -> Exception:
     """Return what an error of the protocol means: ModelRefused, ModelTruncated or ModelUnavailable."""
     import openai
 
-    return _refused(error) if isinstance(error, openai.BadRequestError) else _unavailable(error)
+    if isinstance(error, openai.APIStatusError) and error.status_code in _REFUSALS:
+        return _refused(error)
+    return _unavailable(error)
 
 
 def _unavailable(error: openai.APIError) -> ModelUnavailable:

@@ -28,6 +28,7 @@ from consolidator.testing.replies import Reply
 
 DIMENSIONS = 64
 Answer = Callable[[dict[str, Any]], Reply | str | dict[str, Any]]
+Refusal = Callable[[list[str]], Reply | None]  # what some texts are answered with, None where they get their vectors
 
 
 class _Server(uvicorn.Server):
@@ -47,7 +48,7 @@ class ModelServer:
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of completions, as they came
     embedded: list[list[str]] = field(default_factory=list)  # texts of embeddings, by request
     raw: list[str] = field(default_factory=list)  # every body that arrived, to look for what must not have
-    embedding: Reply | None = None  # what embeddings are answered with, in place of vectors
+    embedding: Reply | Refusal | None = None  # what embeddings are answered with, in place of vectors
     hold_batches: bool = False  # leave batches unfinished
     without_batches: bool = False
     prefill: bool = False  # go on from an answer's beginning, where the last message is one
@@ -130,9 +131,10 @@ class ModelServer:
 
     async def _embed(self, request: Request) -> Response:
         asked = await self._read(request)
-        if (told := self.embedding) is not None:
-            return JSONResponse(told.body, status_code=told.status, headers=told.headers)
         texts = [asked["input"]] if isinstance(asked["input"], str) else list(asked["input"])
+        told = self.embedding(texts) if callable(self.embedding) else self.embedding
+        if told is not None:
+            return JSONResponse(told.body, status_code=told.status, headers=told.headers)
         self.embedded.append(texts)
         data = [{"object": "embedding", "index": n, "embedding": vector(text)} for n, text in enumerate(texts)]
         tokens = sum(_tokens(text) for text in texts)

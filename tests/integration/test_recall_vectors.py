@@ -20,8 +20,8 @@ from consolidator.jobs.recalling import recall
 from consolidator.settings import Settings
 from consolidator.store import vectors
 from consolidator.testing import ModelServer, Reply
-from tests.nights import ask, count, tonight
-from tests.support import logged, said
+from tests.nights import ask, count, replica, tonight
+from tests.support import PATIENCE, logged, said
 
 TEXTS = ["The heron nests at the mill.", "Our bakery opens at six.", "The violin needs new strings."]
 
@@ -229,3 +229,62 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
     paid = await ask(database, "select outcome, input_tokens from model_call order by id")
     assert paid[0]["outcome"].startswith("failed: ModelUnavailable")
     assert [one["input_tokens"] > 0 for one in paid] == [False, True]
+
+
+@pytest.mark.usefixtures("pgvector")
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_text_that_the_server_refuses_is_left_out_once_and_keeps_no_other_from_its_vector(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, status: int
+) -> None:
+    def refused(texts: list[str]) -> Reply | None:
+        bad = any("bakery" in text for text in texts)
+        return Reply(status=status, body={"error": {"message": "this input is not taken"}}) if bad else None
+
+    server.embedding = refused
+    await told(database, *TEXTS)
+    done = await tonight(database, clock, vectored)
+    assert (done["status"], done["vectors"]) == ("done", "2 made")
+    found = await recall(database, "bakery", settings=vectored)
+    assert found.items[0].citation == "[one:2]"
+    assert (await recall(database, TEXTS[2], settings=vectored)).items[0].citation == "[one:3]"
+    asked = len(server.raw)
+    assert (await tonight(database, clock, vectored))["vectors"] == "0 made"
+    assert len(server.raw) == asked
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_a_server_that_refuses_every_text_makes_no_text_go_without_a_vector(
+    database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
+) -> None:
+    server.embedding = Reply(status=400, body={"error": {"message": "this model makes no vectors"}})
+    await told(database, *TEXTS)
+    assert (await tonight(database, clock, vectored))["vectors"].startswith("0 made, then: ")
+    server.embedding = None
+    assert (await tonight(database, clock, vectored))["vectors"] == "3 made"
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_two_replicas_do_not_pay_for_the_same_vectors(
+    database: Database, clock: FrozenClock, settings: Settings, vectored: Settings, server: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    await told(database, *TEXTS)
+    await tonight(database, clock, settings)
+    embed, at_it, go = Calls.embed, asyncio.Event(), asyncio.Event()
+
+    async def held(self: Calls, model: str, texts: list[str]) -> list[list[float]]:
+        at_it.set()
+        await go.wait()
+        return await embed(self, model, texts)
+
+    monkeypatch.setattr(Calls, "embed", held)
+    first = asyncio.create_task(embed_missing(database, vectored))
+    await at_it.wait()
+    async with replica(database) as other:
+        second = asyncio.create_task(embed_missing(other, vectored))
+        await asyncio.wait([second], timeout=PATIENCE / 4)
+        go.set()
+        assert await first == "3 made"
+        assert "another replica" in str(await second)
+    assert sum(map(len, server.embedded)) == 3
+    assert await embed_missing(database, vectored) == "0 made"
