@@ -25,6 +25,7 @@ from consolidator.jobs.late import LateReading
 from consolidator.jobs.learning import Folded, Learnt, bounds_of, context_of
 from consolidator.jobs.ledger import Ledger, Unit, record
 from consolidator.jobs.merging import merge_agent
+from consolidator.jobs.together import together
 from consolidator.memory.digest import VERSION, Packed
 from consolidator.models.event import Event
 from consolidator.settings import Settings
@@ -166,7 +167,7 @@ class SessionWork:
         now = self.database.clock.now()
         windows = await self._read(units, now)
         if self.reader is not None:  # no connection is held while a model is asked
-            await asyncio.gather(*(self._extract(self.reader, window) for window in windows))
+            await together(*(self._extract(self.reader, window) for window in windows))
         await asyncio.to_thread(self._learn, windows)
         steps = [window.step() for window in windows]
         read = {step.unit for step in steps}

@@ -21,6 +21,7 @@ from consolidator.errors import (
     OverBudget,
 )
 from consolidator.jobs.calls import Calls
+from consolidator.jobs.together import together
 from consolidator.llm.client import Request
 from consolidator.llm.redaction import redact
 from consolidator.llm.tokens import count_tokens
@@ -82,7 +83,7 @@ class Extraction:
         """Read a session's next events; `before` are some that were read already, for context."""
         cut = await asyncio.to_thread(self._chunks, session, events, before)
         source = Source(session, extractor_of(self.model), self.generation)
-        found = await asyncio.gather(*(self._chunk(chunk, source) for chunk in cut))
+        found = await together(*(self._chunk(chunk, source) for chunk in cut))
         whole = Read()
         for one in found:
             whole.take(one)

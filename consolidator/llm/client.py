@@ -120,6 +120,7 @@ class ModelClient:
     timeout: float
     dialect: Dialect = field(default_factory=Dialect)
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
+    _closed: bool = field(default=False, repr=False)
 
     async def send(self, request: Request) -> Reply:
         """Send one question; raise ModelUnavailable, ModelRefused or ModelTruncated where none comes back."""
@@ -159,7 +160,8 @@ class ModelClient:
         return Embedded(vectors, used if _is_count(used) else sum(count_tokens(text) for text in told))
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; nothing is asked after that."""
+        self._closed = True
         if self._client is not None:
             await self._client.close()
             self._client = None
@@ -179,6 +181,8 @@ class ModelClient:
         """Return the client below, for what has no method here."""
         import openai
 
+        if self._closed:  # opened anew, it would be closed by nobody
+            raise RuntimeError("the model's client is closed")
         if self._client is None:
             self._client = openai.AsyncOpenAI(
                 base_url=self.base_url, api_key=self.api_key or _NO_KEY, timeout=self.timeout, max_retries=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,13 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs import calls as calls_module
 from consolidator.jobs.backfill import retry
+from consolidator.jobs.calls import Calls
+from consolidator.jobs.consolidation import SessionWork
 from consolidator.jobs.erasing import erase, plan
+from consolidator.jobs.extraction import Extraction
+from consolidator.jobs.ledger import Unit
+from consolidator.llm.client import ModelClient
+from consolidator.memory.facts import SessionContext
 from consolidator.models.event import NewEvent
 from consolidator.settings import Settings
 from consolidator.store.queries import Row, rows
@@ -310,3 +317,55 @@ async def test_a_retry_after_a_crash_pays_nothing_twice(
         assert done["model"]["known"] == 2
         assert len(server.requests) == 1
     assert set(await facts_of(database)) == FACTS
+
+
+class Parted:
+    """Work on "bad" that fails once other work, which would go on without end, has begun; tells how that ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = asyncio.Event(), ""
+
+    async def of(self, name: str) -> Any:
+        if name == "bad":
+            await self.begun.wait()
+            raise KeyError("a bug")
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.ended = name
+            raise
+
+
+async def test_no_chunk_is_asked_for_on_when_another_of_its_window_has_failed(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parted = Parted()
+    monkeypatch.setattr(Extraction, "_chunks", lambda *_: ["other", "bad"])
+    monkeypatch.setattr(Extraction, "_chunk", lambda _self, chunk, _source: parted.of(chunk))
+    reader = Extraction(Calls(database, settings, "run-1"), "gpt-4o-mini", 1000)
+    with pytest.raises(KeyError):
+        await reader.read(SessionContext("s1", "s1", "coder"), [])
+    assert parted.ended == "other"
+
+
+async def test_no_session_is_asked_for_on_when_another_of_its_lot_has_failed(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parted = Parted()
+    for name in ("bad", "other"):
+        await logged(database, name, TALK)
+    monkeypatch.setattr(SessionWork, "_extract", lambda _self, _reader, window: parted.of(window.session["id"]))
+    reader = Extraction(Calls(database, settings, "run-1"), "gpt-4o-mini", 1000)
+    work = SessionWork(database, settings, bytes(16), asyncio.Event(), reader)
+    with pytest.raises(KeyError):
+        await work.run([Unit("run-1", name, "me", 1) for name in ("bad", "other")])
+    assert parted.ended == "other"
+
+
+async def test_a_closed_client_is_not_opened_again() -> None:
+    client = ModelClient("http://127.0.0.1:1/v1", None, 1)
+    client.opened()
+    await client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.opened()
