@@ -27,6 +27,7 @@ from consolidator.jobs.retention import prune
 from consolidator.llm.redaction import redact
 from consolidator.settings import Settings
 from consolidator.store import runs
+from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
 Job = Literal["import", "consolidation", "retention"]
@@ -56,6 +57,11 @@ class Nights:
         async with self.database.connection() as conn:
             last = await runs.last_slot(conn, job)
         return slot if last is None or last < slot else None
+
+    async def last_ended(self, job: str) -> Row | None:
+        """Return the run of a job that ended last, on whatever replica."""
+        async with self.database.connection() as conn:
+            return await runs.last_ended(conn, job)
 
     async def run_owed(self, job: Job) -> dict[str, Any] | None:
         """Run a job for the slot it owes; None where it owes none, or another replica has ended it first."""

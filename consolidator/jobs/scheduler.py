@@ -107,6 +107,8 @@ class Service:
     async def _do(self, job: str, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
         try:
             done = await work()
+            if done is None and job in self.failures:
+                await self._ask_others(job)
         except Interrupted:
             log.info("%s interrupted; it goes on with the next start", job)
         except DatabaseUnavailable as error:
@@ -128,6 +130,14 @@ class Service:
                 if done.get("status") == "failed":
                     self.failures[job] = f"{job}: {told}"
                 log.log(logging.WARNING if loud else logging.INFO, "%s: %s", job, told)
+
+    async def _ask_others(self, job: str) -> None:
+        """See what came of a job's last run, which may have been another replica's."""
+        run = await self.nights.last_ended("consolidation" if job == "batches" else job)
+        if run is None or run["status"] == "done":
+            self.failures.pop(job, None)
+        else:
+            self.failures[job] = f"{job}: {run['error'] or summary({**run['report'], 'job': run['job']})}"
 
     def _port(self) -> socket.socket | None:
         """Return the health port, bound on loopback; None where it is turned off or somebody else has it."""

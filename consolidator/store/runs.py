@@ -68,6 +68,11 @@ async def last_slot(conn: Driver, job: str) -> datetime | None:
     return None if found is None else found["slot"]
 
 
+async def last_ended(conn: Driver, job: str) -> Row | None:
+    """Return the run of a job that ended last."""
+    return await row(conn, _SQL["last_ended"], {"job": job})
+
+
 async def add_units(conn: Driver, run_id: str, units: Sequence[str], *, phase: int = 0, again: bool = False) -> None:
     """Add units of work to a run; those it has already stay as they are, but with `again` what has ended is opened."""
     await run(conn, _SQL["add_units"], {"run": run_id, "units": list(units), "phase": phase, "again": again})

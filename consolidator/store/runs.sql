@@ -126,6 +126,9 @@ update run set status = 'running', owner = %(owner)s, heartbeat_at = %(now)s whe
 -- name: last_done
 select max(slot) as slot from run where job = %(job)s and trigger = 'schedule' and status in ('done', 'failed')
 
+-- name: last_ended
+select * from run where job = %(job)s and status in ('done', 'failed') order by finished_at desc, slot desc limit 1
+
 -- name: listing
 -- A run that has ended keeps its sums in its report; its claims go with retention.
 select run.*,

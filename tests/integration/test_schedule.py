@@ -19,7 +19,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import DatabaseUnavailable
+from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.jobs import scheduler
 from consolidator.jobs.nightly import Nights
 from consolidator.jobs.scheduler import Service
@@ -325,3 +325,29 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     assert await all_learnt(database)
     assert await count(database, "select count(*) from fact") == 1  # imported before the night, and learnt in it
     assert [run["job"] for run in await ask(database, ONCE)] == ["import", "consolidation", "retention"]
+
+
+async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replica(database) as other:
+        here, there = (Service(Nights(one, settings)) for one in (database, other))
+
+        async def looked(first: Service, then: Service, error: str | None = None) -> None:
+            clock.advance(timedelta(days=1))
+            with monkeypatch.context() as patch:
+                if error is not None:
+
+                    async def failing(*_: Any, **__: Any) -> Any:
+                        raise UsageError(error)
+
+                    patch.setattr("consolidator.jobs.nightly.import_sources", failing)
+                await first.look()
+            await then.look()
+
+        await looked(here, there, "no such source")
+        assert here.failures == {"import": "import: no such source"}
+        await looked(there, here, "no such format")
+        assert here.failures == {"import": "import: no such format"}
+        await looked(there, here)
+        assert here.failures == {}
