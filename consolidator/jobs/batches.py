@@ -17,7 +17,8 @@ from typing import Any, Literal
 from ulid import ULID
 
 from consolidator.database import Database, Driver
-from consolidator.llm.client import ModelClient, Reply, client_of, read_completion
+from consolidator.errors import ModelUnavailable
+from consolidator.llm.client import ModelClient, Reply, client_of, failure, read_completion
 from consolidator.llm.prices import price
 from consolidator.llm.redaction import redact
 from consolidator.settings import Settings
@@ -63,7 +64,8 @@ class Batches:
             name, status = await self._handed_in(waiting)
         except openai.APIError as error:
             log.warning("no batch could be handed in, so the questions go the normal way: %s", redact(str(error)))
-            await self._end(ours, {}, "refused")
+            meant = failure(error)
+            await self._end(ours, {}, "refused", paid=isinstance(meant, ModelUnavailable) and meant.paid)
             return 0
         async with self.database.transaction() as conn:
             await answers.rename_batch(conn, ours, name, status=status, due=now + WINDOW)
@@ -81,23 +83,39 @@ class Batches:
             overdue = self.database.clock.now() >= batch["due_at"]
             if batch["id"].startswith(_OURS):
                 if overdue:
-                    await self._end(batch["id"], {}, "lost")
+                    await self._end(batch["id"], {}, "lost", paid=True)
                 continue
+            known = True
             try:
                 told = await self.client.opened().batches.retrieve(batch["id"])
                 over = told.status in _OVER
                 lines = await self._lines(told.output_file_id) if over else {}
             except openai.NotFoundError:
-                over, lines = True, {}
+                over, lines, known = True, {}, False
             except openai.APIError as error:
                 log.warning("batch %s: %s", batch["id"], redact(str(error)))
                 over, lines = False, {}
-            if over or overdue:
-                found += await self._end(batch["id"], lines, "collected" if over else "overdue")
+            if over:
+                found += await self._end(batch["id"], lines, "collected", paid=not known)
+            elif overdue:
+                await self._cancel(batch["id"])
+                await self._end(batch["id"], {}, "overdue", paid=True)
         return found
 
-    async def _end(self, name: str, lines: Mapping[str, Any], status: str) -> int:
-        """Keep a batch's answers, let the rest of its questions go the normal way, and be done with it."""
+    async def _cancel(self, name: str) -> None:
+        """Have the provider give a batch up, since nobody will fetch its answers."""
+        import openai
+
+        try:
+            await self.client.opened().batches.cancel(name)
+        except openai.APIError as error:
+            log.warning("batch %s could not be cancelled: %s", name, redact(str(error)))
+
+    async def _end(self, name: str, lines: Mapping[str, Any], status: str, *, paid: bool) -> int:
+        """Keep a batch's answers, let the rest of its questions go the normal way, and be done with it.
+
+        With `paid` the provider may charge for the rest, too: then their reserves are what they cost.
+        """
         found = 0
         async with self.database.transaction() as conn:
             if await answers.take_batch(conn, name, status=status, now=self.database.clock.now()):
@@ -105,8 +123,11 @@ class Batches:
                 asked = {question["session_id"] for question in questions} - {None}
                 there = await sessions.keep(conn, list(asked)) | {None}  # first, as whoever erases one locks it first
                 for question in questions:
-                    kept = question["session_id"] in there
-                    found += await self._take(conn, question, lines.get(question["key"]), kept=kept)
+                    response, kept = lines.get(question["key"]), question["session_id"] in there
+                    if response is None:
+                        await self._given_up(conn, question, f"its batch was {status}", paid=paid)
+                    else:
+                        found += await self._take(conn, question, response, kept=kept)
         return found
 
     async def close(self) -> None:
@@ -142,7 +163,7 @@ class Batches:
         body = json.dumps(response.get("body")).encode() if good else b""
         reply = read_completion(body, question["model"], json.dumps(question["body"]["messages"])) if good else None
         if reply is None or not reply.text or reply.finish == "length" or reply.refusal:
-            await self._given_up(conn, question, "its batch did not answer it", paid=reply)
+            await self._given_up(conn, question, "its batch did not answer it", paid=good, reply=reply)
             return 0
         now = self.database.clock.now()
         await answers.settle(conn, question["call_id"], _taken(question, reply, "answered in a batch"), now=now)
@@ -154,12 +175,14 @@ class Batches:
         await answers.end_question(conn, question["key"], status="answered")
         return int(kept)
 
-    async def _given_up(self, conn: Driver, question: Row, why: str, paid: Reply | None = None) -> None:
+    async def _given_up(
+        self, conn: Driver, question: Row, why: str, *, paid: bool, reply: Reply | None = None
+    ) -> None:
         now = self.database.clock.now()
-        if paid is not None:
-            await answers.settle(conn, question["call_id"], _taken(question, paid, f"failed: {why}"), now=now)
+        if reply is not None:
+            await answers.settle(conn, question["call_id"], _taken(question, reply, f"failed: {why}"), now=now)
         else:
-            await answers.release(conn, question["call_id"], outcome=f"failed: {why}", now=now)
+            await answers.release(conn, question["call_id"], outcome=f"failed: {why}", now=now, paid=paid)
         await answers.end_question(conn, question["key"], status="failed")
 
 

@@ -51,6 +51,7 @@ class ModelServer:
     embedding: Reply | Refusal | None = None  # what embeddings are answered with, in place of vectors
     hold_batches: bool = False  # leave batches unfinished
     without_batches: bool = False
+    mute_batches: bool = False  # take batches, and never say so
     prefill: bool = False  # go on from an answer's beginning, where the last message is one
     files: dict[str, str] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class ModelServer:
             Route("/v1/files/{name}/content", self._download),
             Route("/v1/batches", self._batch, methods=["POST"]),
             Route("/v1/batches/{name}", self._batch_state),
+            Route("/v1/batches/{name}/cancel", self._cancel, methods=["POST"]),
         ]
         config = uvicorn.Config(
             Starlette(routes=routes), log_level="critical", lifespan="off", timeout_graceful_shutdown=0
@@ -171,7 +173,14 @@ class ModelServer:
             "completion_window": asked["completion_window"], "status": "in_progress", "created_at": 0,
             "output_file_id": None, "error_file_id": None,
         }  # fmt: skip
+        if self.mute_batches:
+            await asyncio.Event().wait()
         return JSONResponse(self.batches[name])
+
+    async def _cancel(self, request: Request) -> Response:
+        found = self.batches[request.path_params["name"]]
+        found["status"] = "cancelling"
+        return JSONResponse(found)
 
     async def _batch_state(self, request: Request) -> Response:
         found = self.batches.get(request.path_params["name"])

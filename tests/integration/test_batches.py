@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.jobs.batches import Batches
 from consolidator.jobs.nightly import Nights
 from consolidator.llm.prices import price
 from consolidator.settings import Settings
@@ -65,9 +69,11 @@ async def test_what_does_not_come_back_in_time_goes_the_normal_way(
     await talked(database, clock)
     async with ModelServer(oracle, hold_batches=True) as server:
         told = configured(settings, server, batch=True)
-        await night(database, told)
+        first = await night(database, told)
         clock.advance(timedelta(hours=25))
         done = await night(database, told)
+        assert [batch["status"] for batch in server.batches.values()] == ["cancelling"]
+        assert await paid_in_full(database, first["run"]) == 3
         assert done["deferred"] == 0
         assert len(server.requests) == 3
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
@@ -111,3 +117,78 @@ async def test_a_batch_that_is_out_is_collected_though_batches_are_switched_off(
         assert (await night(database, configured(settings, server)))["deferred"] == 0
         assert len(server.requests) == 3  # those of the batch
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
+
+
+async def paid_in_full(database: Database, run: str) -> int:
+    """Return how many calls of a run have cost what was reserved for them; assert that none of it was given back."""
+    async with database.connection() as conn:
+        found = await rows(conn, "select * from model_call where run_id = %(run)s", {"run": run})
+    assert all(one["settled_at"] and one["outcome"].startswith("failed") for one in found)
+    assert all((one["input_tokens"], one["cost"]) == (one["reserved_tokens"], one["reserved_cost"]) for one in found)
+    return len(found)
+
+
+async def test_i12_a_batch_that_the_provider_took_without_an_answer_has_cost_its_reserve(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await talked(database, clock)
+    async with ModelServer(oracle) as server:
+        server.mute_batches = True
+        done = await night(database, configured(settings, server, batch=True, model_timeout_seconds=1))
+        assert len(server.batches) == 1
+    assert await paid_in_full(database, done["run"]) == 3
+
+
+async def test_i12_a_batch_whose_process_died_while_it_was_handed_in_has_cost_its_reserve(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """Where a process ends, nothing else happens."""
+
+    async def killed(*_: Any) -> Any:
+        raise Killed
+
+    await talked(database, clock)
+    async with ModelServer(oracle) as server:
+        told = configured(settings, server, batch=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Batches, "_handed_in", killed)
+            with pytest.raises(Killed):
+                await night(database, told)
+        clock.advance(HOUR)
+        assert await Nights(database, told).collect() is None
+    async with database.connection() as conn:
+        (run,) = await rows(conn, "select id from run")
+    assert await paid_in_full(database, run["id"]) == 3
+
+
+async def test_i12_answers_that_nobody_can_read_have_cost_their_reserve_and_refused_ones_nothing(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await talked(database, clock)
+    async with ModelServer(lambda _: Reply(body={"odd": 1})) as server:
+        told = configured(settings, server, batch=True)
+        done = await night(database, told)
+        assert await Nights(database, told).collect() is None
+        assert await paid_in_full(database, done["run"]) == 3
+        server.batches.clear()
+    await logged(database, "s9", [said("Milk is my fuel.")], peer="peer9")
+    clock.advance(HOUR)
+    async with ModelServer(oracle) as server:
+        server.without_batches = True
+        done = await night(database, configured(settings, server, batch=True))
+    async with database.connection() as conn:
+        found = await rows(conn, "select cost from model_call where session_id = 's9'")
+    assert [one["cost"] for one in found] == [0]
+
+
+async def test_i12_a_batch_that_its_provider_does_not_know_has_cost_its_reserve(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await talked(database, clock)
+    async with ModelServer(oracle, hold_batches=True) as server:
+        told = configured(settings, server, batch=True)
+        done = await night(database, told)
+        server.batches.clear()
+        assert await Nights(database, told).collect() is None
+    assert await paid_in_full(database, done["run"]) == 3
