@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from ulid import ULID
 
 from consolidator.database import Database, Driver
-from consolidator.errors import HeadConflict, NotFound, UsageError
+from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.budget import check_cap
@@ -72,26 +72,23 @@ async def _opened(
     project: str | None,
 ) -> Row:
     """Set what is given of a session, log that, and return its row."""
+    await sessions.lock(conn, [name])  # of two openings at once neither undoes what the other sets
     found = await sessions.get(conn, name)
     changed = await _configure(conn, found, model=model, max_cost=max_cost, config=config)
-    try:
-        if found["head"] == 0:
-            told = {"model": model, "system_prompt": config.get("system"), "cwd": project}
-            start = NewEvent(EventType.SESSION_START, {k: v for k, v in told.items() if v is not None})
-            await _began(conn, name, start, database)
-        elif changed:
-            told = {"decision": "configuration_changed", "changed": changed}
-            await events.append(conn, name, [NewEvent(EventType.POLICY_DECISION, told)], now=database.clock.now())
-    except HeadConflict:  # somebody else has just begun it
-        pass
+    if found["head"] == 0:
+        told = {"model": model, "system_prompt": config.get("system"), "cwd": project}
+        start = NewEvent(EventType.SESSION_START, {k: v for k, v in told.items() if v is not None})
+        await _began(conn, name, start, database)
+    elif changed:
+        told = {"decision": "configuration_changed", "changed": changed}
+        await events.append(conn, name, [NewEvent(EventType.POLICY_DECISION, told)], now=database.clock.now())
     return await sessions.get(conn, name)
 
 
 async def _began(conn: Driver, name: str, start: NewEvent, database: Database) -> None:
     """Log a session's beginning; nobody has to look at that, so that its marks move with it."""
-    async with conn.transaction():
-        done = await events.append(conn, name, [start], now=database.clock.now(), expected_head=0)
-        await run(conn, _SQL["began"], {"id": name, "seq": done.last_seq})
+    done = await events.append(conn, name, [start], now=database.clock.now())
+    await run(conn, _SQL["began"], {"id": name, "seq": done.last_seq})
 
 
 async def _configure(
@@ -122,11 +119,10 @@ async def say(
     told = {"text": text, "mode": mode, "origin": "user", **({"speaker": speaker} if speaker else {})}
     with around("commit message"):
         async with database.transaction() as conn:
-            if (await sessions.get(conn, session_id))["status"] != "open":
-                raise UsageError(f"session {session_id} has ended; open its key again for a new one")
-            await marks.pend(conn, session_id)
             now = database.clock.now()
             done = await events.append(conn, session_id, [NewEvent(EventType.USER_MESSAGE, told)], now=now)
+            if not await marks.pend(conn, session_id):
+                raise UsageError(f"session {session_id} has ended; open its key again for a new one")
     return done.last_seq
 
 
@@ -180,6 +176,7 @@ async def resume(database: Database, session_id: str) -> Row:
     """Make a session the one that its key names, in place of any other; raise UsageError for one that has ended."""
     with around("commit current"):
         async with database.transaction() as conn:
+            await run(conn, _SQL["lock_key"], {"id": session_id})
             found = await row(conn, _SQL["lay_aside"], {"id": session_id})
             if found is None:
                 await sessions.get(conn, session_id)

@@ -62,15 +62,9 @@ async def settle(
     return int(_fenced(found, session, epoch)["head"])
 
 
-async def advance(conn: Driver, session: str, epoch: int, *, settled: int, delivered: int) -> int:
-    """Move the marks of a session that is held, and return its head; raise StaleEpoch where it is another's."""
-    values = {"id": session, "epoch": epoch, "settled": settled, "delivered": delivered}
-    return int(_fenced(await row(conn, _SQL["advance"], values), session, epoch)["head"])
-
-
-async def pend(conn: Driver, session: str) -> None:
-    """Say that something came for a harness to look at."""
-    await run(conn, _SQL["pend"], {"id": session})
+async def pend(conn: Driver, session: str) -> bool:
+    """Say that something came for a harness to look at; False where the session has ended. After the append of it."""
+    return await row(conn, _SQL["pend"], {"id": session}) is not None
 
 
 async def pending(conn: Driver, *, limit: int = 1000) -> list[str]:

@@ -32,16 +32,9 @@ set lease_owner = null, lease_until = null, settled_to = greatest(settled_to, %(
 where id = %(id)s and lease_epoch = %(epoch)s
 returning head
 
--- name: advance
--- Moves the marks of a session that is still held, so that the next look at it begins where this one ended.
-update session
-set settled_to = greatest(settled_to, %(settled)s), delivered_to = greatest(delivered_to, %(delivered)s)
-where id = %(id)s and lease_epoch = %(epoch)s
-returning head
-
 -- name: pend
--- Something came for a harness to look at.
-update session set pending = true where id = %(id)s and not pending
+-- Something came for a harness to look at; said after it was appended, so that no giving back comes between the two.
+update session set pending = true where id = %(id)s and status = 'open' returning id
 
 -- name: pending
 -- Sessions that a wake has to look at: the longest quiet first.
@@ -81,6 +74,10 @@ where id = %(id)s
 -- An ended session is nobody's current one, and waits for nothing.
 update session set current = false, pending = false, attention = '{}'::jsonb, hidden = hidden or %(hide)s
 where id = %(id)s
+
+-- name: lock_key
+-- Of two that make a session current at once, the second must see what the first made so.
+select id from session where key = (select key from session where id = %(id)s) order by id collate "C" for update
 
 -- name: lay_aside
 -- The session that a key names now makes room for another of the same key.
