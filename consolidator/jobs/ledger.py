@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import psutil
-from ulid import ULID
-
 from consolidator.database import Database, Driver
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs.together import together
 from consolidator.llm.redaction import redact, traced
+from consolidator.process import is_gone, owner_name
 from consolidator.settings import Settings
 from consolidator.store import runs
 
@@ -50,23 +47,6 @@ async def record(conn: Driver, units: Sequence[Unit], steps: Sequence[runs.Step]
         raise LostClaim(f"a unit of run {units[0].run} was taken over by another replica: {units[0].name} or beside it")
 
 
-def _owner() -> str:
-    """Name this process so that others on this machine can tell when it is gone."""
-    me = psutil.Process()
-    return f"{socket.gethostname()}:{me.pid}:{me.create_time():.2f}:{ULID()}"
-
-
-def _is_dead(owner: str) -> bool:
-    """Say whether an owner was a process of this machine that is gone; of other machines nothing is known."""
-    host, pid, born, *_ = [*owner.rsplit(":", 3), "", "", ""]
-    if host != socket.gethostname() or not pid.isdigit():
-        return False
-    try:
-        return f"{psutil.Process(int(pid)).create_time():.2f}" != born
-    except psutil.NoSuchProcess:
-        return True
-
-
 @dataclass(slots=True)
 class Ledger:
     """One replica's part in one run."""
@@ -75,7 +55,7 @@ class Ledger:
     settings: Settings
     run: str
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    owner: str = field(default_factory=_owner)
+    owner: str = field(default_factory=owner_name)
     progress: Callable[[str], None] | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # a worker here has ended a unit
 
@@ -83,7 +63,7 @@ class Ledger:
         """Add a phase's units; with `again` those that have ended begin anew. What the dead hold is free at once."""
         async with self.database.transaction() as conn:
             for owner in await runs.leased_by(conn, self.run):
-                if _is_dead(owner):
+                if is_gone(owner):
                     await runs.release(conn, self.run, owner=owner)
             await runs.add_units(conn, self.run, units, phase=phase, again=again)
 

@@ -6,26 +6,22 @@ No connection is held meanwhile. A holder that died on this machine is known by 
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
+import logging
 import time
 from collections.abc import Coroutine
-from contextlib import suppress
 from datetime import timedelta
-from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-import psutil
-from ulid import ULID
-
 from consolidator.database import Database
-from consolidator.errors import DatabaseUnavailable, NotFound, StaleEpoch
+from consolidator.errors import NotFound, StaleEpoch
+from consolidator.llm.redaction import redact
+from consolidator.process import is_gone, owner_name
 from consolidator.runtime.points import around
 from consolidator.store import lease as store
 from consolidator.store.queries import Row
 
+log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")
 TICK = 0.5  # seconds between two looks at whether somebody steers
 
@@ -45,7 +41,7 @@ class Lease:
     `async with` keeps the lease up and gives it back at the end, whatever ended it.
     """
 
-    def __init__(self, database: Database, row: Row, *, seconds: float) -> None:
+    def __init__(self, database: Database, row: Row, *, seconds: float, since: float) -> None:
         self.database = database
         self.session_id: str = row["id"]
         self.epoch: int = row["lease_epoch"]
@@ -54,8 +50,9 @@ class Lease:
         self.steered = asyncio.Event()
         self._lost = asyncio.Event()
         self._seconds = seconds
-        self._good_until = uptime() + seconds
+        self._good_until = since + seconds
         self._given_back = False
+        self._ended = False
         self._beating: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Lease:
@@ -65,13 +62,13 @@ class Lease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended = True  # an error that takes the place of the heartbeat's cancellation must not keep it going
         try:
             if self._beating is not None:
                 await cancelled(self._beating)
         finally:
             if not self._given_back and not self._lost.is_set():
-                with suppress(DatabaseUnavailable):
-                    await asyncio.shield(self._release())
+                await asyncio.shield(self._release())
 
     def check(self) -> None:
         """Raise StaleEpoch where the lease may have run out: before anything that cannot be fenced."""
@@ -105,8 +102,9 @@ class Lease:
             await asyncio.gather(task, *signs, return_exceptions=True)
 
     async def _beat(self) -> None:
-        """Renew the lease in time, and look for steers; a database that is away is tried again until it runs out."""
-        renewed = uptime()
+        """Renew the lease in time, and look for steers; whatever fails is tried until the lease has run out."""
+        renewed = self._good_until - self._seconds
+        failing = False
         low = self.row["last_event_at"]
         while True:
             await asyncio.sleep(min(TICK, self._seconds / 4))
@@ -121,18 +119,32 @@ class Lease:
                     seen = self.seen
                     if await store.look(conn, self.session_id, self.epoch, seen=seen, low=low) and seen == self.seen:
                         self.steered.set()
+                failing = False
             except StaleEpoch:
                 self._lost.set()
                 return
-            except DatabaseUnavailable:
+            except Exception as error:  # noqa: BLE001 - an exhausted pool, a standby, a timeout: all may pass in time
+                if self._ended:
+                    return
+                if not failing:
+                    log.warning("session %s: heartbeat missed: %s", self.session_id, _told(error))
+                failing = True
                 if uptime() >= self._good_until:
                     self._lost.set()
                     return
 
     async def _release(self) -> None:
-        with around("release"):
-            async with self.database.connection() as conn:
-                await store.release(conn, self.session_id, self.epoch)
+        """Give the session back, or leave it to run out: what came of the work is not to be lost over that."""
+        try:
+            with around("release"):
+                async with self.database.connection() as conn:
+                    await store.release(conn, self.session_id, self.epoch)
+        except Exception as error:  # noqa: BLE001 - see above
+            log.warning("session %s could not be given back: %s", self.session_id, _told(error))
+
+
+def _told(error: Exception) -> str:
+    return redact(f"{type(error).__name__}: {error}")
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:
@@ -145,10 +157,10 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
 
 async def acquire(database: Database, session_id: str, *, seconds: float) -> Lease | None:
     """Take a session up; None where another harness drives it. Raises NotFound for a session that is not there."""
-    now = database.clock.now()
-    until = now + timedelta(seconds=seconds)
     owner = owner_name()
     async with database.connection() as conn:
+        began, now = uptime(), database.clock.now()  # not after the query: the row's time must not end before ours
+        until = now + timedelta(seconds=seconds)
         with around("lease"):
             found = await store.acquire(conn, session_id, owner, now=now, until=until)
         if found is None:
@@ -160,38 +172,4 @@ async def acquire(database: Database, session_id: str, *, seconds: float) -> Lea
                 return None
             with around("lease"):
                 found = await store.acquire(conn, session_id, owner, now=now, until=until, gone=gone)
-    return None if found is None else Lease(database, found, seconds=seconds)
-
-
-def owner_name() -> str:
-    """Return a name for a holder in this process that tells another on the same machine whether it still lives."""
-    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}/{ULID()}"
-
-
-def is_gone(owner: str) -> bool:
-    """Tell whether a holder's process ran on this machine and has ended; of another machine nobody can tell."""
-    machine, _, rest = owner.rpartition("/")[0].rpartition("/")[0].rpartition("/")
-    pid, started = rest, owner.split("/")[-2]
-    if machine != _machine() or not pid.isdigit():
-        return False
-    return _started(int(pid)) != started
-
-
-def _started(pid: int) -> str:
-    """Return when a process began, which a recycled pid did not; empty where it has ended."""
-    try:
-        process = psutil.Process(pid)
-        return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
-    except psutil.Error:
-        return ""
-
-
-@lru_cache(maxsize=1)
-def _machine() -> str:
-    """Return what tells machines, their boots and their containers apart."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        inside = os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        boot, inside = str(int(psutil.boot_time())), 0
-    return f"{platform.node()}/{boot}/{inside}"
+    return None if found is None else Lease(database, found, seconds=seconds, since=began)

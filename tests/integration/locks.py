@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 
-import psutil
-
 from consolidator.database import Database
-from consolidator.jobs import ledger
+from consolidator.process import owner_name
 
 _WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
@@ -27,6 +26,6 @@ async def waiting(database: Database, many: int = 1) -> None:
 def of_the_dead() -> str:
     """Return the owner's name of a process of this machine that has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        name = ledger._owner().replace(f":{psutil.Process().pid}:", f":{process.pid}:")
+        name = owner_name().replace(f"/{os.getpid()}/", f"/{process.pid}/")
         process.terminate()
     return name

@@ -123,7 +123,7 @@ async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ledger, "_is_dead", lambda _: False)  # as if it had been on another machine
+    monkeypatch.setattr(ledger, "is_gone", lambda _: False)  # as if it had been on another machine
     await worked(database, 4)
     clock.advance(HOUR)
     environment |= {"CONSOLIDATOR_CLOCK": clock.now().isoformat(), "CONSOLIDATOR_WORKERS": "1"}

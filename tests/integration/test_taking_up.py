@@ -11,10 +11,11 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.jobs import erasing, ledger
+from consolidator.jobs import erasing
 from consolidator.jobs.backfill import Backfill, Choice
 from consolidator.jobs.ledger import Ledger
 from consolidator.jobs.nightly import Nights
+from consolidator.process import owner_name
 from consolidator.settings import Settings
 from consolidator.store import runs
 from tests.integration.locks import of_the_dead
@@ -44,7 +45,7 @@ async def test_what_a_living_process_or_another_machine_holds_stays_theirs(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     slot = clock.now()
-    for unit, owner in (("a", ledger._owner()), ("b", "elsewhere:1:2.00:x"), ("c", "no such form")):
+    for unit, owner in (("a", owner_name()), ("b", "elsewhere/1/2/1/2/x"), ("c", "no such form")):
         async with database.connection() as conn:
             run = await runs.start(conn, job="consolidation", slot=slot, trigger="schedule", owner=owner, now=slot)
             await runs.add_units(conn, run["id"], [unit])
