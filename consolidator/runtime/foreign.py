@@ -56,7 +56,9 @@ async def _ended(function: Callable[[], Any]) -> Ended:
         if inspect.isawaitable(value):
             value = await value
         return Ended(_jsonable(value))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the outcome records it
+    except (asyncio.CancelledError, KeyboardInterrupt):  # ours, or the person's at the terminal
+        raise
+    except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the outcome records it
         return Ended(error=error)
 
 
