@@ -21,7 +21,7 @@ from consolidator.memory.compacting import Compaction
 from consolidator.models.event import Event
 from consolidator.runtime import budget as money
 from consolidator.runtime.agent import VOID
-from consolidator.runtime.compaction import compact
+from consolidator.runtime.compaction import requested
 from consolidator.runtime.context import LAST, STRATEGIES, Context, advance, budget_of, build_context
 from consolidator.runtime.cost import BY, Cost, costs
 from consolidator.runtime.replay import replay
@@ -151,7 +151,8 @@ def compact_command(
             if client is not None:
                 stack.push_async_callback(client.close)
             room = budget_of("compacted", budget or row["config"].get("budget"), row["model"] or "", money.ANSWER)
-            return await compact(database, row["id"], budget=room, client=client, model=model)
+            seconds = settings.session_lease_seconds
+            return await requested(database, row["id"], budget=room, client=client, model=model, seconds=seconds)
 
     done = run(work())
     if as_json:

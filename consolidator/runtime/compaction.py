@@ -25,6 +25,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime import budget as money
 from consolidator.runtime.context import BUDGET, Context, past_of
 from consolidator.runtime.harness import Usage
+from consolidator.runtime.lease import held
 from consolidator.runtime.points import around
 from consolidator.store import context as store
 from consolidator.store import events, sessions
@@ -79,6 +80,22 @@ async def compact(
         if done is not None and hooks.after:
             await hooks.after(done)
     return done
+
+
+async def requested(
+    database: Database, session_id: str, *, budget: int, client: ModelClient | None, model: str | None, seconds: float
+) -> Compaction | None:
+    """Compact a session since a person wants it; None where there is nothing worth it.
+
+    Where a model is to be paid the session is held meanwhile, with a lease of so many seconds, since the next holder
+    takes what it finds set aside for lost. Raises SessionBusy where another drives it then.
+    """
+    if client is None or model is None:
+        return await compact(database, session_id, budget=budget)
+    async with held(database, session_id, seconds=seconds) as lease:
+        return await compact(
+            database, session_id, budget=budget, client=client, model=model, epoch=lease.epoch, trigger="request"
+        )
 
 
 async def _planned(database: Database, session_id: str, budget: int, trigger: Trigger) -> tuple[Past, Plan | None]:

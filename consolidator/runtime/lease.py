@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
 from consolidator.database import Database
-from consolidator.errors import NotFound, StaleEpoch
+from consolidator.errors import NotFound, SessionBusy, StaleEpoch
 from consolidator.llm.redaction import redact
 from consolidator.process import is_gone, owner_name
+from consolidator.runtime import budget
 from consolidator.runtime.points import around
 from consolidator.store import lease as store
 from consolidator.store.queries import Row
@@ -153,6 +155,20 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
     await asyncio.wait({task})
     if not task.cancelled():
         task.result()
+
+
+@asynccontextmanager
+async def held(database: Database, session_id: str, *, seconds: float) -> AsyncIterator[Lease]:
+    """Hold a session for a while; raise SessionBusy where another does, and NotFound for one that is not there."""
+    lease = await acquire(database, session_id, seconds=seconds)
+    if lease is None:
+        raise SessionBusy(f"session {session_id} is driven by another process")
+    async with lease:
+        if lease.row["reserved"]:  # whoever set it aside is gone: money is only set aside by who holds the session
+            with around("commit spend"):
+                async with database.connection() as conn:
+                    await budget.settle_open(conn, session_id, now=database.clock.now())
+        yield lease
 
 
 async def acquire(database: Database, session_id: str, *, seconds: float) -> Lease | None:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction import redact, traced
-from consolidator.runtime import budget
 from consolidator.runtime.fold import Open
 from consolidator.runtime.harness import Harness, StepResult, Usage
-from consolidator.runtime.lease import acquire
+from consolidator.runtime.lease import held
 from consolidator.runtime.points import around
 from consolidator.runtime.step import Stepper
 from consolidator.store import lease as store
@@ -38,17 +37,10 @@ class Woken:
 @asynccontextmanager
 async def driving(harness: Harness, session_id: str) -> AsyncIterator[Stepper]:
     """Take a session up to drive it; raise SessionBusy where another does, and UsageError where tools are missing."""
-    lease = await acquire(harness.database, session_id, seconds=harness.settings.session_lease_seconds)
-    if lease is None:
-        raise SessionBusy(f"session {session_id} is driven by another process")
-    async with lease:
+    async with held(harness.database, session_id, seconds=harness.settings.session_lease_seconds) as lease:
         lacking = harness.lacks(lease.row)
         if lacking:
             raise UsageError(f"session {session_id} works with tools that are not here: {', '.join(lacking)}")
-        if lease.row["reserved"]:  # whoever set it aside is gone
-            with around("commit spend"):
-                async with harness.database.connection() as conn:
-                    await budget.settle_open(conn, session_id, now=harness.database.clock.now())
         stepper = Stepper(harness, lease)
         await stepper.outlet.catch_up()
         yield stepper

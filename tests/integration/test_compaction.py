@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from consolidator.database import Database
-from consolidator.errors import StaleEpoch
-from consolidator.llm.client import ModelClient
+from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.llm.client import ModelClient, Request
+from consolidator.llm.client import Reply as Answer
 from consolidator.memory.compacting import Compaction, Hooks, Plan
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.compaction import compact
+from consolidator.runtime.compaction import compact, requested
 from consolidator.runtime.context import Context, build_context
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
@@ -149,6 +150,34 @@ async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database,
     assert done.by == "digest"
     assert server.requests == []
     assert await count(database, "select count(*) from spend") == 0
+
+
+async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_is_woken_meanwhile(
+    database: Database, settings: Settings, server: ModelServer
+) -> None:
+    await worked(database)
+    woken: list[Exception] = []
+
+    class Meanwhile(ModelClient):
+        async def send(self, request: Request) -> Answer:
+            async with Consolidator(settings=settings, database=database) as agent:
+                try:
+                    await agent.wake("one")
+                except SessionBusy as error:
+                    woken.append(error)
+            return await super().send(request)
+
+    client = Meanwhile(server.url, "key", 10)
+    try:
+        done = await requested(database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60)
+    finally:
+        await client.close()
+    assert done is not None
+    assert len(woken) == 1
+    (paid,) = await ask(database, "select cost, reserved, output_tokens from spend")
+    assert 0 < paid["cost"] < paid["reserved"]
+    (row,) = await ask(database, "select cost, reserved, lease_owner, output_tokens from session")
+    assert row == {"cost": paid["cost"], "reserved": 0, "lease_owner": None, "output_tokens": paid["output_tokens"]}
 
 
 async def test_a_zombie_compacts_nothing(database: Database) -> None:

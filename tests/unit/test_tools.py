@@ -155,8 +155,14 @@ def test_an_unknown_tool_is_told_which_there_are() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        ValueError("no such place"), SystemExit(3), RecursionError("deep"), StopIteration("s"), TimeoutError("its own"),
-        GeneratorExit("over"), BaseExceptionGroup("several", [SystemExit(1)]), pytest.fail.Exception("not so"),
+        ValueError("no such place"),
+        SystemExit(3),
+        RecursionError("deep"),
+        StopIteration("s"),
+        TimeoutError("its own"),
+        GeneratorExit("over"),
+        BaseExceptionGroup("several", [SystemExit(1)]),
+        pytest.fail.Exception("not so"),
     ],
     ids=lambda error: type(error).__name__,
 )
