@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 from types import TracebackType
@@ -222,31 +222,26 @@ class Session:
         await sessions.end(self._agent.database, self.id, reason=reason, hide=hide)
 
     async def _listen(self, said: int | None) -> AsyncIterator[Delta]:
-        sink = _Sink()
-        async with self._heard_by(sink):
-            driving = asyncio.create_task(self._drive(said, sink))
-            driving.add_done_callback(lambda _: sink.close())
-            try:
-                async for delta in sink.deltas():
-                    yield delta
-                self.result = await driving
-            finally:
-                driving.cancel()
-                await asyncio.gather(driving, return_exceptions=True)
-
-    @asynccontextmanager
-    async def _heard_by(self, sink: _Sink) -> AsyncIterator[None]:
-        listeners = self._agent.harness.listeners
-        mine = listeners.setdefault(self.id, sink) is sink
+        sink, listeners = _Sink(), self._agent.harness.listeners
+        driving = asyncio.create_task(self._drive(said, sink))
+        driving.add_done_callback(lambda _: sink.close())
         try:
-            yield
+            async for delta in sink.deltas():
+                yield delta
+            self.result = await driving
         finally:
-            if mine:
-                listeners.pop(self.id, None)
+            driving.cancel()
+            await asyncio.gather(driving, return_exceptions=True)
+            sink.leave()
+            if listeners.get(self.id) is sink:
+                del listeners[self.id]
 
     async def _drive(self, said: int | None, sink: _Sink) -> StepResult:
         """Wake the session until what was said is answered, by us or by whoever drives it."""
+        listeners = self._agent.harness.listeners
+        heard = True  # whether all that we drove came to our ears: a session has those of one at a time
         while True:
+            heard = listeners.setdefault(self.id, sink) is sink and heard
             try:
                 result = await waking.wake(self._agent.harness, self.id)
             except (SessionBusy, StaleEpoch):
@@ -254,22 +249,24 @@ class Session:
             found = await self.info()
             if not found["pending"] or (said is not None and found["settled_to"] >= said):
                 break
-            if result is not None and result.finish_reason not in ("stop", "idle"):
-                return result
+            if found["status"] != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
+                break
             await asyncio.sleep(_PATIENCE)
-        if result is not None and result.finish_reason != "idle":
-            return result
-        if said is not None:
+        drove = result is not None and result.finish_reason != "idle"
+        if said is not None and not (drove and heard):
             await self._tell_the_rest(found, said, sink)
+        if result is not None and drove:
+            return result
         return StepResult(found["head"], "approval" if found["attention"] and said is None else "idle")
 
     async def _tell_the_rest(self, found: Row, said: int, sink: _Sink) -> None:
-        """Tell the answers that another process has given after what was said."""
+        """Tell what has not come to our ears of the answers that were given after what was said."""
         bounds = (found["created_at"], found["last_event_at"])
         async with self._agent.database.connection() as conn:
             answers = await store.messages(conn, self.id, "", after=said, bounds=bounds)
             for answer in answers:
-                for chunk in await store.chunks(conn, self.id, answer["message_id"]):
+                heard = sink.upto.get(answer["message_id"], 0)
+                for chunk in await store.chunks(conn, self.id, answer["message_id"], after=heard):
                     sink.put(Delta(self.id, chunk.message_id, chunk.seq, chunk.delta))
 
 
@@ -278,19 +275,36 @@ class _Sink:
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[tuple[Delta, asyncio.Future[None]] | None] = asyncio.Queue()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._closed = False
+        self.upto: dict[str, int] = {}  # the last piece of each message that was put in
 
     async def __call__(self, delta: Delta) -> None:
         await self.put(delta)
 
     def put(self, delta: Delta) -> asyncio.Future[None]:
-        """Put a piece in; what is returned is done when it was taken."""
+        """Put a piece in; what is returned is done when it was taken, or when nobody will take it any more."""
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            taken.set_result(None)
+            return taken
+        self.upto[delta.message_id] = delta.seq
+        self._waiting.add(taken)
+        taken.add_done_callback(self._waiting.discard)
         self._queue.put_nowait((delta, taken))
         return taken
 
     def close(self) -> None:
         """Let the iteration end after what is in it."""
+        self._closed = True
         self._queue.put_nowait(None)
+
+    def leave(self) -> None:
+        """Take nothing any more: who drives the session for somebody else must not wait for us."""
+        self._closed = True
+        for taken in list(self._waiting):
+            if not taken.done():
+                taken.set_result(None)
 
     async def deltas(self) -> AsyncIterator[Delta]:
         """Yield the pieces."""
