@@ -5,6 +5,7 @@ A channel that fails is left alone until the next wake; what it did not acknowle
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from consolidator.store import generation as store
 
 log = logging.getLogger("consolidator.runtime")
 _PAGE = 100  # messages looked at at once
+PATIENCE = 30.0  # seconds that a channel has for a piece: one that hangs would hold the session for ever
 
 
 @dataclass(slots=True)
@@ -28,11 +30,14 @@ class Outlet:
     name: str = field(init=False)
     delivered_to: int = field(init=False)  # every message up to this event arrived
     sender: Sender | None = field(init=False)
+    patience: float | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.name = channel_of(self.lease.row)
         self.delivered_to = self.lease.row["delivered_to"]
         self.sender = self.harness.sender(self.lease.session_id, self.name)
+        # Who listens in this process may take their time: the answer waits for its reader.
+        self.patience = None if self.lease.session_id in self.harness.listeners else PATIENCE
 
     async def catch_up(self) -> None:
         """Hand on what earlier holders left undelivered of finished messages."""
@@ -83,7 +88,8 @@ class Outlet:
         try:
             with around("send"):
                 self.lease.check()
-                await self.sender(delta)
+                async with asyncio.timeout(self.patience):
+                    await self.sender(delta)
         except StaleEpoch:
             raise
         except Exception as error:  # noqa: BLE001 - a channel is somebody else's code: the answer goes on without it

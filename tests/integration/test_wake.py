@@ -13,7 +13,7 @@ from consolidator import Call, Consolidator, tool
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, StaleEpoch
 from consolidator.models.payload import EventType
-from consolidator.runtime import context, generation, lease, sessions
+from consolidator.runtime import context, delivery, generation, lease, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta
 from consolidator.store import events
@@ -22,6 +22,7 @@ from consolidator.testing.points import interrupted_at
 from tests.integration.test_context_cost import touched
 from tests.integration.test_server_restart import kill
 from tests.killing import writes
+from tests.nights import PATIENCE, count
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
 from tests.support import PATIENCE, answered, logged, said, unbroken
@@ -107,6 +108,35 @@ async def test_only_the_part_that_a_channel_did_not_acknowledge_is_sent_again(
         await agent.wake(session.id)
         await agent.wake(session.id)
     assert took == ["one two ", "three four ", "-", "five six ", "seven"]
+
+
+async def test_a_channel_that_hangs_is_left_alone_until_the_next_wake(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "PATIENCE", 0.01)
+    channel = Channel()
+
+    async def hanging(_: Delta) -> None:
+        await asyncio.Event().wait()
+
+    async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
+        agent.harness.senders["test"] = hanging
+        session = await agent.open(KEY)
+        await sessions.say(database, session.id, "count")
+        async with asyncio.timeout(PATIENCE):
+            assert (await agent.wake(session.id)).finish_reason == "stop"
+        agent.harness.senders["test"] = channel
+        monkeypatch.undo()
+        await agent.wake(session.id)
+    assert channel.text == WHOLE
+
+
+async def test_a_reader_may_take_their_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "PATIENCE", 0)
+    async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
+        assert await heard(await agent.open(KEY), "count") == WHOLE
+        owed = await count(database, "select count(*) from delivery")
+    assert owed > 0
 
 
 async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channel_first(
