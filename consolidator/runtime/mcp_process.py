@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import shlex
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +21,15 @@ from mcp.shared.message import SessionMessage
 from consolidator.errors import UsageError
 
 STARTING = 30.0  # seconds that a server has to start
+MOST = 1 << 20  # bytes of complaints that are kept until the server is used again
+_TAIL = 4096  # bytes of them that are looked at
+
+
+def notes() -> TextIO:
+    """Open a file for what a server complains of, without a name; it is written at its end, also after it was cut."""
+    file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - the caller closes it
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file
 
 
 @dataclass
@@ -25,7 +37,7 @@ class Process:
     """A server's process, held by a task of its own, so that it may be used and ended from any other."""
 
     told: StdioServerParameters
-    complaints: TextIO  # what it says on its standard error
+    complaints: TextIO  # what it says on its standard error: `notes()`
     _held: asyncio.Task[None] | None = None
     _leave: asyncio.Event = field(default_factory=asyncio.Event)
     _ready: asyncio.Future[Client] | None = None
@@ -36,6 +48,7 @@ class Process:
         async with self._starting:
             if self._held is None or self._held.done() or self._leave.is_set():
                 await self.stop()
+                self._cut(0)
                 self._leave = asyncio.Event()
                 self._ready = asyncio.get_running_loop().create_future()
                 self._held = asyncio.create_task(self._hold(self._ready, self._leave))
@@ -43,6 +56,7 @@ class Process:
             waited: set[asyncio.Future[Any]] = {self._held, self._ready}
             await asyncio.wait(waited, timeout=STARTING, return_when=asyncio.FIRST_COMPLETED)
             if self._ready.done():
+                self._cut(MOST)
                 return self._ready.result()
             raise UsageError(await self._why_not())
 
@@ -64,16 +78,28 @@ class Process:
         line = shlex.join([self.told.command, *self.told.args])
         if not self._held.done():
             await self.stop()
-            return f"the MCP server `{line}` did not answer within {STARTING:g} s{self._said()}"
+            return f"the MCP server `{line}` did not answer within {STARTING:g} s{self._told()}"
         error = None if self._held.cancelled() else self._held.exception()
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        return f"the MCP server `{line}` did not start: {error}{self._said()}"
+        return f"the MCP server `{line}` did not start: {error}{self._told()}"
 
-    def _said(self) -> str:
-        self.complaints.seek(0)
-        lines = [line.strip() for line in self.complaints if line.strip()]
-        return f"; it said: {lines[-1][:500]}" if lines else ""
+    def said(self) -> str:
+        """Return the last line of what the server complained of; empty where it did not."""
+        file = self.complaints.fileno()
+        # Read where it is: to seek would move the place where the server writes, which has the same open file.
+        tail = os.pread(file, _TAIL, max(0, os.fstat(file).st_size - _TAIL)).decode("utf-8", "replace")
+        lines = [line.strip() for line in tail.splitlines() if line.strip()]
+        return lines[-1][:500] if lines else ""
+
+    def _told(self) -> str:
+        last = self.said()
+        return f"; it said: {last}" if last else ""
+
+    def _cut(self, most: int) -> None:
+        """Forget the complaints where they are more than so many bytes."""
+        if os.fstat(self.complaints.fileno()).st_size > most:
+            os.ftruncate(self.complaints.fileno(), 0)
 
 
 @dataclass

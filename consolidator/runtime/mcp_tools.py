@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,7 +21,7 @@ from referencing import Registry
 
 from consolidator.errors import UsageError
 from consolidator.runtime.arguments import BadArguments, Bound
-from consolidator.runtime.mcp_process import Process
+from consolidator.runtime.mcp_process import Process, notes
 from consolidator.runtime.outcome import Outcome
 from consolidator.runtime.tools import RESULT_BYTES, TIMEOUT, Call, Tool
 
@@ -49,7 +48,7 @@ async def mcp_tools(
     if not words:
         raise UsageError("an empty command starts no MCP server")
     told = StdioServerParameters(command=words[0], args=words[1:], env=dict(env or {}), cwd=cwd)
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+    with notes() as complaints:
         server = Process(told, complaints)
         try:
             listed = await _listed(await server.client())

@@ -45,6 +45,12 @@ def die() -> str:
 
 
 @server.tool()
+def complain(times: int) -> int:
+    """Write so many lines to the standard error, and say how many bytes these were."""
+    return sum(os.write(2, f"complaint {number}\n".encode()) for number in range(times))
+
+
+@server.tool()
 def environment() -> list[str]:
     """Name the variables the server sees."""
     return sorted(os.environ)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 
 import pytest
+from mcp import StdioServerParameters
 
 from consolidator.errors import UsageError
 from consolidator.runtime import mcp_process
@@ -36,6 +38,7 @@ async def test_a_servers_tools_are_tools_in_every_way(tools: Toolbox) -> None:
         "drop": (False, True, True),
         "draw_dot": (False, True, False),
         "die": (False, True, False),
+        "complain": (False, True, False),
         "environment": (False, True, False),
     }
     schema = tools.definitions()[0]["function"]["parameters"]
@@ -74,6 +77,42 @@ async def test_a_server_that_does_not_start_is_refused_with_what_it_said(command
     with pytest.raises(UsageError, match=told):
         async with mcp_tools(command):
             pass
+
+
+@pytest.fixture
+async def loud() -> AsyncIterator[mcp_process.Process]:
+    """A server that complains as often as it is told."""
+    with mcp_process.notes() as complaints:
+        server = mcp_process.Process(StdioServerParameters(command=SERVER[0], args=SERVER[1:]), complaints)
+        yield server
+        await server.stop()
+
+
+def size(server: mcp_process.Process) -> int:
+    """Return how many bytes of a server's complaints are kept."""
+    return os.fstat(server.complaints.fileno()).st_size
+
+
+async def test_what_a_server_complains_of_does_not_fill_the_disk(
+    loud: mcp_process.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await loud.client()).call_tool("complain", {"times": 100})
+    assert size(loud) > 1000
+    monkeypatch.setattr(mcp_process, "MOST", 1000)
+    client = await loud.client()
+    assert size(loud) == 0
+    await client.call_tool("complain", {"times": 1})
+    assert size(loud) == len("complaint 0\n"), "it goes on at the beginning, and leaves no hole before it"
+
+
+async def test_a_server_that_is_started_again_begins_with_no_complaints(loud: mcp_process.Process) -> None:
+    await (await loud.client()).call_tool("complain", {"times": 5})
+    assert loud.said() == "complaint 4"
+    await (await loud.client()).call_tool("complain", {"times": 1})
+    assert loud.said() == "complaint 0", "to look at them does not move where they are written"
+    await loud.stop()
+    await loud.client()
+    assert loud.said() == ""
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
