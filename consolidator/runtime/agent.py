@@ -265,6 +265,10 @@ class Session:
         async with self._agent.database.connection() as conn:
             answers = await store.messages(conn, self.id, "", after=said, bounds=bounds)
             for answer in answers:
+                if answer["void_id"] in sink.upto:
+                    sink.put(Delta(self.id, answer["void_id"], 0, "", "void"))
+                if answer["message_id"] is None:
+                    continue
                 heard = sink.upto.get(answer["message_id"], 0)
                 for chunk in await store.chunks(conn, self.id, answer["message_id"], after=heard):
                     sink.put(Delta(self.id, chunk.message_id, chunk.seq, chunk.delta))
@@ -277,7 +281,7 @@ class _Sink:
         self._queue: asyncio.Queue[tuple[Delta, asyncio.Future[None]] | None] = asyncio.Queue()
         self._waiting: set[asyncio.Future[None]] = set()
         self._closed = False
-        self.upto: dict[str, int] = {}  # the last piece of each message that was put in
+        self.upto: dict[str, int] = {}  # the last piece put in of each message that counts
 
     async def __call__(self, delta: Delta) -> None:
         await self.put(delta)
@@ -288,7 +292,10 @@ class _Sink:
         if self._closed:
             taken.set_result(None)
             return taken
-        self.upto[delta.message_id] = delta.seq
+        if delta.kind == "void":
+            self.upto.pop(delta.message_id, None)
+        else:
+            self.upto[delta.message_id] = delta.seq
         self._waiting.add(taken)
         taken.add_done_callback(self._waiting.discard)
         self._queue.put_nowait((delta, taken))

@@ -18,10 +18,9 @@ from consolidator.runtime import lease
 from consolidator.store import sessions
 from consolidator.testing.points import interrupted_at
 from tests.integration.locks import waiting
-from tests.nights import PATIENCE
 from tests.reuse import dsn, emptied
 from tests.runtime import SECRET
-from tests.support import logged, said
+from tests.support import PATIENCE, logged, said
 
 __all__ = ["dsn", "emptied"]  # fixtures
 SECONDS = 60.0

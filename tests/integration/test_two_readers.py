@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +12,17 @@ import pytest
 
 from consolidator import Session
 from consolidator.database import Database
-from consolidator.errors import SessionBusy
+from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.runtime import generation, sessions
 from consolidator.runtime import wake as waking
+from consolidator.runtime.agent import VOID
 from consolidator.store.queries import Row
 from consolidator.testing import ModelServer, Reply
-from tests.nights import PATIENCE, eventually
+from consolidator.testing.points import interrupted_at
+from tests.nights import eventually
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, agent_on, heard
+from tests.support import PATIENCE
 
 __all__ = ["dsn", "emptied"]  # fixtures
 SAID = "select count(*) = 2 from event where event_type = 'UserMessage'"
@@ -129,6 +132,29 @@ async def test_what_was_heard_while_another_drove_is_not_told_again(
     monkeypatch.setattr(waking, "wake", overtaken)
     async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
         assert await heard(await agent.open(KEY), "hello") == "Well: hello, and so on."
+
+
+async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 2)
+    monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
+    wake = waking.wake
+
+    def stop(_: str) -> None:
+        raise StaleEpoch
+
+    async def overtaken(harness: Any, name: str) -> None:
+        with interrupted_at(1, stop, "after delivery"), suppress(StaleEpoch):
+            await wake(harness, name)
+        ears = harness.listeners.pop(name)
+        await wake(harness, name)  # as another process, which has no ears of ours
+        harness.listeners[name] = ears
+        raise SessionBusy(name)
+
+    monkeypatch.setattr(waking, "wake", overtaken)
+    async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
+        assert await heard(await agent.open(KEY), "hello") == f"Well: hello, {VOID}Well: hello, and so on."
 
 
 async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_waiting(

@@ -22,7 +22,7 @@ from consolidator.testing.points import interrupted_at
 from tests.integration.test_context_cost import touched
 from tests.integration.test_server_restart import kill
 from tests.killing import writes
-from tests.nights import PATIENCE, count
+from tests.nights import count
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
 from tests.support import PATIENCE, answered, logged, said, unbroken
