@@ -75,6 +75,7 @@ class BindingFold:
 
         def hashed(value: Hashable, kind: Hashable) -> int:  # the kind keeps 1, 1.0, True and "1" apart
             hasher = seed.copy()
+            value = 0.0 if kind == "float" and value == 0 else value  # equal, so that the cache may answer for -0.0
             hasher.update(f"{kind}:{value}".encode("utf-8", "surrogatepass"))
             return int.from_bytes(hasher.digest(), "big", signed=True)
 

@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.counts import stable_hash
+from consolidator.memory.bindings import BindingFold
+from consolidator.memory.counts import Counts, stable_hash
 from consolidator.memory.digest import Digest
 from consolidator.models.payload import EventType
 
@@ -83,6 +84,12 @@ def test_results_are_kept_as_salted_hashes_only() -> None:
     for event in log.events:
         other.feed(event)
     assert other.pack().state != packed.state
+
+
+def test_a_value_is_hashed_the_same_whatever_was_hashed_before_it() -> None:
+    alone, after = (BindingFold(Counts(), SALT, plain) for _ in range(2))
+    after.hashes([0.0])
+    assert alone.hashes([-0.0]) == after.hashes([-0.0])
 
 
 def test_what_redaction_would_change_is_never_named() -> None:
