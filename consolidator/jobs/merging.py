@@ -147,13 +147,13 @@ class Quotes:
 
 async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
     """Group the failed calls of every fingerprint that has news."""
-    found = await memory.news_of_errors(conn, agent)
-    if not found:
+    held = await memory.hold_errors(conn, agent)
+    if not held:
         return
+    found = await memory.news_of_errors(conn, agent)
     unshaped = [(r["session_id"], r["seq"]) for r in found if r["shape"] is None]
     records = _records(await memory.errors(conn, unshaped))
     shapes = {place: json.dumps(shape_of(record)) for place, record in records.items()}
-    await memory.shape_errors(conn, shapes)
     sightings = await asyncio.to_thread(Sightings, _met(found, agent, shapes))
     records |= _records(await memory.errors(conn, sorted(sightings.cited() - records.keys())))
     published = await asyncio.to_thread(sightings.solutions, records)
@@ -164,7 +164,8 @@ async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], chan
     kept = [solution.id for solution in published]
     gone = {"agent": agent, "fingerprints": fingerprints, "kept": kept}
     changes.gone("solutions", await memory.tidy(conn, "retire_solutions", gone))
-    await memory.mark_errors_merged(conn, agent, fingerprints)
+    # What others committed meanwhile is counted, too, and stays news: only what is held is as it was read.
+    await memory.mark_errors_merged(conn, held, shapes)
 
 
 def _records(stored: Mapping[Place, dict[str, Any]]) -> dict[Place, ErrorRecord]:

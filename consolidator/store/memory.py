@@ -49,7 +49,7 @@ async def touch_scopes(conn: Driver, scopes: Sequence[tuple[str, str]]) -> None:
 
 
 async def save_errors(conn: Driver, records: Sequence[tuple[Row, Mapping[str, Any]]]) -> None:
-    """Store failed calls of sessions, each with its present status."""
+    """Store failed calls of sessions, each with its present status; in the order in which a merge holds them."""
     values = [
         {
             "session": session["id"],
@@ -60,7 +60,7 @@ async def save_errors(conn: Driver, records: Sequence[tuple[Row, Mapping[str, An
             "status": record["status"],
             "record": jsonb(record),
         }
-        for session, record in records
+        for session, record in sorted(records, key=lambda one: (one[0]["id"], one[1]["seq"]))
     ]
     await run_each(conn, _SQL["save_error"], values)
 
@@ -101,6 +101,11 @@ async def mark_merged(conn: Driver, scope: Row, *, sessions: int) -> None:
     await run(conn, _SQL["merged"], {**scope, "sessions": sessions})
 
 
+async def hold_errors(conn: Driver, agent: str) -> list[tuple[str, int]]:
+    """Lock the failed calls that solutions do not know yet, or know otherwise; return their sessions and seqs."""
+    return [(r["session_id"], r["seq"]) for r in await rows(conn, _SQL["hold_errors"], {"agent": agent})]
+
+
 async def news_of_errors(conn: Driver, agent: str) -> list[Row]:
     """Return what is counted of every record of the fingerprints that have news."""
     return await rows(conn, _SQL["news_of_errors"], {"agent": agent})
@@ -114,16 +119,12 @@ async def errors(conn: Driver, places: Sequence[tuple[str, int]]) -> dict[tuple[
     return {(r["session_id"], r["seq"]): r["record"] for r in await rows(conn, _SQL["errors"], values)}
 
 
-async def shape_errors(conn: Driver, shapes: Mapping[tuple[str, int], str]) -> None:
-    """Store what resolved some failed calls, in short."""
-    if shapes:
-        values = {"sessions": [session for session, _ in shapes], "seqs": [seq for _, seq in shapes]}
-        await run(conn, _SQL["shape_errors"], {**values, "shapes": list(shapes.values())})
-
-
-async def mark_errors_merged(conn: Driver, agent: str, fingerprints: Sequence[str]) -> None:
-    """Say that the solutions of these fingerprints know all their records."""
-    await run(conn, _SQL["errors_merged"], {"agent": agent, "fingerprints": list(fingerprints)})
+async def mark_errors_merged(
+    conn: Driver, held: Sequence[tuple[str, int]], shapes: Mapping[tuple[str, int], str]
+) -> None:
+    """Say that solutions know these failed calls, and store what resolved them, in short, where that is told."""
+    values = {"sessions": [session for session, _ in held], "seqs": [seq for _, seq in held]}
+    await run(conn, _SQL["errors_merged"], {**values, "shapes": [shapes.get(place) for place in held]})
 
 
 async def save(conn: Driver, query: str, values: dict[str, Any]) -> str | None:

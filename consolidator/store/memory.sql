@@ -64,6 +64,11 @@ values (%(session)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)
 on conflict (session_id, seq) do update
 set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false, shape = null
 
+-- name: hold_errors
+-- What solutions do not know yet; locked, so that none of it moves before it is marked.
+select session_id, seq from error_record where agent = %(agent)s and not merged
+order by session_id collate "C", seq for update
+
 -- name: news_of_errors
 -- What is counted of every record of the fingerprints that have news; those of other fingerprints are summed already.
 select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.shape,
@@ -78,15 +83,11 @@ order by r.session_id, r.seq
 select session_id, seq, record from error_record
 where (session_id, seq) in (select * from unnest(%(sessions)s::text[], %(seqs)s::bigint[]))
 
--- name: shape_errors
+-- name: errors_merged
 -- What resolved them is told in short, so that the next night need not read them whole.
-update error_record r set shape = told.shape
+update error_record r set merged = true, shape = coalesce(told.shape, r.shape)
 from unnest(%(sessions)s::text[], %(seqs)s::bigint[], %(shapes)s::text[]) as told (session_id, seq, shape)
 where r.session_id = told.session_id and r.seq = told.seq
-
--- name: errors_merged
-update error_record set merged = true
-where agent = %(agent)s and fingerprint = any(%(fingerprints)s) and not merged
 
 -- name: save_procedure
 insert into procedure (id, agent, project, title, support, rank, body, learnt_at, updated_at, run_id)

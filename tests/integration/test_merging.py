@@ -1,0 +1,72 @@
+"""A merge beside whatever else writes memory: it marks what it has read, and nothing that came while it was at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs import merging
+from consolidator.settings import Settings
+from consolidator.store import memory, sessions
+from tests.nights import ask, count, mishap, stuck, tonight
+from tests.support import logged, unbroken
+
+OPEN = dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "rule", "resolving"))
+
+
+async def merged(database: Database, settings: Settings, agent: str = "coder") -> None:
+    """Merge an agent in a transaction of its own."""
+    async with database.transaction() as conn:
+        await merging.merge_agent(conn, agent, run_id="test", now=database.clock.now(), settings=settings)
+
+
+async def done_or_stuck(database: Database, doing: Coroutine[Any, Any, None], many: int = 1) -> asyncio.Task[None]:
+    """Begin something; return when it is done, or when so many wait for a lock."""
+    task = asyncio.create_task(doing)
+    waiting = asyncio.create_task(stuck(database.dsn, many))
+    await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    return task
+
+
+async def test_an_error_that_changes_during_a_merge_is_news_for_the_next(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await logged(database, "s1", mishap(1))
+    await logged(database, "s2", [])
+    await tonight(database, clock, settings)
+    ((resolved,),) = [one.values() for one in await ask(database, "select record from error_record")]
+    read, go, errors = asyncio.Event(), asyncio.Event(), memory.errors
+
+    async def paused(*asked: Any) -> Any:
+        read.set()
+        await go.wait()
+        return await errors(*asked)
+
+    async def changed() -> None:
+        async with database.transaction() as conn:
+            told = {one["id"]: one for one in await sessions.get_each(conn, ["s1", "s2"])}
+            await memory.save_errors(conn, [(told["s2"], resolved), (told["s1"], resolved)])
+
+    async with database.transaction() as conn:
+        s1 = await sessions.get(conn, "s1")
+        before = {**resolved, **OPEN, "status": "open", "fix": [], "between": [], "tried": []}
+        await memory.save_errors(conn, [(s1, before)])
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "errors", paused)
+        first = asyncio.create_task(merged(database, settings))
+        await read.wait()
+        changing = await done_or_stuck(database, changed())
+        go.set()
+        await asyncio.gather(first, changing)
+    assert await count(database, "select count(*) from error_record where merged or shape is not null") == 0
+    await merged(database, settings)
+    assert await count(database, "select count(*) from error_record where merged and shape <> 'null'") == 2
+    told = "select sessions, occurrences, (body ->> 'resolved')::int as resolved from solution"
+    assert await ask(database, told) == [{"sessions": 2, "occurrences": 2, "resolved": 2}]
+    await unbroken(database)
