@@ -66,7 +66,7 @@ def refused(session: Row, rejected: Any) -> dict[str, Any]:
 
 
 async def news(conn: Driver, agent: str) -> list[Row]:
-    """Return the candidates that facts do not know of yet, or know otherwise."""
+    """Return and lock the candidates that facts do not know of yet, or know otherwise."""
     return await rows(conn, _SQL["news"], {"agent": agent})
 
 

@@ -10,8 +10,10 @@ values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(pred
 on conflict (id) do nothing
 
 -- name: news
--- Candidates that facts do not know of yet, or know otherwise, with what they count for and what they say by themselves.
+-- Candidates that facts do not know of yet, or know otherwise, with what they count for and what they say by themselves;
+-- locked, so that none moves before it is marked.
 select id, level, owner, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled
+order by id collate "C" for update
 
 -- name: candidates_of
 -- Every candidate of some slots, by what it counts for: what other projects and peers have there is not looked at.

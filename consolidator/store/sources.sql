@@ -30,11 +30,17 @@ select root_id from session where id = %(id)s
 
 -- name: adopt
 -- A session, and what hung from it, before its own parent was known, moves to that parent's lineage; memory sums anew.
+-- In the order in which a merge holds them, so that neither waits for the other in a circle.
 with moved as (
     update session set root_id = %(root)s where root_id = %(id)s returning id, agent, project
 ), errors as (
-    update error_record set merged = false where session_id in (select id from moved)
+    update error_record set merged = false where (session_id, seq) in (
+        select session_id, seq from error_record where session_id in (select id from moved)
+        order by session_id collate "C", seq for update
+    )
 ), sayings as (
-    update candidate set reconciled = false where session_id in (select id from moved)
+    update candidate set reconciled = false where id in (
+        select id from candidate where session_id in (select id from moved) order by id collate "C" for update
+    )
 )
 update scope set version = version + 1 where (agent, project) in (select agent, coalesce(project, '') from moved)

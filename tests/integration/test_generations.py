@@ -17,6 +17,7 @@ from consolidator.jobs import generations
 from consolidator.jobs.backfill import Choice
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.generations import Reprocessing
+from consolidator.jobs.merging import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.jobs.telling import correct, forget
 from consolidator.models.event import NewEvent
@@ -25,11 +26,13 @@ from consolidator.store import generations as store
 from consolidator.store import recall
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, Reply
+from tests.nights import held, stuck
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
 from tests.support import logged, memory_of, night, said, unbroken
 
 HOUR = timedelta(hours=1)
 BETTER = "gpt-4o"
+NOTHING = Reply.json({"facts": []})
 LIKES = re.compile(r"(\w+) delights me")
 
 
@@ -136,6 +139,31 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     async with database.connection() as conn:  # what was believed at each of these moments is still told
         for moment, facts in told_then:
             assert {one["sentence"] for one in await recall.facts(conn, as_of=moment)} == facts
+
+
+async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.")
+        await night(database, told)
+        draft = (await drafted(database, told))["generation"]
+
+    async def merged() -> None:
+        async with database.transaction() as conn:
+            await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
+
+    async with database.connection() as conn:
+        await conn.execute("update candidate set reconciled = false")
+    with held(database.dsn, "lock table fact in exclusive mode"):
+        merging = asyncio.create_task(merged())
+        await stuck(database.dsn)  # it has read what the generation before said
+        promoting = asyncio.create_task(promoted(database, settings, draft))
+        await stuck(database.dsn, 2)
+    await asyncio.gather(merging, promoting)
+    assert await believed(database) == set()
+    await unbroken(database)
 
 
 async def test_what_a_person_told_memory_stays_so(database: Database, clock: FrozenClock, settings: Settings) -> None:

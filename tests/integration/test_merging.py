@@ -12,10 +12,11 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs import merging
 from consolidator.settings import Settings
-from consolidator.store import memory, sessions
-from tests.nights import ask, count, mishap, stuck, tonight
+from consolidator.store import memory, sessions, sources
+from tests.nights import ask, count, held, mishap, stuck, told, tonight
 from tests.support import logged, unbroken
 
+FACTS = "lock table fact in exclusive mode"
 OPEN = dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "rule", "resolving"))
 
 
@@ -69,4 +70,29 @@ async def test_an_error_that_changes_during_a_merge_is_news_for_the_next(
     assert await count(database, "select count(*) from error_record where merged and shape <> 'null'") == 2
     told = "select sessions, occurrences, (body ->> 'resolved')::int as resolved from solution"
     assert await ask(database, told) == [{"sessions": 2, "occurrences": 2, "resolved": 2}]
+    await unbroken(database)
+
+
+async def test_a_session_that_moves_to_its_lineage_during_a_merge_is_counted_there(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for name in ("s1", "s2"):
+        await logged(database, name, told(), peer="mara")
+    await tonight(database, clock, settings)
+    assert await ask(database, "select sessions from fact") == [{"sessions": 2}]
+
+    async def moved() -> None:
+        async with database.transaction() as conn:
+            await sources.adopt(conn, "s2", "s1")
+
+    async with database.connection() as conn:
+        await conn.execute("update candidate set reconciled = false")
+    with held(database.dsn, FACTS):
+        merging_ = asyncio.create_task(merged(database, settings))
+        await stuck(database.dsn)  # it has read whose the sayings are, and is about to say what they come to
+        moving = await done_or_stuck(database, moved(), 2)
+    await asyncio.gather(merging_, moving)
+    assert await count(database, "select count(*) from candidate where not reconciled") == 1
+    await merged(database, settings)
+    assert await ask(database, "select sessions from fact") == [{"sessions": 1}]
     await unbroken(database)
