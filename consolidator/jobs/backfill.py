@@ -111,6 +111,9 @@ class Backfill:
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
             read = 0
+            # First, as a merge does: what is derived here is locked to the end.
+            agents = {*(one["agent"] for one in found), *await memory.agents_with_news(conn)}
+            await memory.lock_agents(conn, agents)
             before = await memory.published(conn)
             salt = await memory.salt(conn)
             for one in found:
@@ -120,7 +123,7 @@ class Backfill:
                 read += step.learnt + step.nothing + step.dead
                 if self.progress:
                     self.progress(one["id"])
-            for agent in await memory.agents_with_news(conn):
+            for agent in sorted(agents.intersection(await memory.agents_with_news(conn))):
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
                 await rederive.sweep(conn, agent)
             after = await memory.published(conn)

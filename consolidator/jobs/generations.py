@@ -155,10 +155,11 @@ async def compare(database: Database, generation: int) -> dict[str, Any]:
     async with database.connection() as conn:
         told = await generations.get(conn, generation)
     async with database.transaction() as conn:
+        held = {*await generations.agents(conn, generation), *await memory.agents_with_news(conn)}
+        await memory.lock_agents(conn, held)
         before = (await memory.published(conn))["facts"]
         await generations.turn_to(conn, generation)
-        for agent in await memory.agents_with_news(conn):
-            await memory.lock_agent(conn, agent)
+        for agent in sorted(held.intersection(await memory.agents_with_news(conn))):
             await decide_by_code(conn, agent)
             await reconcile_agent(conn, agent, {"run_id": "rehearsal", "now": database.clock.now()}, Changes())
         after = (await memory.published(conn))["facts"]

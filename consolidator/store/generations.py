@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Driver
 from consolidator.errors import NotFound, UsageError
+from consolidator.store import memory
 from consolidator.store.queries import Row, load, row, rows, run
 
 _SQL = load("generations")
@@ -60,13 +61,22 @@ async def promote(conn: Driver, generation: int, now: datetime) -> None:
     """Let a draft be believed in place of what was read before; raise UsageError where it is no draft."""
     await run(conn, _SQL["lock"])
     await _is(conn, generation, "draft")
+    await memory.lock_agents(conn, await agents(conn, generation))
     await turn_to(conn, generation)
     await run(conn, _SQL["demote"], {"status": "former"})
     await run(conn, _SQL["promote"], {"id": generation, "now": now})
 
 
+async def agents(conn: Driver, generation: int) -> set[str]:
+    """Return the agents whose sayings move where a generation is turned to, or back."""
+    return {r["agent"] for r in await rows(conn, _SQL["agents"], {"id": generation})}
+
+
 async def turn_to(conn: Driver, generation: int) -> None:
-    """Let a generation's sayings count in place of those that were read before, where it has read."""
+    """Let a generation's sayings count in place of those that were read before, where it has read.
+
+    Whoever calls it holds their agents: a merge locks sayings one by one.
+    """
     await run(conn, _SQL["retire"], {"id": generation})
     await run(conn, _SQL["activate"], {"id": generation})
 
@@ -82,6 +92,7 @@ async def restore(conn: Driver, *, since: datetime) -> int:
         raise UsageError("no generation was promoted, so there is none to restore")
     if (await get(conn, promoted))["promoted_at"] < since:
         raise UsageError(f"what generation {promoted} took the place of is past retention and gone")
+    await memory.lock_agents(conn, await agents(conn, promoted))
     await run(conn, _SQL["deactivate"], {"id": promoted})
     await run(conn, _SQL["bring_back"], {"id": promoted})
     former = await row(conn, _SQL["former"])

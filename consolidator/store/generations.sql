@@ -35,6 +35,12 @@ insert into generation_reach (generation, session_id, after, upto)
 select %(generation)s, id, %(after)s, %(upto)s from session where id = %(session)s for key share
 on conflict (generation, session_id) do update set upto = excluded.upto where generation_reach.upto = %(before)s
 
+-- name: agents
+-- Whose sayings are its own, or give way to it, or gave way.
+select c.agent from candidate c join generation_reach r on r.session_id = c.session_id where r.generation = %(id)s
+union select agent from candidate where generation = %(id)s and generation > 1
+union select agent from candidate where retired_by = %(id)s
+
 -- name: retire
 -- What was read before gives way, where the generation has read.
 update candidate c set active = false, retired_by = %(id)s, reconciled = false

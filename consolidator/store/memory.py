@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -77,7 +77,23 @@ async def agents_with_news(conn: Driver, *, undecided_too: bool = False) -> list
 
 async def lock_agent(conn: Driver, agent: str) -> None:
     """Let no other merger of this agent in until the transaction ends."""
-    await run(conn, _SQL["lock_agent"], {"agent": agent})
+    await lock_agents(conn, [agent])
+
+
+async def lock_agents(conn: Driver, agents: Iterable[str]) -> None:
+    """Let no other merger of these agents in until the transaction ends; for all that it will need, at once.
+
+    In order, and before anything that a merger locks, so that nobody waits for another in a circle.
+    """
+    await run_each(conn, _SQL["lock_agent"], [{"agent": agent} for agent in sorted(agents)])
+
+
+async def share_agents(conn: Driver, agents: Iterable[str]) -> None:
+    """Let nobody merge these agents until the transaction ends; others may learn of them meanwhile, as the caller does.
+
+    Before a session is locked: a rehearsal holds its agents for long, and whoever appends to a session need not wait.
+    """
+    await run_each(conn, _SQL["share_agent"], [{"agent": agent} for agent in sorted(agents)])
 
 
 async def terms(conn: Driver, sessions: Sequence[str]) -> dict[str, bytes]:

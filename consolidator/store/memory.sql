@@ -133,6 +133,10 @@ delete from solution where agent = %(agent)s and fingerprint = any(%(fingerprint
 -- One merger and one reconciler of an agent at a time; the lock goes with the transaction.
 select pg_advisory_xact_lock(hashtextextended('consolidator.merge:' || %(agent)s, 0))
 
+-- name: share_agent
+-- Any number learn of an agent at a time, and nobody merges it meanwhile.
+select pg_advisory_xact_lock_shared(hashtextextended('consolidator.merge:' || %(agent)s, 0))
+
 -- name: published_facts
 select id, agent || ': ' || sentence as line, valid_to, sessions, evidence from fact where superseded_at is null order by id
 

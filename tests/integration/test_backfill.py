@@ -17,9 +17,10 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs import generations
 from consolidator.jobs.backfill import Backfill, Choice, retry
+from consolidator.jobs.merging import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from consolidator.store import runs
+from consolidator.store import memory, runs
 from tests.integration.conftest import SALT, Fresh
 from tests.nights import (
     all_learnt,
@@ -349,3 +350,50 @@ async def test_what_dies_of_a_bug_is_not_left_running(
         await asked
     (left,) = await ask(database, "select status, error from run where job <> 'consolidation'")
     assert (left["status"], left["error"]) == ("failed", "KeyError: 'a bug'")
+
+
+async def test_a_rehearsal_and_a_merge_wait_for_each_other_in_no_circle(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 2)
+    await tonight(database, clock, settings)
+    async with database.connection() as conn:
+        await conn.execute("update digest set summed = false")
+        await memory.touch_scope(conn, "coder", "shop")
+    memory_before = await memory_of(database)
+
+    async def merged(other: Database) -> None:
+        async with other.transaction() as conn:
+            await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
+
+    async with replica(database) as other:
+        with held(database.dsn, CANDIDATES):
+            rehearsing = asyncio.create_task(rehearsed(database, settings, reprocess=True))
+            await stuck(database.dsn)  # it has taken the first session's digest
+            merging = asyncio.create_task(merged(other))
+            await stuck(database.dsn, 2)
+        await asyncio.gather(rehearsing, merging)
+    assert await memory_of(database) == memory_before
+    await unbroken(database)
+
+
+async def test_a_rehearsal_and_a_night_wait_for_each_other_in_no_circle_and_no_append_waits(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 1, begin=2)
+    await tonight(database, clock, settings)
+    await worked(database, 2)
+    clock.advance(HOUR)
+    async with replica(database) as other:
+        with held(database.dsn, CANDIDATES):
+            rehearsing = asyncio.create_task(rehearsed(database, settings))
+            await stuck(database.dsn)  # it has told the scope of what the first session taught
+            learning = asyncio.create_task(backfilled(other, settings, session="coder-01"))
+            await stuck(database.dsn, 2)  # it has learnt from the second one
+            with held(database.dsn, "set lock_timeout = '1s'; update session set head = head where id = 'coder-01'"):
+                pass  # whoever appends to it need not wait
+        assert (await rehearsing)["sessions"] == 2
+        assert (await learning)["status"] == "done"
+    assert await count(database, "select max(attempts) from claim where unit = 'coder-01'") == 1
+    assert await learnt(database) == ["coder-01", "coder-02"]
+    await unbroken(database)

@@ -23,7 +23,7 @@ from consolidator.jobs.telling import correct, forget
 from consolidator.models.event import NewEvent
 from consolidator.settings import Settings
 from consolidator.store import generations as store
-from consolidator.store import recall
+from consolidator.store import memory, recall
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, Reply
 from tests.nights import held, stuck
@@ -163,6 +163,34 @@ async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
         await stuck(database.dsn, 2)
     await asyncio.gather(merging, promoting)
     assert await believed(database) == set()
+    await unbroken(database)
+
+
+@pytest.mark.parametrize("doing", ["compare", "promote", "restore"])
+async def test_turning_to_a_generation_waits_for_a_merge_before_it_locks_anything_the_merge_wants(
+    database: Database, clock: FrozenClock, settings: Settings, doing: str
+) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
+        await night(database, told)
+        draft = (await drafted(database, told))["generation"]
+        if doing == "restore":
+            await promoted(database, told, draft)
+    turning = {
+        "compare": lambda: generations.compare(database, draft),
+        "promote": lambda: generations.promote(database, settings, draft, asyncio.Event()),
+        "restore": lambda: generations.restore(database, settings, asyncio.Event()),
+    }[doing]
+    async with database.transaction() as conn:
+        await memory.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
+        await conn.execute("select from candidate order by ctid desc limit 1 for update")
+        task = asyncio.create_task(turning())
+        waiting = asyncio.create_task(stuck(database.dsn))
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        assert not task.done(), task.exception()
+        await conn.execute("select from candidate order by ctid for update")
+    await task
     await unbroken(database)
 
 
