@@ -31,10 +31,12 @@ insert into scope (agent, project, version) values (%(agent)s, %(project)s, 1)
 on conflict (agent, project) do update set version = scope.version + 1
 
 -- name: dirty
-select agent, project, version from scope where version > merged order by agent, project
+-- In the order in which everybody locks scopes, whatever the database's language.
+select agent, project, version from scope where version > merged order by agent collate "C", project collate "C"
 
 -- name: agents_with_news
-select distinct agent from (
+-- In the order in which everybody locks agents.
+select agent from (
     select agent from scope where version > merged
     union all
     select r.agent from error_record r join session s on s.id = r.session_id and not s.simulated where not r.merged
@@ -43,7 +45,7 @@ select distinct agent from (
     union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated
     where %(undecided)s and c.generation > 0 and c.operation is null and c.rejected is null and c.quarantined is null and c.active
-) as news order by agent
+) as news group by agent order by agent collate "C"
 
 -- name: shared
 select body from procedure where agent = %(agent)s and project is null and retired_at is null

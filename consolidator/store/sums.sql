@@ -1,10 +1,11 @@
 -- name: news
--- Digests that the sums do not hold yet, with what they hold of them; locked, so that none moves before it is marked.
+-- Digests that the sums do not hold yet, with what they hold of them; locked, so that none moves before it is marked,
+-- in the order in which nights save them.
 select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
        extract(epoch from d.last_at)::float8 as last_at, d.was_keys, d.was_counts
 from digest d join session s on s.id = d.session_id and not s.simulated
 where d.agent = %(agent)s and (%(every)s or not d.summed)
-order by d.session_id for update of d
+order by d.session_id collate "C" for update of d
 
 -- name: counted
 -- What the sums hold of some digests.
@@ -18,7 +19,7 @@ select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, 
        extract(epoch from d.last_at)::float8 as last_at, d.outcome,
        case when d.summed then octet_length(d.keys) else octet_length(d.was_keys) end as size, d.summed
 from digest d join session s on s.id = d.session_id and not s.simulated
-where d.agent = %(agent)s order by d.session_id
+where d.agent = %(agent)s order by d.session_id collate "C"
 
 -- name: mark
 update digest d set summed = true, was_keys = null, was_counts = null, outcome = told.outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -177,15 +178,15 @@ async def test_turning_to_a_generation_waits_for_a_merge_before_it_locks_anythin
         draft = (await drafted(database, told))["generation"]
         if doing == "restore":
             await promoted(database, told, draft)
-    turning = {
+    turning: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "compare": lambda: generations.compare(database, draft),
         "promote": lambda: generations.promote(database, settings, draft, asyncio.Event()),
         "restore": lambda: generations.restore(database, settings, asyncio.Event()),
-    }[doing]
+    }
     async with database.transaction() as conn:
         await memory.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
         await conn.execute("select from candidate order by ctid desc limit 1 for update")
-        task = asyncio.create_task(turning())
+        task = asyncio.create_task(turning[doing]())
         waiting = asyncio.create_task(stuck(database.dsn))
         await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
         assert not task.done(), task.exception()

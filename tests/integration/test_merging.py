@@ -7,16 +7,23 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs import merging
 from consolidator.settings import Settings
-from consolidator.store import memory, sessions, sources
+from consolidator.store import memory, sessions, sources, sums
+from consolidator.store.queries import rows
 from tests.nights import ask, count, held, mishap, stuck, told, tonight
 from tests.support import logged, unbroken
 
 FACTS = "lock table fact in exclusive mode"
+ENGLISH = {
+    "session": ("id", "agent"),
+    "scope": ("agent", "project"),
+    **dict.fromkeys(("digest", "error_record", "candidate"), ("session_id", "agent")),
+}
 OPEN = dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "rule", "resolving"))
 
 
@@ -96,3 +103,27 @@ async def test_a_session_that_moves_to_its_lineage_during_a_merge_is_counted_the
     await merged(database, settings)
     assert await ask(database, "select sessions from fact") == [{"sessions": 1}]
     await unbroken(database)
+
+
+async def test_where_a_language_orders_otherwise_locks_are_taken_in_the_same_order(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    names = ["/x/Foo", "/x/bar"]  # the other way round in a dictionary
+    for name in names:
+        await logged(database, name, mishap(1), project=name)
+        await logged(database, f"of {name}", mishap(1), agent=name)
+    await tonight(database, clock, settings)
+    async with database.transaction() as conn:
+        await conn.execute("update digest set summed = false")
+        await conn.execute("update scope set merged = 0")
+        if not await rows(conn, "select from pg_collation where collname = 'en-x-icu'"):
+            pytest.skip("this server knows no languages")
+        for table, columns in ENGLISH.items():  # as a server has it that was made so
+            for column in columns:
+                text = sql.SQL("alter table {} alter {} type text collate {}")
+                await conn.execute(text.format(*map(sql.Identifier, (table, column, "en-x-icu"))))
+        found = await rows(conn, "select id from session where agent = 'coder' order by id")
+        assert [one["id"] for one in found] == names[::-1]
+        assert [one["session_id"] for one in await sums.news(conn, "coder")] == names
+        assert [one["project"] for one in await memory.dirty_scopes(conn) if one["agent"] == "coder"] == names
+        assert await memory.agents_with_news(conn) == [*names, "coder"]
