@@ -110,16 +110,21 @@ returning (xmax = 0) as added
 
 -- name: outdated_facts
 -- Facts whose evidence counts for another fact now, or was read otherwise by another generation: believed until now.
-update fact f
-set superseded_at = coalesce(f.superseded_at, %(now)s),
-    superseded_by = coalesce((
-        select k.id from fact k where k.agent = f.agent and k.id = any(%(kept)s) and k.evidence && f.evidence order by k.id limit 1
-    ), f.superseded_by, 'another generation')
-where f.agent = %(agent)s and f.trust <> 'person' and not (f.id = any(%(kept)s))
-  and (f.level, coalesce(f.project, f.peer, ''), f.subject, f.predicate) in (
-      select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
-  )
-  and exists (select from candidate c where c.id = any(f.evidence) and c.generation > 0)
+-- What is outdated already, and by the same, is left alone.
+update fact f set superseded_at = coalesce(f.superseded_at, %(now)s), superseded_by = told.successor
+from (
+    select o.id, coalesce((
+        select k.id from fact k where k.agent = o.agent and k.id = any(%(kept)s) and k.evidence && o.evidence
+        order by k.id limit 1
+    ), o.superseded_by, 'another generation') as successor
+    from fact o
+    where o.agent = %(agent)s and o.trust <> 'person' and not (o.id = any(%(kept)s))
+      and (o.level, coalesce(o.project, o.peer, ''), o.subject, o.predicate) in (
+          select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+      )
+      and exists (select from candidate c where c.id = any(o.evidence) and c.generation > 0)
+) as told
+where f.id = told.id and (f.superseded_at is null or f.superseded_by is distinct from told.successor)
 
 -- name: stale_facts
 -- Facts of the reconciled slots that no evidence supports any more.

@@ -167,6 +167,23 @@ async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
     await unbroken(database)
 
 
+async def test_what_is_outdated_already_is_not_written_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.")
+        await night(database, told)
+        await promoted(database, told, (await drafted(database, told))["generation"])
+    async with database.transaction() as conn:
+        written = "select xmin::text, ctid::text, superseded_by from fact"
+        before = await rows(conn, written)
+        assert [one["superseded_by"] for one in before] == ["another generation"]
+        await conn.execute("update candidate set reconciled = false")
+        await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
+        assert await rows(conn, written) == before
+
+
 @pytest.mark.parametrize("doing", ["compare", "promote", "restore"])
 async def test_turning_to_a_generation_waits_for_a_merge_before_it_locks_anything_the_merge_wants(
     database: Database, clock: FrozenClock, settings: Settings, doing: str
