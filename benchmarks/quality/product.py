@@ -18,7 +18,7 @@ from benchmarks.report import Report
 from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, Driver
-from consolidator.formats import FORMATS, format_named
+from consolidator.formats import FORMATS, format_named, recognise
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
 from consolidator.jobs.importing import ImportReport, Source, import_sources
 from consolidator.jobs.nightly import Nights
@@ -85,7 +85,7 @@ def _only(form: Format | None, ids: frozenset[str]) -> Format | None:
 
 
 def _listed(source: Source) -> list[tuple[Path, Format | None]]:
-    return list(source.files())
+    return [(path, form or recognise(path)) for path, form in source.files()]
 
 
 def clock() -> FrozenClock:

@@ -29,7 +29,7 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.runtime import attention
 from consolidator.errors import NotFound, UsageError
-from consolidator.formats import FORMATS, format_named, on_this_machine
+from consolidator.formats import FORMATS, format_named, is_there, on_this_machine
 from consolidator.jobs.exporting import export_sessions, writable
 from consolidator.jobs.importing import ImportReport, Source, import_sources
 from consolidator.models.event import Event
@@ -66,15 +66,12 @@ def import_command(
         stop = stop_on_signals()
         async with opened() as (database, _):
             with progress("importing") as bar:
-                task = bar.task_ids[0]
-                total = sum(_size(source.path) for source in wanted)
-                bar.update(task, total=total)
+
+                def told(done: int, total: int, name: str) -> None:
+                    bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {name}")
+
                 return await import_sources(
-                    database,
-                    wanted,
-                    strict=strict,
-                    stop=stop,
-                    progress=lambda done, name: bar.update(task, advance=done, description=f"importing {name}"),
+                    database, wanted, strict=strict, stop=stop, progress=None if bar.disable else told
                 )
 
     report = run(work())
@@ -96,7 +93,7 @@ def wanted_sources(format_name: str, paths: list[Path]) -> list[Source]:
     form = format_named(format_name)
     if paths:
         return [Source(path, form) for path in paths]
-    found = [Source(path, form) for path in form.default_paths(Path.home()) if path.exists()]
+    found = [Source(path, form) for path in form.default_paths(Path.home()) if is_there(path)]
     if not found:
         raise UsageError(f"name the files or directories to import: {format_name} has none in a known place here")
     return found
@@ -124,12 +121,6 @@ def show_import(report: ImportReport) -> None:
         say(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
         say(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")
-
-
-def _size(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(found.stat().st_size for found in path.rglob("*") if found.is_file())
 
 
 def export_command(

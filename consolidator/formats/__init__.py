@@ -20,6 +20,7 @@ from consolidator.formats import (
     swe_agent,
 )
 from consolidator.formats.base import Format
+from consolidator.formats.jsonl import files_below
 
 # The order matters for recognition: the telling ones first, the permissive ones last.
 FORMATS: dict[str, Format] = {
@@ -46,14 +47,20 @@ def recognise(path: Path) -> Format | None:
 
 def everything_below(path: Path) -> Iterator[Path]:
     """Yield the log-like files at or below a path, sorted."""
-    if path.is_file():
-        yield path
-        return
-    for found in sorted(path.rglob("*")):
-        if found.suffix in (".jsonl", ".json", ".traj") and found.is_file():
-            yield found
+    yield from files_below(path, ".jsonl", ".json", ".traj")
+
+
+def is_there(path: Path) -> bool:
+    """Say whether anything is at a path; what may not be looked at counts, and whoever reads it learns why."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: of a name that can be none
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def on_this_machine(home: Path) -> list[tuple[Format, Path]]:
     """Return where agents have left their logs below a home directory."""
-    return [(found, path) for found in FORMATS.values() for path in found.default_paths(home) if path.exists()]
+    return [(found, path) for found in FORMATS.values() for path in found.default_paths(home) if is_there(path)]

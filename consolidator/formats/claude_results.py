@@ -116,11 +116,15 @@ def _labels(questions: Any) -> dict[str, set[str]]:
     """Return the labels of each question's options."""
     return {
         str(question.get("question")): {
-            str(option.get("label")) for option in question.get("options") or () if isinstance(option, Mapping)
+            str(option.get("label")) for option in _list(question.get("options")) if isinstance(option, Mapping)
         }
-        for question in (questions if isinstance(questions, list) else ())
+        for question in _list(questions)
         if isinstance(question, Mapping)
     }
+
+
+def _list(told: Any) -> list[Any]:
+    return told if isinstance(told, list) else []
 
 
 def _picked(answer: str, labels: set[str]) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
-from consolidator.formats.jsonl import files_below
+from consolidator.formats.jsonl import files_below, number_of
 from consolidator.formats.members import read_members
 from consolidator.formats.origin import origin_of
 from consolidator.formats.outcome import failed, timed_out
@@ -113,4 +113,4 @@ def _outcome(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return None if isinstance(value, bool) else number_of(value)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,14 @@ def _deep(value: Any) -> bool:
     return True
 
 
+def number_of(value: Any) -> float | None:
+    """Return a parsed number as a float; None for what is no number, or larger than any float."""
+    try:
+        return float(value) if isinstance(value, (int, float)) else None
+    except OverflowError:
+        return None
+
+
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | Skipped | Problem]]:
     """Yield every line of a JSONL file with its number, from 1: the object, or why there is none."""
     for number, value in read_values(path):
@@ -131,8 +141,26 @@ def head_objects(head: bytes) -> list[dict[str, Any]]:
 
 
 def files_below(path: Path, *suffixes: str) -> Iterator[Path]:
-    """Yield `path` itself if it is a file, else the files below it with one of the suffixes, sorted."""
-    if path.is_file():
-        yield path
-    else:
-        yield from sorted(file for suffix in suffixes for file in path.rglob(f"*{suffix}") if file.is_file())
+    """Yield `path` itself if it is a file, else the files below it with one of the suffixes, sorted.
+
+    What may not be looked at is yielded, too, and a directory that may not be listed: whoever reads it learns why.
+    """
+    found = [path] if _may_be_a_file(path) else []
+
+    def unlisted(error: OSError) -> None:
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            found.append(Path(error.filename or path))
+
+    for folder, _, names in os.walk(path, onerror=unlisted):
+        named = (Path(folder, name) for name in names if name.endswith(suffixes))
+        found += [file for file in named if _may_be_a_file(file)]
+    yield from sorted(set(found))
+
+
+def _may_be_a_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):  # a link to nowhere, or gone meanwhile
+        return False
+    except OSError:
+        return True

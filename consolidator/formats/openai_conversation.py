@@ -13,7 +13,7 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.content import text_of
 from consolidator.formats.fitting import fitting
-from consolidator.formats.jsonl import parse_json
+from consolidator.formats.jsonl import number_of, parse_json
 from consolidator.formats.moment import at
 from consolidator.models.payload import EventType
 
@@ -190,8 +190,7 @@ class Conversation:
 
 def _reward_of(record: Mapping[str, Any]) -> float | None:
     info = record.get("reward_info")
-    reward = record.get("reward", info.get("reward") if isinstance(info, Mapping) else None)
-    return float(reward) if isinstance(reward, (int, float)) else None
+    return number_of(record.get("reward", info.get("reward") if isinstance(info, Mapping) else None))
 
 
 def _goal_of(record: Mapping[str, Any]) -> str | None:

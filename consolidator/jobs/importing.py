@@ -7,24 +7,31 @@ nothing, one that has grown adds the new part, and what was pruned or erased doe
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound
-from consolidator.formats import everything_below, recognise
-from consolidator.formats.base import ForeignEvent, Format, Problem
-from consolidator.jobs.intake import Intake, Taken
+from consolidator.formats import everything_below, is_there, recognise
+from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem
+from consolidator.jobs.intake import BATCH_BYTES, Intake, Taken
+from consolidator.llm.redaction import redact, traced
 from consolidator.models.event import NewEvent
 from consolidator.store import events, sources
 
+log = logging.getLogger("consolidator.jobs")
+T = TypeVar("T")
+BATCH_ITEMS = 256  # read at once; fewer where they are large
 PROBLEMS_KEPT = 50
 _STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
-Progress = Callable[[int, str], None]  # bytes done, file
+Progress = Callable[[int, int, str], None]  # bytes done, of how many, the file done last
 
 
 @dataclass(slots=True)
@@ -88,13 +95,23 @@ class Source:
     format: Format | None = None
 
     def files(self) -> Iterator[tuple[Path, Format | None]]:
-        """Yield the files with their formats; None where it is not recognised."""
-        if self.format is not None:
-            for path in self.format.files(self.path):
-                yield path, self.format
-            return
-        for path in everything_below(self.path):
-            yield path, recognise(path)
+        """Yield the files with their formats; None where it is yet to be recognised."""
+        for path in everything_below(self.path) if self.format is None else self.format.files(self.path):
+            yield path, self.format
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to import."""
+
+    path: Path
+    root: Path  # the path that was named
+    format: Format | None
+    size: int  # for the progress that is told; 0 where none is
+
+
+class _Unreadable(Exception):
+    """A file cannot be read, or its reader failed on it; the message says why."""
 
 
 async def import_sources(
@@ -114,49 +131,154 @@ async def import_sources(
     Interrupted, with what was read so far kept, when `stop` is set.
     """
     report = ImportReport()
-    if lenient:
-        missing = [source for source in wanted if not await asyncio.to_thread(source.path.exists)]
-        for source in missing:
-            report.note(source.path, Problem("there is no such file or directory"))
-        wanted = [source for source in wanted if source not in missing]
-    await asyncio.to_thread(_refuse_missing, wanted)
+    files = await _unless_stopped(lambda: _listed(wanted, report if lenient else None, sized=progress is not None), stop)
     if strict:
-        await asyncio.to_thread(_refuse_problems, wanted, stop)
-    for source in wanted:
-        for path, found in await asyncio.to_thread(list, source.files()):
-            if found is None:
-                report.unrecognised.append(str(path))
-                continue
-            try:
-                await _import_file(database, found, path, source.path, report, progress, stop)
-            except OSError as error:  # it went away meanwhile, or is not ours to read
-                report.note(path, Problem(f"cannot be read: {error.strerror or error}"))
+        await asyncio.to_thread(_refuse_problems, files, stop)
+    done, total = 0, sum(file.size for file in files)
+    for file in files:
+        if stop is not None and stop.is_set():
+            raise Interrupted(_STOPPED)
+        try:
+            await _import_file(database, file, report, stop)
+        except _Unreadable as error:
+            report.note(file.path, Problem(str(error)))
+        done += file.size
+        if progress:
+            progress(done, total, file.path.name)
     return report
 
 
-def _refuse_missing(wanted: list[Source]) -> None:
-    for source in wanted:
-        if not source.path.exists():
+def _listed(wanted: list[Source], lenient: ImportReport | None, *, sized: bool) -> list[_File]:
+    """Return the files of the sources; what is not there is noted in the report of a lenient import."""
+    missing = [source for source in wanted if not is_there(source.path)]
+    for source in missing:
+        if lenient is None:
             raise NotFound(f"{source.path}: there is no such file or directory")
+        lenient.note(source.path, Problem("there is no such file or directory"))
+    return [
+        _File(path, source.path, form, _size(path) if sized else 0)
+        for source in wanted
+        if source not in missing
+        for path, form in source.files()
+    ]
 
 
-def _refuse_problems(wanted: list[Source], stop: asyncio.Event | None) -> None:
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # whoever reads it says so
+        return 0
+
+
+async def _unless_stopped(work: Callable[[], T], stop: asyncio.Event | None) -> T:
+    """Do what may take minutes, such as to walk a disk, in a thread that nobody waits for once `stop` is set.
+
+    Raises Interrupted then.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(outcome: T | None, error: Exception | None) -> None:
+        if not done.done():
+            done.set_exception(error) if error else done.set_result(cast(T, outcome))
+
+    def beside() -> None:
+        outcome, failure = None, None
+        try:
+            outcome = work()
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            failure = error
+        with suppress(RuntimeError):  # nobody waited, and the loop is gone
+            loop.call_soon_threadsafe(settle, outcome, failure)
+
+    threading.Thread(target=beside, daemon=True).start()  # one of asyncio's own would keep the process from ending
+    stopping = asyncio.create_task((stop or asyncio.Event()).wait())
+    try:
+        await asyncio.wait((done, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise Interrupted(_STOPPED)
+        return done.result()
+    finally:
+        done.cancel()
+        stopping.cancel()
+
+
+def _refuse_problems(files: list[_File], stop: asyncio.Event | None) -> None:
     dry = ImportReport()
-    for source in wanted:
-        for path, found in source.files():
-            if found is None:
-                dry.note(path, Problem("not a log of any known format"))
-                continue
-            for item in found.read(path, source.path):
+    for file in files:
+        try:
+            form = file.format or _read(recognise, file.path)
+            if form is None:
+                raise _Unreadable("not a log of any known format")
+            for item in _items(form, file):
                 if stop is not None and stop.is_set():
                     raise Interrupted("asked to stop while reading: nothing was written")
+                if isinstance(item, _Unreadable):
+                    raise item
                 if isinstance(item, Problem):
-                    dry.note(path, item)
+                    dry.note(file.path, item)
                 elif isinstance(item, ForeignEvent) and (problem := _misfit(item)):
-                    dry.note(path, problem)
+                    dry.note(file.path, problem)
+        except _Unreadable as error:
+            dry.note(file.path, Problem(str(error)))
     if dry.problem_count:
         shown = "\n  ".join(dry.problems[:10])
         raise ImportRefused(f"{dry.problem_count} lines cannot be explained, so nothing was written:\n  {shown}")
+
+
+def _read(reading: Callable[[Path], T], path: Path) -> T:
+    """Do what touches a foreign file; raise _Unreadable whatever it fails of: no file stops the others."""
+    try:
+        return reading(path)
+    except Exception as error:
+        raise _unreadable(error) from error
+
+
+def _items(form: Format, file: _File) -> Iterator[Item | _Unreadable]:
+    """Yield what a file holds, and at last, where it cannot be read to its end, why."""
+    try:
+        yield from form.read(file.path, file.root)
+    except Exception as error:  # noqa: BLE001 - a reader is fed whatever others wrote
+        yield _unreadable(error)
+
+
+def _unreadable(error: Exception) -> _Unreadable:
+    if isinstance(error, OSError):  # it went away meanwhile, or is not ours to read
+        return _Unreadable(f"cannot be read: {error.strerror or error}")
+    log.debug("%s", traced(error))
+    return _Unreadable(f"its reader failed: {redact(f'{type(error).__name__}: {error}')[:200]}")
+
+
+def _batch(items: Iterator[Item | _Unreadable]) -> list[Item | _Unreadable]:
+    """Return the next few items, fewer where they are large; none at the end."""
+    batch: list[Item | _Unreadable] = []
+    held = 0
+    for item in items:
+        batch.append(item)
+        held += _weight(item)
+        if len(batch) >= BATCH_ITEMS or held >= BATCH_BYTES:
+            break
+    return batch
+
+
+def _weight(item: Item | _Unreadable) -> int:
+    """Return about how many bytes an item holds."""
+    left: list[Any] = [
+        item.data if isinstance(item, ForeignEvent) else item.details if isinstance(item, ForeignSession) else None
+    ]
+    weight = 0
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            weight += len(value)
+        elif isinstance(value, Mapping):
+            left += value.keys()
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        else:
+            weight += 8
+    return weight
 
 
 def _misfit(item: ForeignEvent) -> Problem | None:
@@ -167,18 +289,17 @@ def _misfit(item: ForeignEvent) -> Problem | None:
     return None
 
 
-async def _import_file(
-    database: Database,
-    form: Format,
-    path: Path,
-    root: Path,
-    report: ImportReport,
-    progress: Progress | None,
-    stop: asyncio.Event | None,
-) -> None:
-    """Import one file in batches; remember it as read only when its end was reached."""
-    stat, name = await asyncio.to_thread(lambda: (path.stat(), str(path.resolve())))
-    known = sources.FileState(form.NAME, name, stat.st_size, stat.st_mtime_ns)
+async def _import_file(database: Database, file: _File, report: ImportReport, stop: asyncio.Event | None) -> None:
+    """Import one file in batches; remember it as read only when its end was reached.
+
+    Raises _Unreadable where it cannot be read, or not to its end; what came before that is kept.
+    """
+    path = file.path
+    form = file.format or await asyncio.to_thread(_read, recognise, path)
+    if form is None:
+        report.unrecognised.append(str(path))
+        return
+    known = await asyncio.to_thread(_read, partial(_state, form), path)
     async with database.connection() as conn:
         if await sources.unchanged(conn, known):
             report.unchanged += 1
@@ -186,20 +307,27 @@ async def _import_file(
     report.files += 1
     before, told = report.events + report.repeated + report.erased, len(report.problems)
     intake = Intake(database, form, path, report)
-    items = iter(form.read(path, root))
-    while batch := await asyncio.to_thread(lambda: list(islice(items, 256))):
+    items = _items(form, file)
+    while batch := await asyncio.to_thread(_batch, items):
         if stop is not None and stop.is_set():
             raise Interrupted(_STOPPED)
         for item in batch:
+            if isinstance(item, _Unreadable):
+                await intake.flush()
+                raise item
             await intake.take(item)
     await intake.flush()
-    report.size += stat.st_size
+    report.size += known.size
     if report.events + report.repeated + report.erased <= before + 1:  # at most that a session began
-        other = await asyncio.to_thread(recognise, path)
+        other = await asyncio.to_thread(_read, recognise, path)
         if other is not None and other is not form:
             report.mistaken.append(f"{path} looks like {other.NAME}, not {form.NAME}")
             del report.problems[told:]
     async with database.connection() as conn:
         await sources.remember_file(conn, known, now=database.clock.now())
-    if progress:
-        progress(stat.st_size, path.name)
+
+
+def _state(form: Format, path: Path) -> sources.FileState:
+    """Return what tells whether a file has changed since it was read."""
+    stat = path.stat()
+    return sources.FileState(form.NAME, str(path.resolve()), stat.st_size, stat.st_mtime_ns)

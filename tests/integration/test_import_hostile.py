@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import gc
 import json
+import os
+import threading
 import tracemalloc
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from consolidator.database import Database
-from consolidator.formats import FORMATS
+from consolidator.errors import ImportRefused, Interrupted
+from consolidator.formats import FORMATS, claude_code, on_this_machine
+from consolidator.formats.base import ForeignEvent, ForeignSession, Item
 from consolidator.jobs.importing import Source, import_sources
+from consolidator.jobs.intake import Intake
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store import events, sessions
@@ -18,6 +29,11 @@ from tests.integration.claude import Line, imported, line, lines, told, write
 from tests.support import night, unbroken
 
 MEGABYTE = 1024 * 1024
+
+
+def says(count: int, session: str) -> list[str]:
+    """What a session of so many lines comes to."""
+    return ["SessionStart", *(f"{session} says {number}" for number in range(1, count + 1))]
 
 
 async def test_invalid_utf8_and_nul_bytes_cost_no_line(database: Database, tmp_path: Path) -> None:
@@ -180,6 +196,163 @@ async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -
         report = await import_sources(database, [Source(log, form)])
         assert report.problem_count > 0
         assert report.events <= 1  # at most that there was a session
+
+
+DENIED = {  # what is not ours to touch, and the call that says so
+    "a file": ("b.jsonl", Path, "open"),
+    "a directory that is not to be listed": ("d", os, "scandir"),
+    "a directory that is not to be looked into": ("d/b.jsonl", Path, "stat"),
+    "what was named itself": ("", Path, "stat"),
+}
+
+
+def deny(patch: pytest.MonkeyPatch, where: Any, call: str, denied: Path) -> None:
+    """Refuse one call on a path, also to root, as the system does."""
+    asked = getattr(where, call)
+
+    def refused(path: Any, *more: Any, **options: Any) -> Any:
+        if Path(path) == denied:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return asked(path, *more, **options)
+
+    patch.setattr(where, call, refused)
+
+
+@pytest.mark.parametrize("form", [None, "claude-code"])
+@pytest.mark.parametrize("what", DENIED)
+async def test_what_is_not_ours_to_read_is_told_and_stops_no_other_file(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, form: str | None
+) -> None:
+    name, where, call = DENIED[what]
+    for session in ("a", "b", "d/b", "z"):
+        write(tmp_path / "logs" / f"{session}.jsonl", lines(1, session))
+    logs = tmp_path / "logs"
+    with monkeypatch.context() as patch:
+        deny(patch, where, call, logs / name)
+        if call != "open":  # who may not list it, or look at it, may not open it
+            deny(patch, Path, "open", logs / name)
+        if name == "":
+            deny(patch, os, "scandir", logs)
+        report = await imported(database, logs, form, lenient=True)
+        with pytest.raises(ImportRefused, match="cannot be read: Permission denied"):
+            await imported(database, logs, form, strict=True)
+    assert report.problems == [f"{logs / name}: cannot be read: Permission denied"]
+    assert report.files + report.problem_count >= (1 if name == "" else 4)
+    await imported(database, logs, form)
+    assert await told(database) == {session: says(1, session) for session in ("a", "b", "d/b", "z")}
+
+
+def test_the_logs_of_a_home_that_is_not_ours_are_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ".claude" / "projects"
+    deny(monkeypatch, Path, "stat", place)
+    assert [path for _, path in on_this_machine(tmp_path)] == [place]
+
+
+async def test_a_reader_that_fails_is_told_and_what_it_read_is_kept_and_the_rest_read_again(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for session in ("a", "b", "c"):
+        write(tmp_path / f"{session}.jsonl", lines(3, session))
+    secret = "ghp_" + "Zk3" * 12
+    reads = claude_code.read
+
+    def failing(path: Path, root: Path) -> Iterator[Item]:
+        for number, item in enumerate(reads(path, root)):
+            if path.stem == "b" and number == 3:
+                raise KeyError(secret)
+            yield item
+
+    with monkeypatch.context() as patch:
+        patch.setattr(claude_code, "read", failing)
+        with pytest.raises(ImportRefused, match="its reader failed"):
+            await imported(database, tmp_path, strict=True)
+        report = await imported(database, tmp_path)
+    assert report.problem_count == 1
+    assert report.problems[0].startswith(f"{tmp_path}/b.jsonl: its reader failed: KeyError")
+    assert secret not in report.problems[0]
+    assert await told(database) == {"a": says(3, "a"), "b": says(1, "b"), "c": says(3, "c")}
+    again = await imported(database, tmp_path)
+    assert (again.unchanged, again.events) == (2, 2)
+    assert (await told(database))["b"] == says(3, "b")
+
+
+async def test_a_recogniser_that_fails_stops_no_other_file(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for session in ("a", "b"):
+        write(tmp_path / f"{session}.jsonl", lines(1, session))
+    tells = claude_code.recognises
+
+    def failing(path: Path, head: bytes) -> bool:
+        if path.stem == "a":
+            raise TypeError("no such case")
+        return tells(path, head)
+
+    monkeypatch.setattr(claude_code, "recognises", failing)
+    report = await imported(database, tmp_path, None)
+    assert report.problems == [f"{tmp_path}/a.jsonl: its reader failed: TypeError: no such case"]
+    assert await told(database) == {"b": says(1, "b")}
+
+
+async def test_large_lines_are_not_read_far_ahead_of_what_is_written(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, read, taken = 0, 0, 0
+    takes = Intake.take
+
+    def many(path: Path, root: Path) -> Iterator[Item]:
+        nonlocal ahead, read
+        yield ForeignSession("s", "claude-code")
+        for number in range(40):
+            read += 1
+            ahead = max(ahead, read - taken)
+            yield ForeignEvent(f"{number}", EventType.USER_MESSAGE, {"text": "x" * 3 * MEGABYTE})
+
+    async def counted(intake: Intake, item: Item) -> None:
+        nonlocal taken
+        taken += isinstance(item, ForeignEvent)
+        await takes(intake, item)
+
+    monkeypatch.setattr(claude_code, "read", many)
+    monkeypatch.setattr(Intake, "take", counted)
+    report = await imported(database, write(tmp_path / "s.jsonl", []))
+    assert report.events == 40
+    assert ahead <= 3  # of 3 MiB each, where 8 MiB may wait
+
+
+async def test_who_asks_to_stop_waits_for_no_walk_over_a_disk(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, release = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def endless(_: Path) -> Iterator[Path]:
+        loop.call_soon_threadsafe(stop.set)
+        release.wait()
+        yield from ()
+
+    monkeypatch.setattr("consolidator.jobs.importing.everything_below", endless)
+    try:
+        with pytest.raises(Interrupted):
+            await imported(database, tmp_path, None, stop=stop)
+    finally:
+        release.set()
+
+
+async def test_progress_reaches_its_end_whatever_the_files_are(database: Database, tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", lines(2, "a"))
+    await imported(database, tmp_path)
+    write(tmp_path / "b.jsonl", lines(3, "b"))
+    write(tmp_path / "package.json", ['{"name": "shop"}'])
+    write(tmp_path / "README.md", ["nothing that any format reads"])
+    steps: list[tuple[int, int, str]] = []
+    await imported(database, tmp_path, None, progress=lambda *step: steps.append(step))
+    whole = sum((tmp_path / name).stat().st_size for name in ("a.jsonl", "b.jsonl", "package.json"))
+    assert [name for *_, name in steps] == ["a.jsonl", "b.jsonl", "package.json"]
+    assert {total for _, total, _ in steps} == {whole}
+    assert steps[-1][0] == whole
 
 
 async def peak_of(database: Database, log: Path, count: int) -> int:
