@@ -193,7 +193,7 @@ def replay_command(
     channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show again what a session's people saw, from the log: every answer, byte for byte; with --json piece by piece."""
+    """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
 
     async def work() -> None:
         async with opened() as (database, _), database.connection() as conn:
