@@ -53,7 +53,9 @@ class Settings(BaseSettings):
     lease_seconds: int = Field(
         default=300, ge=5, le=86_400, description="a claim not renewed for this long may be taken over"
     )
-    max_attempts: int = Field(default=3, ge=1, description="tries before a unit is dead-lettered")
+    max_attempts: int = Field(
+        default=3, ge=1, description="tries before a unit is dead-lettered, or a night that dies is given up"
+    )
     health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
     model: str | None = Field(default=None, description="the language model to ask; none: rules only")
     extract_model: str | None = Field(default=None, description="a cheaper model that reads sessions for facts")

@@ -169,14 +169,20 @@ class Ledger:
     def _until(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self.settings.lease_seconds)
 
-    async def end(self, report: dict[str, Any], *, status: str = "done", error: str | None = None) -> dict[str, Any]:
-        """End the run with its sums; the first replica to get here writes them. Returns the full report."""
+    async def end(
+        self, report: dict[str, Any], *, status: str = "done", error: str | None = None, died: bool = False
+    ) -> dict[str, Any]:
+        """End the run with its sums; the first replica to get here writes them. Returns the full report.
+
+        One that `died` is owed again, `max_attempts` times.
+        """
         async with self.database.transaction() as conn:
             sums = await runs.totals(conn, self.run)
             full = {**sums, **report}
             if status == "done" and (sums["dead"] or sums["dead_units"]):
                 status = "failed"
-            await runs.finish(conn, self.run, status=status, now=self.database.clock.now(), report=full, error=error)
+            now = self.database.clock.now()
+            await runs.finish(conn, self.run, status=status, now=now, report=full, error=error, died=died)
         return {**full, "status": status}
 
 

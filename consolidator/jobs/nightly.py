@@ -55,7 +55,7 @@ class Nights:
         if slot is None:
             return None
         async with self.database.connection() as conn:
-            last = await runs.last_slot(conn, job)
+            last = await runs.last_slot(conn, job, most=self.settings.max_attempts)
         return slot if last is None or last < slot else None
 
     async def last_ended(self, job: str) -> Row | None:
@@ -108,9 +108,9 @@ class Nights:
             run = await runs.start(
                 conn, job=job, slot=slot, trigger=trigger, owner=ledger.owner, now=now, arguments=_plain(arguments)
             )
-            if run["status"] in ENDED:
+            if run["status"] in ENDED and not 0 < run["deaths"] < self.settings.max_attempts:
                 return None
-            if run["status"] == "interrupted":
+            if run["status"] != "running":
                 await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
         ledger.run = run["id"]
         log.info("%s %s for %s", job, run["id"], slot.isoformat())
@@ -126,9 +126,9 @@ class Nights:
         except ConsolidatorError as error:
             await ledger.end({}, status="failed", error=str(error))
             raise
-        except Exception as error:
-            if trigger != "schedule":  # no slot names it again
-                await ledger.end({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
+        except Exception as error:  # a bug: its slot is tried again, but not without end
+            told = redact(f"{type(error).__name__}: {error}")[:2000]
+            await ledger.end({}, status="failed", error=told, died=trigger == "schedule")
             raise
 
     async def _work(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any]:

@@ -119,6 +119,8 @@ class Service:
             log.error("%s failed: %s", job, error)
         except Exception as error:  # noqa: BLE001 - the edge: a night that dies must not end all nights to come
             self.trouble[job] = f"{job}: {type(error).__name__}"
+            if job in JOBS:
+                self.failures[job] = self.trouble[job]  # also when its slot is tried no more
             log.error("%s failed, will look again: %s", job, traced(error))
         else:
             self.trouble.pop(job, None)

@@ -28,6 +28,7 @@ class Run(SQLModel, table=True):
     arguments: dict[str, Any] = document()
     report: dict[str, Any] = document()
     error: str | None = maybe_words()
+    deaths: int = small()  # how often it died of a bug; a slot's run is tried again so many times
 
 
 class Claim(SQLModel, table=True):

@@ -62,9 +62,9 @@ async def resume(conn: Driver, run_id: str, *, owner: str, now: datetime) -> Non
     await run(conn, _SQL["resume"], {"run": run_id, "owner": owner, "now": now})
 
 
-async def last_slot(conn: Driver, job: str) -> datetime | None:
-    """Return the latest scheduled slot of a job that has ended."""
-    found = await row(conn, _SQL["last_done"], {"job": job})
+async def last_slot(conn: Driver, job: str, *, most: int) -> datetime | None:
+    """Return the latest scheduled slot of a job that has ended; one that died is tried `most` times."""
+    found = await row(conn, _SQL["last_done"], {"job": job, "most": most})
     return None if found is None else found["slot"]
 
 
@@ -170,10 +170,24 @@ async def leave(conn: Driver, job: str) -> None:
 
 
 async def finish(
-    conn: Driver, run_id: str, *, status: str, now: datetime, report: dict[str, Any], error: str | None = None
+    conn: Driver,
+    run_id: str,
+    *,
+    status: str,
+    now: datetime,
+    report: dict[str, Any],
+    error: str | None = None,
+    died: bool = False,
 ) -> bool:
     """End a run, once; say whether it was us."""
-    values = {"run": run_id, "status": status, "now": now, "report": Jsonb(report, dumps=dumps), "error": error}
+    values = {
+        "run": run_id,
+        "status": status,
+        "now": now,
+        "report": Jsonb(report, dumps=dumps),
+        "error": None if error is None else escape(error),
+        "died": died,
+    }
     return await run(conn, _SQL["finish"], values) == 1
 
 

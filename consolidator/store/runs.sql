@@ -117,14 +117,20 @@ select pg_try_advisory_lock(hashtextextended('consolidator.job:' || %(job)s, 0))
 select pg_advisory_unlock(hashtextextended('consolidator.job:' || %(job)s, 0))
 
 -- name: finish
-update run set status = %(status)s, finished_at = %(now)s, report = %(report)s, error = %(error)s
+update run
+set status = %(status)s, finished_at = %(now)s, report = %(report)s, error = %(error)s,
+    deaths = case when %(died)s then deaths + 1 else 0 end
 where id = %(run)s and status in ('running', 'interrupted')
 
 -- name: resume
-update run set status = 'running', owner = %(owner)s, heartbeat_at = %(now)s where id = %(run)s and status <> 'done'
+update run set status = 'running', owner = %(owner)s, heartbeat_at = %(now)s, finished_at = null
+where id = %(run)s and status <> 'done'
 
 -- name: last_done
-select max(slot) as slot from run where job = %(job)s and trigger = 'schedule' and status in ('done', 'failed')
+-- The latest slot that is not owed any more; a run that died of a bug is owed again, so many times.
+select max(slot) as slot from run
+where job = %(job)s and trigger = 'schedule'
+  and (status = 'done' or (status = 'failed' and deaths not between 1 and %(most)s - 1))
 
 -- name: last_ended
 select * from run where job = %(job)s and status in ('done', 'failed') order by finished_at desc, slot desc limit 1

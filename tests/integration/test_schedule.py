@@ -271,6 +271,53 @@ async def test_a_night_that_dies_of_a_bug_ends_no_other_and_is_told_until_it_is_
     assert "consolidation" in service.last
 
 
+async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_until_the_next_is_well(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(Nights(database, settings))
+    secret, tries = "ghp_" + "Zk3" * 12, 0
+    one = "select status, deaths, error, finished_at from run where job = 'import' order by slot desc limit 1"
+
+    async def dying(*_: Any, **__: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        raise KeyError(secret)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consolidator.jobs.nightly.import_sources", dying)
+        await service.look()
+        (run,) = await ask(database, one)
+        assert (run["status"], run["deaths"]) == ("failed", 1)
+        assert run["error"].startswith("KeyError")
+        assert secret not in run["error"]
+        for _ in range(2 * settings.max_attempts):
+            await service.look()
+        with pytest.raises(KeyError):
+            await Nights(database, settings).run_now("import")  # by hand, and once
+    assert tries == settings.max_attempts + 1
+    assert service.failures == {"import": "import: KeyError"}
+    assert await count(database, "select count(*) from run where status <> 'done'") == 2
+    clock.advance(timedelta(days=1))
+    await service.look()
+    assert (service.trouble, service.failures) == ({}, {})
+    (run,) = await ask(database, one)
+    assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
+
+
+async def test_a_night_that_died_of_a_bug_is_done_by_the_next_look(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Nights(database, settings)
+    with monkeypatch.context() as patch:
+        patch.setattr("consolidator.jobs.nightly.prune", None)
+        with pytest.raises(TypeError):
+            await night.run_owed("retention")
+    assert await night.run_owed("retention")
+    assert await night.run_owed("retention") is None
+    (run,) = await ask(database, "select status, deaths, error from run")
+    assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
+
+
 def _healthy_at(port: int) -> dict[str, str]:
     return {"CONSOLIDATOR_HEALTH_PORT": str(port)}
 

@@ -23,6 +23,7 @@ create table run (
     arguments jsonb default '{}'::jsonb not null,
     report jsonb default '{}'::jsonb not null,
     error text,
+    deaths integer default 0 not null,
     primary key (id),
     constraint run_job_slot unique (job, slot)
 );
