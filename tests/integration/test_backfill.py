@@ -359,7 +359,7 @@ async def test_a_rehearsal_and_a_merge_wait_for_each_other_in_no_circle(
     await tonight(database, clock, settings)
     async with database.connection() as conn:
         await conn.execute("update digest set summed = false")
-        await memory.touch_scope(conn, "coder", "shop")
+        await memory.touch_scopes(conn, [("coder", "shop")])
     memory_before = await memory_of(database)
 
     async def merged(other: Database) -> None:
