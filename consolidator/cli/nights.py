@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from contextlib import redirect_stdout
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.progress import Progress
 
 from consolidator.cli.context import moment, opened, run, span, stop_on_signals
 from consolidator.cli.generations import show_comparison
-from consolidator.cli.output import AsJson, Limit, begins, emit, plain, progress, say, short, table, warn
+from consolidator.cli.output import AsJson, Limit, begins, emit, note, plain, progress, say, short, table, warn
 from consolidator.cli.runtime import wake_at_start
 from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
@@ -385,13 +386,17 @@ def erase_command(
     if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")
 
+    async def plan() -> erasing.Erasure:
+        async with opened() as (database, _):
+            return await erasing.plan(database, session=session, peer=peer)
+
     async def work() -> dict[str, Any]:
         async with opened() as (database, settings):
-            planned = await erasing.plan(database, session=session, peer=peer)
-            if not yes:
-                await _confirm(planned)
             return await erasing.erase(database, settings, planned, reason=reason)
 
+    planned = run(plan())
+    if not yes:
+        _confirm(planned)  # between the two: a loop would not end before the question is answered
     done = run(work())
     if as_json:
         emit(done)
@@ -413,11 +418,18 @@ def _list_erasures(limit: int, *, as_json: bool) -> None:
     table("erasures", columns, told, right=("events", "derived"))
 
 
-async def _confirm(planned: erasing.Erasure) -> None:
+def _confirm(planned: erasing.Erasure) -> None:
+    """Ask on stderr whether that is what is meant; raise Interrupted where it is not, or nobody says."""
     if not sys.stdin.isatty():
         raise UsageError("this needs a person's word: run it on a terminal, or say --yes")
     for found in planned.sessions[:20]:
-        say(f"{found['id']}  {found['kind']:<9} {found['events']:>7} events  {short(found['origin'], 80)}")
+        note(f"{found['id']}  {found['kind']:<9} {found['events']:>7} events  {short(found['origin'], 80)}")
     question = f"Erase {len(planned.sessions)} sessions with {planned.events} events, for good?"
-    if not await asyncio.to_thread(typer.confirm, question):
+    try:
+        with redirect_stdout(sys.stderr):  # its `err` leaves the last character to stdout
+            sure = typer.confirm(question)
+    except typer.Abort:
+        note("")  # ends the question's line
+        sure = False
+    if not sure:
         raise Interrupted("nothing was erased")
