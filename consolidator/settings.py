@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
@@ -32,7 +32,9 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="a PostgreSQL 15+ to use instead of the embedded one"
     )
-    clock: datetime | None = Field(default=None, description="start the clock here (for rehearsals)")
+    clock: datetime | None = Field(
+        default=None, description="start the clock here, in UTC unless it says otherwise (for rehearsals)"
+    )
     timezone: str = Field(default="UTC", description="of the cron expressions, and of events that are told in UTC")
     import_cron: str = Field(default="45 2 * * *", description="when configured sources are imported")
     consolidation_cron: str = Field(default="0 3 * * *", description="when the night's consolidation begins")
@@ -89,7 +91,7 @@ class Settings(BaseSettings):
     def _within_the_calendar(cls, start: datetime | None) -> datetime | None:
         if start is not None and not 1970 <= start.year <= 9000:
             raise ValueError("the clock can start between the years 1970 and 9000")
-        return start
+        return start.replace(tzinfo=UTC) if start is not None and start.tzinfo is None else start
 
     @field_validator("log_level")
     @classmethod

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 
 from consolidator.errors import UsageError
@@ -39,6 +42,18 @@ def test_a_value_that_does_not_fit_is_named(name: str, value: str, monkeypatch: 
     monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=name):
         load_settings()
+
+
+def test_a_clock_without_a_zone_is_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for told in ("2026-03-01T12:00", "2026-03-01T13:00+01:00"):
+            monkeypatch.setenv("CONSOLIDATOR_CLOCK", told)
+            assert load_settings().clock == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
 
 
 def test_sources_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
