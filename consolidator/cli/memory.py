@@ -25,7 +25,7 @@ from consolidator.cli.output import (
     short,
     table,
 )
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import UsageError
 from consolidator.jobs.asking import explain, next_calls, solve, summary_of
 from consolidator.jobs.skills import export_skills
 from consolidator.store import recall
@@ -191,7 +191,8 @@ def next_command(
         emit(found)
         return
     if not found:
-        raise NotFound("nothing usually follows: too few sessions have been where this one is")
+        say("nothing usually follows: too few sessions have been where this one is")
+        return
     table(
         "what usually follows",
         ("call", "arguments", "likely", "sure", "why"),

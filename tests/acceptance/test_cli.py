@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from consolidator.database.jsonb import escape
 from consolidator.settings import Settings
 from consolidator.store import recall
 from tests.conftest import NOON
-from tests.support import answered, command, in_thread, later, logged, night, said, step
+from tests.support import PATIENCE, answered, command, in_thread, later, logged, night, said, step
 
 PYTHON = [sys.executable, "-m", "consolidator"]
 
@@ -153,6 +154,71 @@ def test_an_erasure_needs_a_persons_word(here: Here, dsn: str) -> None:
     assert (code, out) == (2, "")
     assert "--yes" in err
     assert here("events", "s0", "--json")[0] == 0
+
+
+def erasing(environment: Mapping[str, str], answer: str, *words: str) -> tuple[int, str, str]:
+    """Erase, and when asked on a terminal type an answer, or ^C; return exit code, stdout and stderr."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PYTHON, "erase", *words],
+        env=dict(environment), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as asked:  # fmt: skip
+        try:
+            os.close(theirs)
+            assert asked.stderr is not None
+            told = b""
+            while not told.endswith(b"[y/N]: "):
+                assert select.select([asked.stderr], [], [], PATIENCE)[0], told
+                piece = os.read(asked.stderr.fileno(), 1)
+                assert piece, told
+                told += piece
+            if answer == "^C":
+                asked.send_signal(signal.SIGINT)
+            else:
+                os.write(ours, answer.encode())
+            out, err = asked.communicate(timeout=PATIENCE)
+        finally:
+            asked.kill()
+            os.close(ours)
+    return asked.returncode, out.decode(), (told + err).decode()
+
+
+@pytest.mark.parametrize("answer", ["^C", "\x04", "n\n", "\n"])
+def test_an_erasure_that_nobody_confirms_ends_and_erases_nothing(
+    here: Here, dsn: str, environment: Mapping[str, str], answer: str
+) -> None:
+    asyncio.run(remember(dsn))
+    code, out, err = erasing(environment, answer, "--session", "s0")
+    assert (code, out) == (130, "")
+    assert err.endswith("interrupted: nothing was erased\n")
+    assert here("events", "s0")[0] == 0
+
+
+def test_an_erasure_asks_on_stderr_and_answers_in_json_alone(
+    here: Here, dsn: str, environment: Mapping[str, str]
+) -> None:
+    asyncio.run(remember(dsn))
+    code, out, err = erasing(environment, "y\n", "--session", "s0", "--json")
+    assert code == 0
+    assert out.startswith("{")
+    assert json.loads(out)["sessions"] == 1
+    assert err.startswith("s0 ")
+    assert here("events", "s0")[0] == 3
+
+
+def test_what_usually_follows_may_be_nothing_however_it_is_asked(here: Here, dsn: str) -> None:
+    asyncio.run(remember(dsn))
+    asyncio.run(begin(dsn))
+    assert json.loads(here("next", "fresh", "--json")[1]) == []
+    code, out, _ = here("next", "fresh")
+    assert (code, out) == (0, "nothing usually follows: too few sessions have been where this one is\n")
+
+
+async def begin(dsn: str) -> None:
+    """Begin a session where none has been."""
+    database = Database(dsn, FrozenClock(NOON))
+    await logged(database, "fresh", [said("hello")], agent="newcomer")
+    await database.close()
 
 
 def test_a_database_that_cannot_be_reached_is_one_clear_line(environment: Mapping[str, str]) -> None:
