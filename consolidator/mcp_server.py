@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -193,13 +194,29 @@ def token_of(home: Path) -> str:
     path = home / TOKEN
     try:
         home.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            return path.read_text(encoding="utf-8").strip()
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            token = secrets.token_urlsafe(32)
-            file.write(token + "\n")
-        return token
+        return _kept(path) or _made(path)
     except OSError as error:
         raise UsageError(f"cannot keep the token of the HTTP interface in {path}: {error.strerror}") from error
+
+
+def _kept(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()  # of an empty file there is no token
+    except FileNotFoundError:
+        return ""
+
+
+def _made(path: Path) -> str:
+    """Make a token, which is whole before it gets its name; return it, or what another process made first."""
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            if not _kept(path):
+                os.replace(beside, path)
+    finally:
+        Path(beside).unlink(missing_ok=True)
+    return _kept(path)
