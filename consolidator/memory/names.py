@@ -110,10 +110,13 @@ def _group(text: str) -> int:
     """Return in which group a term competes."""
     if text[:1] != "[":
         return NEVER  # a symbol, or nothing
-    term = json.loads(text)
-    if term[0] in _LOOKED_UP:
-        return NEVER
-    place = _PLACES.get(term[0])
+    try:
+        term = json.loads(text)
+        if term[0] in _LOOKED_UP:
+            return NEVER
+        place = _PLACES.get(term[0])
+    except (ValueError, TypeError, IndexError):
+        return NEVER  # a symbol as well: of a tool that is called "[mcp] search"
     return ALWAYS if place is None else key_hash(tuple(term[place])) | 2  # neither of the two above
 
 

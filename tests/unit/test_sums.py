@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.counts import Ints
+from consolidator.memory.counts import Ints, stable_hash
 from consolidator.memory.names import Names
 from consolidator.memory.sums import NOTHING, Sums, lineage
 
@@ -94,6 +95,13 @@ def test_of_a_group_the_most_frequent_are_told_with_their_ties() -> None:
     found = list(Names.of(terms).chosen(Sums.of([One("a", counts)]), most=3))
     assert sorted(term[-1] for term, _, _ in found) == ["b0", "b1", "b2", "b3", "branch"]
     assert {term[-1]: total for term, total, _ in found}["b1"] == 7
+
+
+@pytest.mark.parametrize("tool", ["[mcp] search", "[", "[]", "[1]", "[[1]]", "[{}]", '["next"]', '["use", "git"]'])
+def test_a_tool_whose_name_looks_like_a_term_is_a_tool(tool: str) -> None:
+    names = Names.of({stable_hash(tool): tool, 1: '["tool", "git", "bash"]'})
+    assert names.text(stable_hash(tool)) == tool
+    assert [term for term, _, _ in names.chosen(Sums.of([One("a", {1: 2})]), most=3)] == [["tool", "git", "bash"]]
 
 
 @given(st.dictionaries(st.integers(-9, 9), st.sampled_from(["", "git", '["arg", "git", "é"]'])), st.integers(-9, 9))
