@@ -24,7 +24,7 @@ from consolidator.models.payload import EventType
 
 VERSION = "d2"  # of what is counted; digests of another version are derived again
 QUOTE = 120  # characters of a quote
-QUOTED_FROM = 1000  # redacted before it is cut, so that no half of a credential stays
+QUOTED_FROM = 1000  # characters that are redacted before they are cut, so that no half of a credential stays
 START = "^"  # stands before the first call
 
 
@@ -142,7 +142,10 @@ class Digest:
 
     def _quoted(self, call: Call) -> str:
         """Return what a call was given, so that evidence can be shown when the event is gone."""
-        given = self.redact(summary(call.tool, call.arguments, QUOTED_FROM, beside=self.bindings.veil.beside))
+        given = summary(call.tool, call.arguments, QUOTED_FROM, beside=self.bindings.veil.beside)
+        if len(given) >= QUOTED_FROM:
+            given = given.rsplit(" ", 1)[0]  # without the word that is cut: hidden keys before it leave room for it
+        given = self.redact(given)
         return given if len(given) <= QUOTE else given[: QUOTE - 1] + "…"
 
     def pack(self) -> Packed:

@@ -14,6 +14,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 LONGEST = 4000  # characters of a turn that are kept
+MOST = 128_000  # characters of a turn that are redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ def episode(event: Event, redact: Callable[[str], str]) -> Episode | None:
     said = without_recalled(str(event.data.get("text") or "")).strip()
     if not said:
         return None
-    text = redact(said[: LONGEST * 2])[:LONGEST]  # cut again: a secret that the first cut halves is behind the second
+    if len(said) > MOST:
+        said = said[:MOST].rsplit(None, 1)[0]  # without the word that is cut: half of a credential is not known for one
+    text = redact(said)[:LONGEST]
     speaker = event.data.get("speaker")
     who = redact(speaker)[:80] if isinstance(speaker, str) and speaker.strip() else None
     return Episode(event.seq, role, who, text, event.occurred_at)

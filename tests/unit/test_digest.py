@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consolidator.llm.redaction import redact
 from consolidator.memory.bindings import BindingFold
 from consolidator.memory.counts import Counts, stable_hash
 from consolidator.memory.digest import Digest
@@ -99,6 +100,15 @@ def test_what_redaction_would_change_is_never_named() -> None:
     terms = json.loads(zlib.decompress(digest.pack().terms))
     assert not any("hunter2" in text or "***" in text for text in terms.values())
     assert any('"ada"' in text for text in terms.values())
+
+
+def test_a_quote_ends_in_no_half_of_a_credential() -> None:
+    key = f"-----BEGIN PRIVATE KEY----- {'MIIEvQ' * 145} -----END PRIVATE KEY-----"  # hidden, it leaves room for more
+    for padding in range(30, 60, 5):
+        digest = Digest(redact, SALT)
+        for event in Log().sh(f"echo {key} {'x' * padding} postgres://u:SuperSecretPw99@db.example/shop").events:
+            digest.feed(event)
+        assert "Super" not in digest.quotes[0]
 
 
 def test_long_literals_are_not_kept() -> None:
