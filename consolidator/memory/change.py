@@ -29,11 +29,11 @@ _WORDS = 300
 _PREFIX = re.compile(r"^\s*(?:cd|pushd)\s+(?:\"[^\"]+\"|'[^']+'|[^\s;&|]+)\s*(?:&&|;)\s*")
 _MESSAGE = re.compile(
     r"(?P<option>\s(?:-m|-am|--message|--body|--title|-F))[ =]"
-    r"(?:\"\$\(cat <<-?\s*['\"]?(?P<end>\w+)['\"]?\n.*?\n\s*(?P=end)\s*\)\"|\"(?:[^\"\\]|\\.)*\"|'[^']*')",
+    r"(?:\"\$\(cat <<-?\s*['\"]?(?P<end>\w+)['\"]?\n.*?\n[^\S\n]*(?P=end)\s*\)\"|\"(?:[^\"\\]|\\.)*\"|'[^']*')",
     re.DOTALL,
 )
-_SUFFIX = re.compile(
-    r"\s*(?:2>&1|2>/dev/null|\|\s*(?:head|tail)(?:\s+-?\w+)*|\|\|\s*(?:true|echo\s+(?:\"[^\"]*\"|'[^']*'|\w+))"
+_SUFFIX = re.compile(  # begun at the first of its spaces alone: a run of them would be read again from each
+    r"(?<!\s)\s*(?:2>&1|2>/dev/null|\|\s*(?:head|tail)(?:\s+-?\w+)*|\|\|\s*(?:true|echo\s+(?:\"[^\"]*\"|'[^']*'|\w+))"
     r"|;\s*echo\s+(?:\"[^\"]*\"|'[^']*'|\S+))\s*$"
 )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_QUOTED = re.compile(r"^[ \t]*>|^-{3,}.*(?:forwarded|original) message|^begin forwarded message", re.IGNORECASE)
+_QUOTED = re.compile(  # of a line of dashes alone every one could begin it, and each would read to the end of the line
+    r"^[ \t]*>|^-{3,}(?!-).{0,200}?(?:forwarded|original) message|^begin forwarded message", re.IGNORECASE
+)
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)")
 
 

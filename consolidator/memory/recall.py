@@ -41,7 +41,7 @@ _RECENT, _USED, _HALF_LIFE = 0.01, 0.01, 60.0  # shares by which recency and use
 _TRUST = {"person": 2.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
 _CITED = re.compile(r"\[(?=[^\]\s]{1,200}:[^\]\s]{1,200}\])")
 _ERROR = re.compile(
-    r"traceback|exception|errno|\berror\b|\w+error\b|\bfail(?:ed|ure)\b|\bfatal\b|\bpanic\b|not found|no such file|"
+    r"traceback|exception|errno|error\b|\bfail(?:ed|ure)\b|\bfatal\b|\bpanic\b|not found|no such file|"
     r"denied|refused|timed out|cannot |can't |unable to|undefined|segfault|exit (?:code|status) [1-9]",
     re.IGNORECASE,
 )

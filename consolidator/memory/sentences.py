@@ -7,6 +7,7 @@ space.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 LONG = 1500  # characters of a message that is rather a document: only what stands around it is said to the agent
@@ -15,7 +16,9 @@ _MOST = 24_000  # characters looked at, at each end of a message
 _SHORTEST, _LONGEST = 6, 300  # characters of a sentence
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
-_TAGGED = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>.{0,8000}?</\1>", re.DOTALL)
+_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
+_CLOSING = re.compile(r"</([A-Za-z][\w-]{0,40})>")
+_TAGGED = 8000  # characters between a tag and what closes it
 _PROMPT = re.compile(r"\s*(?:you are (?:an?|the|now)\b|your (?:task|job|role|goal) is\b|act as\b|###? )", re.IGNORECASE)
 _SHOWN = re.compile(
     r"\s*(?:>|\||\{|\}|\[[\d{\"]|\]|//|/\*|\*/|#|@@|[-+]{3} |\$ |% |~/\S* ?[(%$]|➜|❯|PS [A-Z]:|\d{4}-\d\d-\d\d[T ]|"
@@ -39,13 +42,32 @@ def sentences(text: str) -> Iterator[str]:
         text = f"{text[:_MOST]}\n\n{text[-_MOST:]}"
     if _PROMPT.match(text):
         return
-    said = _TAGGED.sub("\n", _FENCE.sub("\n", text))
+    said = _untagged(_FENCE.sub("\n", text))
     if len(said) > LONG:
         said = "\n\n".join(_edges(said))
     for line in _joined(said.splitlines()):
         for sentence in _split(line):
             if _SHORTEST <= len(sentence) <= _LONGEST:
                 yield sentence
+
+
+def _untagged(text: str) -> str:
+    """Return a text with a line break in place of each tag that is closed, and of what stands in it.
+
+    One pattern for both would read on from each of many tags that nothing closes.
+    """
+    closings: dict[str, list[tuple[int, int]]] = {}
+    for closing in _CLOSING.finditer(text):
+        closings.setdefault(closing[1], []).append(closing.span())
+    parts: list[str] = []
+    done = 0
+    for tag in _TAG.finditer(text):
+        known = closings.get(tag[1], [])
+        nearest = bisect_left(known, (tag.end(), 0))
+        if tag.start() >= done and nearest < len(known) and known[nearest][0] <= tag.end() + _TAGGED:
+            parts += (text[done : tag.start()], "\n")
+            done = known[nearest][1]
+    return "".join([*parts, text[done:]])
 
 
 def _edges(text: str) -> Iterator[str]:
