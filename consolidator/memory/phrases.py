@@ -157,18 +157,24 @@ def in_third_person(text: str) -> str:
     """Return a statement with what its speaker calls "my" and "our" told of them by another."""
     for mine, theirs in _PERSONS:
         text = mine.sub(theirs, text)
-    return text
+    return _SPEAKER.sub(lambda found: found["named"] or "they", text)
 
 
+# Told by its case: "US" and "ME" are places. Within "us-east-1" or "I/O" it is no person, nor where it numbers what is
+# named before it ("World War I").
 _PERSONS = tuple(
-    (re.compile(rf"\b{mine}\b", re.IGNORECASE), theirs)
+    (re.compile(rf"(?<![\w@/:.`-]){mine}(?![@/:.`-]?\w|`)"), theirs)
     for mine, theirs in (
-        (r"(?:I'm|I’m|I am|we're|we’re|we are)", "they are"),
-        (r"(?:I've|I’ve|we've|we’ve)", "they have"),
-        (r"(?:I|we)", "they"),
-        (r"(?:my|our)", "their"),
+        (r"(?:[Ii]['’]m|[Ii] am|[Ww]e['’]re|[Ww]e are)", "they are"),
+        (r"(?:[Ii]['’]ve|[Ww]e['’]ve)", "they have"),
+        (r"[Ww]e", "they"),
+        (r"(?:[Mm]y|[Oo]ur)", "their"),
         (r"(?:me|us)", "them"),
-        (r"(?:mine|ours)", "theirs"),
-        (r"(?:myself|ourselves)", "themselves"),
+        (r"(?:[Mm]ine|[Oo]urs)", "theirs"),
+        (r"(?:[Mm]yself|[Oo]urselves)", "themselves"),
     )
+)
+_SPEAKER = re.compile(
+    r"(?P<named>\b(?!(?:If|When|Whenever|That|What|Where|How|As|And|But|Because|Unless|Before|After|While)\b)"
+    r"[A-ZÀ-Þ][\w-]* I\b)|(?<![\w@/:.`-])[Ii](?=['’ ][^\W\d_])"
 )

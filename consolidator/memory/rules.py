@@ -54,6 +54,13 @@ def statements(sentence: str, *, at_work: bool, who: str = "the user") -> Iterat
             return
 
 
+def _told(rule: Rule, value: str) -> str:
+    """Return a value as it is told of its speaker: names, addresses and identifiers stay as they are."""
+    if rule.kind in ("profile", "relation") and rule.predicate != "occupation":
+        return value
+    return in_third_person(value)
+
+
 def _stated(rule: Rule, found: re.Match[str], who: str) -> Statement:
     raw = found.group("value")
     value = trimmed(raw) if rule.whole else clause(raw)
@@ -61,7 +68,7 @@ def _stated(rule: Rule, found: re.Match[str], who: str) -> Statement:
         value = value[:1].lower() + value[1:]
     groups = {name: trimmed(group).lower() for name, group in found.groupdict().items() if group and name != "value"}
     what = groups.get("what", "")
-    says = {"who": who, "whom": who, "value": in_third_person(value), "does": _DOES.get(what, f"{what}s"), **groups}
+    says = {"who": who, "whom": who, "value": _told(rule, value), "does": _DOES.get(what, f"{what}s"), **groups}
     sentence = rule.says.format(**says)
     refused = None
     if not value or len(value) > _LONGEST:

@@ -142,6 +142,31 @@ def test_the_sentence_is_told_of_the_user() -> None:
     assert only("Remember that our API is slow.").sentence == "The user asked to remember: their API is slow."
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("I live in the US.", "The user lives in the US."),
+        ("I work for US Steel.", "The user works for US Steel."),
+        ("My address is 12 Oak St, Portland, ME 04101.", "The address of the user is 12 Oak St, Portland, ME 04101."),
+        ("My address is 5 My Way, Bern.", "The address of the user is 5 My Way, Bern."),
+        ("My pronouns are we/us.", "The pronouns of the user are we/us."),
+        ("We deploy to US-EAST-1.", "They deploy to US-EAST-1."),
+        ("We deploy to us-east-1.", "They deploy to us-east-1."),
+        ("We use tabs in our-linter.", "They use tabs in our-linter."),
+        ("I prefer I/O bound benchmarks.", "The user prefers I/O bound benchmarks."),
+        ("I love World War I documentaries.", "The user loves World War I documentaries."),
+        ("Please remember that I'd say what we and I always do for us.",
+         "The user asked to remember: they'd say what they and they always do for them."),
+        ("Whenever you change the schema, tell me and our team.",
+         "The user wants: whenever you change the schema, tell them and their team."),
+        ("Please remember that If I ask, we have to answer.",
+         "The user asked to remember: If they ask, they have to answer."),
+    ],
+)  # fmt: skip
+def test_only_what_stands_for_a_person_is_told_of_them(text: str, sentence: str) -> None:
+    assert only(text).sentence == sentence
+
+
 def test_a_speaker_is_the_subject() -> None:
     candidate = only("I live in Vienna.", CHAT, speaker="Ada")
     assert (candidate.subject, candidate.sentence) == ("Ada", "Ada lives in Vienna.")
