@@ -18,7 +18,7 @@ _NO_NAME = words(
     not on in under spelled wrong misspelled listed already also correct incorrect back when if later at crazy old
     the a an to gold silver platinum bronze regular sorry sure afraid happy good fine done ready ok okay sick
     right new here out german french english spanish american british italian chinese indian canadian tomorrow today
-    maybe anything whatever your daddy no yes is was
+    maybe anything whatever your daddy no yes is was very really quite extremely still never always bad
     """
 )
 _VERB = re.compile(

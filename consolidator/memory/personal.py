@@ -11,6 +11,13 @@ from consolidator.memory.rule import rule
 _WORD = r"[^\W\d_][\w'’-]*"
 _CAP = r"[A-ZÀ-Þ][\w'’-]+"
 _IM = r"(?:I'm|I’m|I am|i'm|i’m|i am)"
+# Where a value must end: before anything else it says something else ("a doctor's assistant", "in Berlin no longer").
+_END = r"(?=$|[,;!?()]|\.(?:\s|$)| - | – | — | (?:and|but|{})\b)"
+_PLACED = r"(?!, (?!I['’])[A-ZÀ-Þ][\w'’-])" + _END.format("with|since|because|now|near|at|for")
+_EMPLOYED = _END.format("as|in|with|since|because|on|now")
+_BEING = _END.format("at|in|of|for|from|with|by|on|who|working|based|living|here|now|since|because|so|trying|looking")
+_GIVEN = _END.format("if")
+_ENDED = re.compile(r"\b(?:no (?:longer|more)|not|never|wrong)\b", re.IGNORECASE)
 _IS = r"(?:,? (?:it's|it is|is|which is)|'s|’s|:| is:)"
 _LANGUAGES = (
     r"(?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Czech|Russian|Ukrainian|Turkish|Swedish|"
@@ -86,7 +93,7 @@ PROFILE = (
     ),
     rule(
         rf"\bmy (?:user ?(?:id|name)|id)(?: number)?(?:{_IS}|,| should be)?\s+"
-        r"(?P<value>[\w.@+-]{0,63}?[\d_@][\w.@+-]{0,63})(?<![.-])",
+        r"(?P<value>[\w.@+-]{0,63}?[\d_@][\w.@+-]{0,63})(?<![.-])(?!['’]?\w)",
         "user id",
         "the user ID of {whom} is {value}.",
         "profile",
@@ -95,7 +102,7 @@ PROFILE = (
         anywhere=True,
     ),
     rule(
-        r"i(?:'m|’m| am) (?P<value>[a-z]+(?:_[a-z]+)*_\d+)\b",
+        rf"i(?:'m|’m| am) (?P<value>[a-z]+(?:_[a-z]+)*_\d+){_GIVEN}",
         "user id",
         "the user ID of {whom} is {value}.",
         "profile",
@@ -148,7 +155,7 @@ PROFILE = (
         "{who} was born on {value}.",
         "profile",
         single=True,
-        check=bool,
+        check=lambda value: not _ENDED.search(value),
         anywhere=True,
     ),
     rule(
@@ -169,7 +176,7 @@ PROFILE = (
         check=token,
     ),
     rule(
-        rf"[Ii] (?:currently |now )?live in (?P<value>(?:the )?{_CAP}(?:,? {_CAP}){{0,3}})",
+        rf"[Ii] (?:currently |now )?live in (?P<value>(?:the )?{_CAP}(?:,? {_CAP}){{0,3}}){_PLACED}",
         "home",
         "{who} lives in {value}.",
         "profile",
@@ -178,7 +185,7 @@ PROFILE = (
         cased=True,
     ),
     rule(
-        rf"{_IM} (?:based|located|living) in (?P<value>(?:the )?{_CAP}(?:,? {_CAP}){{0,3}})",
+        rf"{_IM} (?:based|located|living) in (?P<value>(?:the )?{_CAP}(?:,? {_CAP}){{0,3}}){_PLACED}",
         "home",
         "{who} is based in {value}.",
         "profile",
@@ -187,7 +194,7 @@ PROFILE = (
         cased=True,
     ),
     rule(
-        rf"[Ii] work (?:at|for) (?P<value>{_CAP}(?: {_CAP}){{0,3}})",
+        rf"[Ii] work (?:at|for) (?P<value>{_CAP}(?: {_CAP}){{0,3}}){_EMPLOYED}",
         "employer",
         "{who} works for {value}.",
         "profile",
@@ -196,15 +203,15 @@ PROFILE = (
         cased=True,
     ),
     rule(
-        r"i work as an? (?P<value>[\w -]{3,60})",
+        rf"i work as an? (?P<value>[\w -]{{3,60}}){_GIVEN}",
         "occupation",
         "{who} works as {value}.",
         "profile",
         single=True,
-        check=lambda value: len(value.split()) <= 6,
+        check=lambda value: len(value.split()) <= 6 and not _ENDED.search(value),
     ),
     rule(
-        rf"i(?:'m|’m| am) an? (?P<value>{_ROLE})\b",
+        rf"i(?:'m|’m| am) an? (?P<value>{_ROLE}){_BEING}",
         "occupation",
         "{who} is a {value}.",
         "profile",
@@ -220,7 +227,7 @@ PROFILE = (
         anywhere=True,
     ),
     rule(
-        r"i(?:'m|’m| am) (?P<value>vegan|vegetarian|(?:allergic|intolerant) to [\w ]+)",
+        rf"i(?:'m|’m| am) (?P<value>vegan|vegetarian|(?:allergic|intolerant) to [\w -]+){_BEING}",
         "diet",
         "{who} is {value}.",
         "profile",
