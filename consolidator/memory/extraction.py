@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from consolidator.memory.facts import Candidate, Proposals, Rejected, SessionContext, belongs, verify_quote
+from consolidator.memory.facts import Candidate, Proposals, Rejected, SessionContext, belongs
 from consolidator.memory.nearness import denies
 from consolidator.memory.transcript import Chunk, Line
 
@@ -142,7 +142,7 @@ def _wrong(told: Mapping[str, Any], cited: Sequence[tuple[Line | None, str]]) ->
             return "cites an event that was not shown"
         if not line.citable:
             return "cites what the agent said"
-        if len(quote) > _LONGEST_QUOTE or not verify_quote(quote, line.text):
+        if len(quote) > _LONGEST_QUOTE or not line.holds(quote):
             return "quote not in event"
     if any(_HIDDEN in text for text in texts) or any(_HIDDEN in quote for _, quote in cited):
         return "contains a secret"
@@ -157,11 +157,8 @@ def _wrong(told: Mapping[str, Any], cited: Sequence[tuple[Line | None, str]]) ->
 
 
 def _trust(proofs: Sequence[tuple[Line, str]]) -> str:
-    """Return the least trust of the evidence; what a user only passes on is worth as much as a tool's word."""
-    trusts = [
-        "tool" if line.cited and verify_quote(quote, line.cited) else line.trust or "tool" for line, quote in proofs
-    ]
-    return min(trusts, key=lambda trust: _RANK[trust])
+    """Return the least trust of the evidence."""
+    return min((line.proves(quote) for line, quote in proofs), key=lambda trust: _RANK[trust])
 
 
 def _is_order(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]]) -> bool:

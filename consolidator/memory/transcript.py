@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 
 from consolidator.memory.approvals import operation
-from consolidator.memory.facts import SessionContext
-from consolidator.memory.quoted import passed_on
+from consolidator.memory.facts import SessionContext, verify_quote
+from consolidator.memory.quoted import parted
 from consolidator.memory.recalled import without_recalled
+from consolidator.memory.words import words
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 LONGEST = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}  # characters of a line
 CONTEXT = 4  # lines before a chunk that are shown beside it
+_GAP = " […] "  # stands for the left-out middle of a long text
 _FRAME = 14  # tokens of a line beside its words
 _ANSWERS = {EventType.APPROVAL_GRANTED: "granted", EventType.APPROVAL_DENIED: "denied"}
 
@@ -29,11 +31,13 @@ class Line:
 
     seq: int
     who: str  # user | tool | agent | approval
-    text: str  # redacted; what is shown, and where quotes must be
+    text: str  # redacted; what is shown
     occurred_at: datetime
     trust: str | None  # of what it proves; None where it proves nothing
     speaker: str | None = None
     cited: str = ""  # the part of the text that its user only passes on
+    own: str | None = None  # the part that is the user's own; None: all of it
+    pieces: tuple[str, ...] = ()  # the beginning and the end that are shown of a long text; none: all of it
     local: datetime | None = None  # when it happened by the clock on the wall
 
     @property
@@ -45,6 +49,23 @@ class Line:
     def citable(self) -> bool:
         """Whether a fact may rest on it."""
         return self.trust is not None
+
+    def holds(self, quote: str) -> bool:
+        """Tell whether a quote is in its words, and no mere letters of one; what stands for a gap is none of them."""
+        return any(verify_quote(quote, piece) and set(words(quote)) & set(words(piece)) for piece in self._shown)
+
+    def proves(self, quote: str) -> str:
+        """Return how far a quote is to be believed: what a user only passes on is worth as much as a tool's word.
+
+        What they say and pass on, too, or what begins in their words and ends in another's, is not theirs alone.
+        """
+        own = self.own is None or verify_quote(quote, self.own)
+        passed_on = bool(self.cited) and verify_quote(quote, self.cited)
+        return self.trust if self.trust and own and not passed_on else "tool"
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        return self.pieces or (self.text,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +128,16 @@ def _line(event: Event, session: SessionContext, redact: Callable[[str], str], a
     if event.type is EventType.USER_MESSAGE:
         return _from_user(event, session, redact)
     if event.type is EventType.TOOL_RESULT:
-        text = _shortened(redact(without_recalled(_plain(event.data.get("content")))), LONGEST["tool"])
-        return Line(event.seq, "tool", text, event.occurred_at, "tool") if text else None
+        told = redact(without_recalled(_plain(event.data.get("content"))))
+        return _line_of(event, "tool", told, "tool")
     if event.type is EventType.ASSISTANT_RESPONSE:
-        text = _shortened(redact(without_recalled(str(event.data.get("text") or ""))), LONGEST["agent"])
-        return Line(event.seq, "agent", text, event.occurred_at, None) if text else None
+        return _line_of(event, "agent", redact(without_recalled(str(event.data.get("text") or ""))), None)
     if event.type in _ANSWERS:
         what, reason = operation(event, around), event.data.get("reason")
         if what is None and not reason:
             return None
         told = f"{_ANSWERS[event.type]} {what or 'a call'}" + (f": {reason}" if isinstance(reason, str) else "")
-        text = _shortened(redact(told), LONGEST["approval"])
-        return Line(event.seq, "approval", text, event.occurred_at, None if session.is_subagent else "user")
+        return _line_of(event, "approval", redact(told), None if session.is_subagent else "user")
     return None
 
 
@@ -126,14 +145,24 @@ def _from_user(event: Event, session: SessionContext, redact: Callable[[str], st
     if event.data.get("origin", "user") != "user":
         return None
     said = redact(without_recalled(str(event.data.get("text") or "")))
-    text = _shortened(said, LONGEST["user"])
-    if not text:
-        return None
     if session.is_subagent:  # its user is an agent
-        return Line(event.seq, "agent", _shortened(said, LONGEST["agent"]), event.occurred_at, None)
+        return _line_of(event, "agent", said, None)
+    line = _line_of(event, "user", said, "user")
+    if line is None:
+        return None
     speaker = event.data.get("speaker")
     name = redact(speaker.strip())[:80] if isinstance(speaker, str) and speaker.strip() else None
-    return Line(event.seq, "user", text, event.occurred_at, "user", name, passed_on(text))
+    # Whose words they are is told from the whole message: what is left out of it may open a quotation.
+    own, cited = (_GAP.join(_shortened(part, LONGEST["user"])) for part in parted(said))
+    return replace(line, speaker=name, own=own, cited=cited)
+
+
+def _line_of(event: Event, who: str, told: str, trust: str | None) -> Line | None:
+    """Return the line of what is told; None where that is nothing."""
+    pieces = _shortened(told, LONGEST[who])
+    if not pieces[0]:
+        return None
+    return Line(event.seq, who, _GAP.join(pieces), event.occurred_at, trust, pieces=pieces)
 
 
 def _shown(line: Line) -> str:
@@ -151,10 +180,10 @@ def _plain(content: object) -> str:
     return "" if content is None else json.dumps(content, ensure_ascii=False, default=str)
 
 
-def _shortened(text: str, most: int) -> str:
-    """Return the beginning and the end of a long text."""
+def _shortened(text: str, most: int) -> tuple[str, ...]:
+    """Return a text, or the beginning and the end of a long one."""
     text = text.strip()
     if len(text) <= most:
-        return text
+        return (text,)
     tail = most // 3
-    return f"{text[: most - tail].rstrip()} […] {text[-tail:].lstrip()}"
+    return text[: most - tail].rstrip(), text[-tail:].lstrip()
