@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from consolidator.memory.facts import Candidate, Proposals, Rejected, SessionContext, belongs
+from consolidator.memory.facts import COUNTED, Candidate, Proposals, Rejected, SessionContext, belongs
 from consolidator.memory.nearness import denies
 from consolidator.memory.transcript import Chunk, Line
 
@@ -215,7 +215,9 @@ def _subject(told: str, line: Line) -> str:
 
 
 def _snake(predicate: str) -> str:
-    return re.sub(r"\W+", "_", predicate.strip().casefold()).strip("_") or "is"
+    """Return a predicate's name; never one of those by which answers and steers are counted."""
+    name = re.sub(r"\W+", "_", predicate.strip().casefold()).strip("_") or "is"
+    return f"stated_{name}" if name in COUNTED else name
 
 
 def _date(told: str | None, zone: tzinfo | None = UTC) -> datetime | None:

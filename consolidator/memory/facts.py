@@ -22,6 +22,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 EXTRACTOR = "rules:1"
+COUNTED = frozenset({"approval", "steer"})  # predicates of what is a fact only when it was shown often enough
 MOST = 50  # candidates of one message
 _LONGEST_QUOTE = 300
 _STEER = 160  # characters of a steer that can be a standing one

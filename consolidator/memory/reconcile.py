@@ -149,10 +149,11 @@ def _standing_approvals(ordered: Sequence[Candidate]) -> list[Fact]:
         if candidate is not None and (not run or normal(candidate.value) == normal(run[0].value)):
             run.append(candidate)
             continue
-        if len(run) >= STANDING:
+        answers = sum(not one.extractor.startswith("model:") for one in run)  # what a model read is none
+        if answers >= STANDING:
             ended = (candidate.occurred_at, candidate.id) if candidate is not None else None
             answer = "denied" if run[0].value.startswith("denied:") else "granted"
-            sentence = f"The user {answer} `{_operation(run[0])}` {len(run)} times in a row."
+            sentence = f"The user {answer} `{_operation(run[0])}` {answers} times in a row."
             facts.append(_fact(run, number=number, ended=ended, sentence=sentence))
             number += 1
         run = [candidate] if candidate is not None else []

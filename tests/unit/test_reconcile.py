@@ -6,11 +6,15 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consolidator.memory.facts import Candidate
+from consolidator.memory.extraction import Source, read_answer
+from consolidator.memory.facts import Candidate, SessionContext
 from consolidator.memory.reconcile import Fact, normal, reconcile
+from consolidator.memory.transcript import Chunk, Line
+from tests import oracle
 
 UNHURRIED = settings(deadline=None)  # the machine may be busy
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -168,3 +172,27 @@ def test_facts_are_consistent(candidates: list[Candidate]) -> None:
         assert (fact.valid_to is None) == (fact.superseded_by is None) == (fact.status == "current")
         assert fact.valid_to is None or fact.valid_to >= fact.valid_from
         assert 1 <= fact.sessions <= len(fact.evidence)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("predicate", "kept"), [("approval", "stated_approval"), ("Steer", "stated_steer")])
+def test_what_a_model_calls_an_approval_or_a_steer_is_a_fact_like_others(predicate: str, kept: str, count: int) -> None:
+    answer = {
+        "facts": [oracle.fact("e1", "Anna", predicate, "Anna", "Deploys need the approval of Anna.", "constraint")]
+    }
+    found: list[Candidate] = []
+    for day in range(count):
+        line = Line(1, "user", "Ask Anna before a deploy.", NOW + timedelta(days=day), "user")
+        here = SessionContext(f"s{day}", f"s{day}", "coder", "/src/shop")
+        found += read_answer(Chunk((line,)), answer, Source(here, "model:m:1")).candidates
+    (believed,) = reconcile(found)
+    assert (believed.predicate, believed.sentence) == (kept, "Deploys need the approval of Anna.")
+    assert believed.sessions == count
+
+
+def test_a_saying_that_counts_for_an_approval_is_no_answer() -> None:
+    answers = [answer("denied:Bash git push", day) for day in range(3)]
+    saying = replace(answer("denied:Bash git push", 3), extractor="model:m:1", sentence="Never push.")
+    assert reconcile([*answers[:2], saying]) == []
+    (standing,) = reconcile([*answers, saying])
+    assert standing.sentence == "The user denied `Bash git push` 3 times in a row."
