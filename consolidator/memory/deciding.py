@@ -161,22 +161,32 @@ def _clear(candidate: Candidate, options: Sequence[Known]) -> Decision | None:
     ours = candidate.subject.casefold()
     alike = [one for one in options if one.subject.casefold() == ours]
     for one in alike:
-        if normal(one.predicate) == normal(candidate.predicate) and normal(one.value) == normal(candidate.value):
+        if _same_predicate(candidate, one) and normal(one.value) == normal(candidate.value):
             return _onto(candidate, one, "reinforce", CODE, "the same words")
-    for one in alike:
-        if one.forgotten and nearness.same_value(one.value, candidate.value):
+    near = [one for one in alike if nearness.same_value(one.value, candidate.value)]
+    for one in near:
+        if one.forgotten and (_same_predicate(candidate, one) or _says_the_same(candidate.sentence, one.sentence)):
             return _onto(candidate, one, "reinforce", CODE, "what a person had forgotten or corrected")
-    for one in alike:
+    for one in near:
         said, told = candidate.sentence, one.sentence
-        close = nearness.same_value(one.value, candidate.value) and nearness.likeness(said, told) >= nearness.SAME
+        # A word more in what is known may tell another thing: "the user's wife is", "the staging database runs".
+        whole = _same_predicate(candidate, one) or nearness.adds_nothing(told, said)
         if (
-            close
+            whole
             and nearness.adds_nothing(said, told)
-            and nearness.agree(said, told)
+            and _says_the_same(said, told)
             and _RANK[candidate.trust] >= _RANK[one.trust]
         ):
             return _onto(candidate, one, "reinforce", CODE, "the same value in much the same words")
     return None
+
+
+def _same_predicate(candidate: Candidate, one: Known) -> bool:
+    return normal(one.predicate) == normal(candidate.predicate)
+
+
+def _says_the_same(said: str, told: str) -> bool:
+    return nearness.likeness(said, told) >= nearness.SAME and nearness.agree(said, told)
 
 
 def _onto(
@@ -195,7 +205,7 @@ def _shown(candidate: Candidate, options: Sequence[Known], near: Mapping[str, fl
     for number, one in enumerate(options):
         like = max(nearness.likeness(candidate.sentence, one.sentence), near.get(one.id, 0.0))
         subject = one.subject.casefold() == candidate.subject.casefold()
-        slot = subject and normal(one.predicate) == normal(candidate.predicate)
+        slot = subject and _same_predicate(candidate, one)
         value = subject and nearness.same_value(one.value, candidate.value)
         if slot or value or like >= nearness.LIKE:
             found.append((-(like + slot + value), number, one))

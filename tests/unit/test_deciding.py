@@ -78,6 +78,50 @@ def test_what_says_otherwise_or_more_of_the_same_value_is_asked(known_of: str, s
     assert clear(saying("a", "the thing", known_of, predicate="other"), fact) is not None
 
 
+@pytest.mark.parametrize(
+    ("value", "known_of", "said"),
+    [
+        ("peanuts", "The user's wife is allergic to peanuts.", "The user is allergic to peanuts."),
+        ("Postgres 16", "The staging database runs Postgres 16.", "The database runs Postgres 16."),
+        ("Bern", "The user's sister lives in Bern.", "The user lives in Bern."),
+    ],
+)
+def test_what_leaves_out_whom_a_fact_is_about_is_asked_where_it_is_another_relation(
+    value: str, known_of: str, said: str
+) -> None:
+    fact = known("f1", value, known_of, predicate="one")
+    assert clear(saying("a", value, said, predicate="other"), fact) is None
+    same = clear(saying("a", f"the {value}", said, predicate="One"), fact)
+    assert same is not None
+    assert same.operation == "reinforce"
+
+
+@pytest.mark.parametrize(
+    ("value", "forgotten", "predicate", "said"),
+    [
+        ("coffee", "The user dislikes coffee.", "dislikes", "The user likes coffee."),
+        ("Bern", "The user's ex-partner lives in Bern.", "ex_partner_lives_in", "The user works in Bern."),
+    ],
+)
+def test_what_was_forgotten_does_not_swallow_what_says_otherwise_of_the_same_value(
+    value: str, forgotten: str, predicate: str, said: str
+) -> None:
+    fact = known("f1", value, forgotten, predicate=predicate, forgotten=True)
+    new = saying("a", value, said, predicate="other")
+    (unclear,) = sort([new], {"a": [fact]})[scope_of(new)].unclear
+    assert unclear.shown == (fact,)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "said"), [("Likes", "Coffee, please."), ("fond_of", "The user likes the coffee.")]
+)
+def test_what_was_forgotten_stays_so_in_other_words(predicate: str, said: str) -> None:
+    fact = known("f1", "coffee", "The user likes coffee.", predicate="likes", forgotten=True)
+    decision = clear(saying("a", "the coffee", said, predicate=predicate), fact)
+    assert decision is not None
+    assert (decision.operation, decision.target) == ("reinforce", "f1")
+
+
 def test_what_resembles_nothing_is_added_and_what_is_unclear_is_asked() -> None:
     new = clear(saying("a", "tea", "The user drinks tea.", predicate="drinks"), BERN)
     assert new is not None
