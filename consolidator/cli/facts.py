@@ -11,6 +11,7 @@ from consolidator.cli.context import moment, opened, run
 from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, say, short, table
 from consolidator.errors import UsageError
 from consolidator.jobs import telling
+from consolidator.memory.reconcile import LONG_AGO
 from consolidator.store import facts, recall
 
 facts_app = typer.Typer(cls=Asked, invoke_without_command=True)
@@ -75,8 +76,8 @@ def _show(found: list[dict[str, Any]]) -> None:
         "facts",
         columns,
         (
-            (f["id"], f["kind"], f["sentence"] + (" (superseded)" if f["superseded_at"] else ""), f["valid_from"],
-             f["sessions"], place(f))
+            (f["id"], f["kind"], f["sentence"] + (" (superseded)" if f["superseded_at"] else ""),
+             "" if f["valid_from"] == LONG_AGO else f["valid_from"], f["sessions"], place(f))
             for f in found
         ),
         right=("sessions",),

@@ -17,6 +17,7 @@ from consolidator.memory.digest import Digest
 from consolidator.memory.fingerprint import fingerprint, headline, signature
 from consolidator.memory.prediction import suggest
 from consolidator.memory.profiles import Profile
+from consolidator.memory.reconcile import LONG_AGO
 from consolidator.memory.summary import SummaryFold, render
 from consolidator.models.event import Event
 from consolidator.store import events, memory, recall, sessions
@@ -83,7 +84,7 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
         f"in {fact['sessions']} session{'s' if fact['sessions'] != 1 else ''}",
         f"belongs to agent {fact['agent']}" + (f", {fact['level']} {fact['project'] or fact['peer']}"
                                                if fact["level"] != "agent" else ""),
-        f"true since {fact['valid_from']:%Y-%m-%d %H:%M}"
+        "true" + (f" since {fact['valid_from']:%Y-%m-%d %H:%M}" if fact["valid_from"] != LONG_AGO else "")
         + (f" until {fact['valid_to']:%Y-%m-%d %H:%M}" if fact["valid_to"] else ""),
     ]  # fmt: skip
     history = await recall.history(conn, fact)

@@ -158,4 +158,4 @@ def _turn(told: Row) -> Turn:
 def _fact(told: Row) -> Fact:
     places = tuple((session, seq) for session, seq in told["proofs"])
     at, trust = told["valid_from"], told["trust"]
-    return Fact(told["number"], told["id"], told["sentence"], trust, at, places, told["recalled"])
+    return Fact(told["number"], told["id"], told["sentence"], trust, at, places, told["recalled"], told["valid_to"])

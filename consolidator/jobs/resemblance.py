@@ -72,7 +72,7 @@ def _known(row: Row) -> Known:
     stated = row["trust"] == "person"
     return Known(
         row["id"], row["subject"], row["predicate"], row["value"], row["sentence"],
-        stated or bool(row["single_valued"]), row["trust"], row["latest"], forgotten=row["superseded_at"] is not None,
+        stated or bool(row["single_valued"]), row["trust"], forgotten=row["superseded_at"] is not None,
     )  # fmt: skip
 
 

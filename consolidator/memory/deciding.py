@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from consolidator.memory import nearness
@@ -72,7 +71,6 @@ class Known:
     sentence: str
     single_valued: bool
     trust: str
-    latest: datetime | None = None  # of its evidence; None: it rests on a person's word
     forgotten: bool = False
 
 
@@ -140,7 +138,7 @@ def _known(candidate: Candidate) -> Known:
     """Return a candidate as the fact that it would be by itself."""
     return Known(
         own_fact(candidate), candidate.subject, candidate.predicate, candidate.value, candidate.sentence,
-        candidate.single_valued, candidate.trust, candidate.occurred_at,
+        candidate.single_valued, candidate.trust,
     )  # fmt: skip
 
 

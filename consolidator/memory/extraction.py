@@ -34,6 +34,7 @@ _ORDER = re.compile(
     r"|^\s*(run|send|delete|remove|download|install|fetch|post|email|forward|reply|transfer|upload|open|visit|use|call)\b",
     re.IGNORECASE,
 )
+_YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?")
 _AGAINST_US = re.compile(
     r"\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|context|messages?)\b|system prompt",
     re.IGNORECASE | re.DOTALL,
@@ -221,9 +222,14 @@ def _snake(predicate: str) -> str:
 
 
 def _date(told: str | None, zone: tzinfo | None = UTC) -> datetime | None:
-    """Return an ISO date as a moment, a day by the clock of its event's place; None where it is none."""
+    """Return an ISO date as a moment, by the clock of its event's place; None where it is none.
+
+    A year or a month, which is all that many people tell, is its first day.
+    """
     if told is None:
         return None
+    if _YEAR_OR_MONTH.fullmatch(told):
+        told += "-01-01" if len(told) == 4 else "-01"
     try:
         found = datetime.fromisoformat(told)
         return (found if found.tzinfo else found.replace(tzinfo=zone or UTC)).astimezone(UTC)

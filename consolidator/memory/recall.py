@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.memory.recalled import BEGIN, END, unmarked, without_recalled
+from consolidator.memory.reconcile import LONG_AGO
 from consolidator.memory.words import words
 
 __all__ = [  # the marks belong to it, and to whoever must skip what it wrote
@@ -71,6 +72,7 @@ class Fact:
     at: datetime
     places: tuple[Place, ...]
     recalled: int = 0
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,13 @@ def fact_item(fact: Fact, score: float) -> Item:
         said = f"told by {'a tool' if fact.trust == 'tool' else 'an agent'}: {_quoted(fact.sentence)}"
     citation = f"[fact:{fact.id}]"
     data = {"id": fact.id, "text": fact.sentence, "trust": fact.trust, "at": fact.at.isoformat()}
-    return Item("fact", citation, f"- {said} (since {fact.at:%Y-%m-%d}) {citation}", score, fact.places, data)
+    return Item("fact", citation, f"- {said} ({_when(fact)}) {citation}", score, fact.places, data)
+
+
+def _when(fact: Fact) -> str:
+    """Return when a fact is true; of what is over nobody may have said since when."""
+    since = [] if fact.at == LONG_AGO else [f"since {fact.at:%Y-%m-%d}"]
+    return " ".join([*since, *([f"until {fact.until:%Y-%m-%d}"] if fact.until else [])])
 
 
 def turn_item(turn: Turn, score: float) -> Item:

@@ -11,10 +11,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from consolidator.memory.facts import Candidate
 
+LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)  # since when what is over was true, where nobody said; in every zone a date
+_RANK = {"tool": 0, "agent": 1, "user": 2}
 STANDING = 3  # answers to approvals, and sessions with the same steer, before they are a standing preference
 
 
@@ -39,11 +41,6 @@ class Fact:
     superseded_by: str | None  # the fact that took its place; of a standing preference, the candidate that ended it
     sessions: int  # distinct lineage roots that say so
     evidence: tuple[str, ...]  # ids of candidates, in the order of what happened
-
-    @property
-    def status(self) -> str:
-        """Whether it holds: current or superseded."""
-        return "current" if self.valid_to is None else "superseded"
 
 
 Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer
@@ -103,10 +100,15 @@ def _order(candidate: Candidate) -> tuple[datetime, str, int, str]:
 
 def _values(ordered: Sequence[Candidate]) -> list[Fact]:
     """Let the values of a single-valued predicate take each other's place; what is kept beside them holds, too."""
-    in_turn = {normal(one.value) for one in ordered if one.single_valued and not one.beside}
+    in_turn = {normal(one.value) for one in ordered if one.single_valued and not one.beside and not _is_over(one)}
     chained = [one for one in ordered if normal(one.value) in in_turn]
     rest = [one for one in ordered if normal(one.value) not in in_turn]
     return (_chain(chained) if chained else []) + _several(rest)
+
+
+def _is_over(candidate: Candidate) -> bool:
+    """Tell whether a saying speaks of what is over: it neither begins when it is said nor takes another's place."""
+    return candidate.valid_to is not None and candidate.valid_to <= candidate.occurred_at
 
 
 def _several(ordered: Sequence[Candidate]) -> list[Fact]:
@@ -120,13 +122,20 @@ def _several(ordered: Sequence[Candidate]) -> list[Fact]:
 def _chain(ordered: Sequence[Candidate]) -> list[Fact]:
     """Let each value hold until another one is stated."""
     runs: list[list[Candidate]] = []
-    for candidate in ordered:
+    for candidate in (one for one in ordered if not _is_over(one)):
         if runs and normal(runs[-1][0].value) == normal(candidate.value):
             runs[-1].append(candidate)
         else:
             runs.append([candidate])
-    times: dict[str, int] = defaultdict(int)
-    facts: list[Fact] = []
+    past: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in filter(_is_over, ordered):  # of the time that its value held last, else of one before all told
+        value = normal(candidate.value)
+        before = [run for run in runs if normal(run[0].value) == value and _order(run[0]) < _order(candidate)]
+        (before[-1] if before else past[value]).append(candidate)
+    for run in runs:
+        run.sort(key=_order)
+    times: dict[str, int] = defaultdict(int, dict.fromkeys(past, 1))
+    facts = [_fact(said) for said in past.values()]
     following: Fact | None = None
     numbers = []
     for run in runs:
@@ -183,8 +192,12 @@ def _fact(
     """Make a fact of candidates that say the same, in order; `number` tells apart the times that a value held."""
     first = said[0]
     agent, level, project, peer = scope_of(first)
-    since = min((one.valid_from for one in said if one.valid_from), default=first.occurred_at)
-    until = said[-1].valid_to
+    starts = [one.valid_from or one.occurred_at for one in said if one.valid_from or not _is_over(one)]
+    since, until = min(starts, default=LONG_AGO), said[-1].valid_to
+    if until is not None and until <= since and not any(one.valid_from for one in said):
+        since = LONG_AGO
+    ends = [end for end in (until, ended and ended[0]) if end is not None]
+    best = max(said, key=lambda one: _RANK[one.trust])
     explicit = any(candidate.confidence == "explicit" for candidate in said)
     return Fact(
         id=fact_id((agent, level, project, peer), first.subject, first.predicate, first.value, number),
@@ -195,12 +208,12 @@ def _fact(
         subject=first.subject,
         predicate=first.predicate,
         value=first.value,
-        sentence=sentence or first.sentence,
+        sentence=sentence or best.sentence,
         kind=first.kind,
         confidence="explicit" if explicit else "inferred",
-        trust=first.trust,
+        trust=best.trust,
         valid_from=since,
-        valid_to=max(ended[0], since) if ended else until,
+        valid_to=max(min(ends), since) if ends else None,
         superseded_by=ended[1] if ended else None,
         sessions=len({candidate.root_id for candidate in said}),
         evidence=tuple(candidate.id for candidate in said),

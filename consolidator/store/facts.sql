@@ -60,7 +60,7 @@ order by t.created_at desc, t.fact_id limit 1000
 
 -- name: known
 -- Facts, and what their latest evidence says. One that rests on undecided sayings alone is itself being decided.
-select f.*, last.single_valued, last.occurred_at as latest
+select f.*, last.single_valued
 from fact f left join candidate last on last.id = f.evidence[cardinality(f.evidence)]
 where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null or exists (
     select from candidate c where c.id = any(f.evidence) and (c.generation = 0 or c.operation is not null)

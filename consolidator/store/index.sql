@@ -168,7 +168,7 @@ from episode e left join session s on s.id = e.session_id where e.id = any(%(num
 
 -- name: facts
 -- With every turn that proves it.
-select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.sessions, f.recalled,
+select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
        coalesce((
            select json_agg(json_build_array(proof.session_id, proof.seq)) from (
                select c.session_id, c.seq from candidate c where c.id = any(f.evidence)

@@ -38,7 +38,7 @@ def saying(name: str, value: str, sentence: str, *, predicate: str = "lives_in",
 
 
 def known(name: str, value: str, sentence: str, *, predicate: str = "lives_in", **more: Any) -> Known:
-    return replace(Known(name, "user", predicate, value, sentence, True, "user", NOON), **more)
+    return replace(Known(name, "user", predicate, value, sentence, True, "user"), **more)
 
 
 BERN = known("f-bern", "Bern", "The user lives in Bern.")
@@ -193,7 +193,7 @@ def test_a_target_is_refined_once_and_later_values_follow_one_another() -> None:
     both = [{"saying": name, "operation": "supersede", "target": "f1", "reason": ""} for name in ("c1", "c2")]
     assert [d.operation for d in read_answer(question, {"operations": both}, "m")] == ["supersede", "supersede"]
     bern = saying("z", "Bern", "The user lives in Bern.", occurred_at=NOON)
-    assert [f.value for f in reconcile([other, one, bern]) if f.status == "current"] == ["Chur"]
+    assert [f.value for f in reconcile([other, one, bern]) if f.superseded_by is None] == ["Chur"]
     first, second = read_answer(question, {"operations": [both[0], both[0]]}, "m")
     assert first.flag == "the model gave several operations"
     assert second.flag == "the model gave no operation"
@@ -228,8 +228,9 @@ def test_what_follows_a_saying_that_moved_moves_with_it() -> None:
 def test_what_nobody_decided_takes_no_place() -> None:
     bern = saying("z", "Bern", "The user lives in Bern.", occurred_at=NOON)
     basel = saying("a", "Basel", "The user lives in Basel.", beside=True)
-    assert [fact.status for fact in reconcile([bern, basel])] == ["current", "current"]
-    assert {fact.status for fact in reconcile([bern, replace(basel, beside=False)])} == {"current", "superseded"}
+    assert [fact.superseded_by for fact in reconcile([bern, basel])] == [None, None]
+    first, second = reconcile([bern, replace(basel, beside=False)])
+    assert (first.superseded_by, second.superseded_by) == (second.id, None)
     again = saying("b", "Bern", "The user lives in Bern.", beside=True, occurred_at=NOON + timedelta(days=3))
     assert len(reconcile([bern, again])) == 1
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from benchmarks.quality.recall import bm25
 from consolidator.memory.postings import BLOCK, FACT, TURN, packed, unpacked
 from consolidator.memory.ranking import Corpus, Found, Hits
 from consolidator.memory.recall import Fact, Turn, block, estimate, fit, fused, looks_like_error
+from consolidator.memory.reconcile import LONG_AGO
 from consolidator.memory.words import counted, key, words
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -90,6 +93,19 @@ def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
     said, told = fused([], [fact(1, 1), fact(2, 2, trust="tool", text='Run "x"')], [("fact", [1, 2])], most=9)
     assert said.line == "- It is so. (since 2026-03-02) [fact:f1]"
     assert told.line == '- told by a tool: "Run \\"x\\"" (since 2026-03-02) [fact:f2]'
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "told"),
+    [
+        (NOON, NOON + timedelta(days=9), "since 2026-03-02 until 2026-03-11"),
+        (LONG_AGO, NOON, "until 2026-03-02"),
+    ],
+)
+def test_what_ends_says_until_when(since: datetime, until: datetime, told: str) -> None:
+    over = replace(fact(1, 1), at=since, until=until)
+    (item,) = fused([], [over], [("fact", [1])], most=9)
+    assert item.line == f"- It is so. ({told}) [fact:f1]"
 
 
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 2000))

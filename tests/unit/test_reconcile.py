@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from consolidator.memory.extraction import Source, read_answer
 from consolidator.memory.facts import Candidate, SessionContext
-from consolidator.memory.reconcile import Fact, normal, reconcile
+from consolidator.memory.reconcile import LONG_AGO, Fact, normal, reconcile
 from consolidator.memory.transcript import Chunk, Line
 from tests import oracle
 
@@ -60,8 +60,12 @@ def answer(value: str, day: int, session: str | None = None) -> Candidate:
     return candidate(value, day, session=session, predicate="approval", confidence="inferred")
 
 
+def status(fact: Fact) -> str:
+    return "current" if fact.superseded_by is None else "superseded"
+
+
 def told(facts: list[Fact]) -> list[tuple[str, str, int]]:
-    return [(fact.value, fact.status, fact.sessions) for fact in facts]
+    return [(fact.value, status(fact), fact.sessions) for fact in facts]
 
 
 def test_the_same_saying_in_other_words_and_sessions_reinforces() -> None:
@@ -87,7 +91,7 @@ def test_a_later_value_supersedes_and_nothing_is_deleted() -> None:
 
 def test_a_value_that_returns_is_another_fact() -> None:
     facts = reconcile([candidate(value, day, single=True) for day, value in enumerate(("npm", "pnpm", "npm"))])
-    assert [fact.status for fact in facts] == ["superseded", "superseded", "current"]
+    assert [status(fact) for fact in facts] == ["superseded", "superseded", "current"]
     assert len({fact.id for fact in facts}) == 3
 
 
@@ -169,7 +173,7 @@ def test_facts_are_consistent(candidates: list[Candidate]) -> None:
     known = {one.id for one in candidates}
     for fact in facts:
         assert set(fact.evidence) <= known
-        assert (fact.valid_to is None) == (fact.superseded_by is None) == (fact.status == "current")
+        assert (fact.valid_to is None) == (fact.superseded_by is None) == (status(fact) == "current")
         assert fact.valid_to is None or fact.valid_to >= fact.valid_from
         assert 1 <= fact.sessions <= len(fact.evidence)
 
@@ -196,3 +200,83 @@ def test_a_saying_that_counts_for_an_approval_is_no_answer() -> None:
     assert reconcile([*answers[:2], saying]) == []
     (standing,) = reconcile([*answers, saying])
     assert standing.sentence == "The user denied `Bash git push` 3 times in a row."
+
+
+def at(day: int) -> datetime:
+    return NOW + timedelta(days=day)
+
+
+def home(value: str, day: int, since: int | None = None, until: int | None = None) -> Candidate:
+    """Return what somebody says of where they live, with the days since and until when that is true."""
+    one = candidate(value, day, single=True)
+    start, end = (None if told is None else at(told) for told in (since, until))
+    return replace(one, id=f"{one.id}/{since}/{until}", valid_from=start, valid_to=end)
+
+
+def times(said: list[Candidate]) -> dict[str, tuple[datetime, datetime | None]]:
+    return {fact.value: (fact.valid_from, fact.valid_to) for fact in reconcile(said)}
+
+
+def test_what_was_over_when_it_was_said_was_true_before() -> None:
+    assert times([home("Bern", 0, until=-900)]) == {"Bern": (LONG_AGO, at(-900))}
+    assert times([home("Bern", 0, since=-2000, until=-900)]) == {"Bern": (at(-2000), at(-900))}
+    assert times([home("Bern", 0), home("Bern", 9, until=5)]) == {"Bern": (at(0), at(5))}
+    assert times([home("Bern", 0), home("Bern", 9, until=-900)]) == {"Bern": (LONG_AGO, at(-900))}
+
+
+def test_what_is_over_takes_no_place_and_keeps_its_own_end() -> None:
+    for said in ([home("Bern", 0, -2000, -900), home("Rome", 9)], [home("Rome", 0), home("Bern", 9, -2000, -900)]):
+        facts = {fact.value: fact for fact in reconcile(said)}
+        assert (facts["Bern"].valid_to, facts["Rome"].valid_to) == (at(-900), None)
+        assert facts["Rome"].superseded_by is None
+    again = [home("Bern", 0), home("Rome", 20), home("Bern", 30, until=10)]
+    assert times(again) == {"Bern": (at(0), at(10)), "Rome": (at(20), None)}
+    returned = [home("Rome", 0), home("Bern", 9, -2000, -900), home("Bern", 20)]
+    past, rome, bern = reconcile(returned)
+    assert (past.valid_from, past.valid_to, past.superseded_by) == (at(-2000), at(-900), None)
+    assert (rome.valid_to, rome.superseded_by, bern.valid_from, bern.valid_to) == (at(20), bern.id, at(20), None)
+    assert past.id != bern.id
+
+
+@pytest.mark.parametrize(("until", "end"), [(5, 5), (90, 9)])
+def test_what_is_followed_ends_at_its_own_end_or_with_what_follows(until: int, end: int) -> None:
+    facts = {fact.value: fact for fact in reconcile([home("Bern", 0, until=until), home("Rome", 9)])}
+    assert facts["Bern"].valid_to == at(end)
+    assert facts["Bern"].superseded_by == facts["Rome"].id
+
+
+def test_what_ends_one_day_is_not_superseded_yet() -> None:
+    (fact,) = reconcile([home("Bern", 0, until=90)])
+    assert (fact.valid_from, fact.valid_to, fact.superseded_by) == (at(0), at(90), None)
+
+
+def test_a_fact_begins_with_its_first_evidence_unless_that_names_another_start() -> None:
+    assert times([home("Bern", 0), home("Bern", 90, since=44)]) == {"Bern": (at(0), None)}
+    assert times([home("Bern", 0), home("Bern", 90, since=-44)]) == {"Bern": (at(-44), None)}
+    assert times([home("Bern", 0, since=44), home("Bern", 90)]) == {"Bern": (at(44), None)}
+
+
+def test_the_best_trusted_evidence_tells_trust_and_words() -> None:
+    tool = replace(candidate("pnpm", 0, confidence="inferred"), trust="tool", sentence="Run pnpm!")
+    user = candidate("pnpm", 1)
+    for said in ([tool, user], [replace(user, occurred_at=at(-1)), tool]):
+        (fact,) = reconcile(said)
+        assert (fact.trust, fact.confidence, fact.sentence) == ("user", "explicit", user.sentence)
+
+
+DAYS = st.none() | st.integers(-9, 9)
+HOMES = st.lists(st.builds(home, st.sampled_from(["Bern", "Rome", "Oslo"]), st.integers(0, 6), DAYS, DAYS), max_size=12)
+
+
+@UNHURRIED
+@given(HOMES, st.randoms(use_true_random=False))
+def test_times_that_are_told_never_break_facts(said: list[Candidate], chance: random.Random) -> None:
+    facts = reconcile(said)
+    shuffled = [*said, *said]
+    chance.shuffle(shuffled)
+    assert reconcile(shuffled) == facts
+    assert len({fact.id for fact in facts}) == len(facts)
+    assert sorted(one for fact in facts for one in fact.evidence) == sorted({one.id for one in said})
+    assert all(fact.valid_to is None or fact.valid_to >= fact.valid_from for fact in facts)
+    assert all(fact.superseded_by is None or fact.valid_to is not None for fact in facts)
+    assert {fact.superseded_by for fact in facts} <= {None, *(fact.id for fact in facts)}

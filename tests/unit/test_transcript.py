@@ -60,6 +60,16 @@ def test_the_ends_of_the_calendar_break_nothing(told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "since"),
+    [("2015", "2015-01-01T00:00+00:00"), ("2015-03", "2015-03-01T00:00+00:00"), ("2015-13", None), ("15", None)],
+)
+def test_a_year_or_a_month_is_a_date(told: str, since: str | None) -> None:
+    answer = {"facts": [fact("e1", "moved to Bern", "in", "Bern", "In Bern.", "profile", valid_from=told)]}
+    found = read_answer(chunk_of(None), answer, Source(HERE, extractor_of("m")))
+    assert [one.valid_from for one in found.candidates] == ([datetime.fromisoformat(since)] if since else [])
+
+
+@pytest.mark.parametrize(
     ("predicate", "value", "sentence", "kept"),
     [
         ("lives_in", "Bern", "The user no longer lives in Bern.", "not Bern"),
@@ -87,8 +97,8 @@ def test_who_no_longer_lives_there_is_not_said_to_live_there() -> None:
         found = read_answer(chunk_of(None), {"facts": [told]}, Source(HERE, extractor_of("m"))).candidates
         answers += [replace(one, occurred_at=NIGHT + timedelta(days=day)) for one in found]
     facts = reconcile(answers)
-    assert [(one.sentence, one.status) for one in facts] == [
-        ("The user lives in Bern.", "superseded"), ("Not in Bern now.", "current"),
+    assert [(one.sentence, one.superseded_by) for one in facts] == [
+        ("The user lives in Bern.", facts[1].id), ("Not in Bern now.", None),
     ]  # fmt: skip
 
 
