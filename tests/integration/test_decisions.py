@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs import calls as calls_module
+from consolidator.jobs import recalling
 from consolidator.jobs.asking import explain
 from consolidator.jobs.backfill import Backfill, Choice
 from consolidator.jobs.erasing import erase, plan
@@ -380,3 +381,23 @@ async def test_deriving_by_rules_again_keeps_what_a_model_read(
         before = await memory_of(database)
         await Backfill(database, told, Choice(reprocess=True), asyncio.Event()).run()
     assert await memory_of(database) == before
+
+
+async def test_what_is_over_is_recalled_and_explained_with_its_end(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def answer(asked: dict[str, Any]) -> Reply:
+        quote, sentence = "in Bern until 2020", "The user lived in Bern until 2020."
+        return Reply.json({"facts": [fact("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]})
+
+    async with ModelServer(answer) as server:
+        await logged(database, "s1", [said("I had a flat in Bern until 2020.")], peer="mara")
+        clock.advance(HOUR)
+        await night(database, configured(settings, server))
+    (only,) = await current(database)
+    (line,) = [one.line for one in (await recalling.recall(database, "Bern flat")).items if one.kind == "fact"]
+    assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id']}]"
+    assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]
+    async with database.connection() as conn:
+        for year, count in ((2019, 1), (2021, 0)):
+            assert len(await recall.facts(conn, valid_at=datetime(year, 1, 1, tzinfo=UTC))) == count
