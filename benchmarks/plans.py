@@ -96,7 +96,7 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
     now = clock.now()
     run = await runs.start(conn, job="consolidation", slot=now, trigger="manual", owner="me", now=now, arguments={})
     await runs.add_units(conn, run["id"], [f"unit-{n:05}" for n in range(count)])
-    lease = {"run": run["id"], "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5), "most": 16}
+    lease = {"run": run["id"], "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5)}
     known = (await rows(conn, "select * from solution order by id limit 1"))[0]
     by_fingerprint, by_text = await _solved(conn, known)
     return [
@@ -110,7 +110,7 @@ async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, 
         ("stamp", log["stamp"], {**span, "now": now, "dead": []}),
         ("unconsolidated", log["unconsolidated"], {"session": "", "after": 0, "limit": 1000}),
         ("due sessions", rest["sessions"]["due"], {}),
-        ("claim", rest["runs"]["claim"], lease),
+        ("claim", rest["runs"]["claim"], {**lease, "tried": False, "most": 16}),
         ("units waiting", rest["runs"]["waiting"], {**lease, "most": None}),
         ("prunable", rest["retention"]["prunable"], {"cutoff": now - timedelta(hours=12)}),
         ("digests with news", rest["sums"]["news"], {"agent": "coder-0", "every": False}),

@@ -95,6 +95,8 @@ class World:
         with psycopg.connect(self.dsn(name), options="-c search_path=consolidator") as conn:
             for day in (1, *range(4, 18)):
                 conn.execute(sql.SQL("drop table {}").format(sql.Identifier(f"event_202603{day:02}")))
+            for day in (1, *range(3, 18)):
+                conn.execute(sql.SQL("drop table {}").format(sql.Identifier(f"generation_chunk_202603{day:02}")))
 
     def dsn(self, name: str) -> str:
         """Return a database's address; nothing waits for the disk, since no server is killed here."""
