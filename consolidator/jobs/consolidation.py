@@ -268,7 +268,7 @@ async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: d
     """Commit what windows taught together with their stamps; raise Moved where somebody was faster."""
     spans = [events.Span(w.session["id"], w.session["consolidated_to"], w.upto, bounds_of(w.session)) for w in windows]
     await memory.share_agents(conn, {window.session["agent"] for window in windows})
-    if not await sessions.advance(conn, spans):  # before the rest, since it locks the sessions: whoever erases one waits for us
+    if not await sessions.advance(conn, spans):  # it locks the sessions: whoever erases one waits for us
         raise Moved
     learnt = [(window.session, window.learnt) for window in windows if window.learnt is not None]
     await save_memory(conn, learnt, run_id=run_id)
