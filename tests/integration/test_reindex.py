@@ -222,9 +222,11 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
     monkeypatch.setattr(index, "post", held)
     at_work = asyncio.create_task(tonight(database, clock, settings))
     await stored.wait()
-    await job(database, settings).run()
+    rebuilding = asyncio.create_task(job(database, settings).run())
+    await waiting(database)  # the night has the agent
     go.set()
     await at_work
+    await rebuilding
     after = await index_of(database)
     assert (await recall(database, "lighthouse", settings=settings)).items
     await job(database, settings).run()
