@@ -21,7 +21,7 @@ from tests.nights import all_learnt, balance, replica
 from tests.support import FULL, logged, memory_of, unbroken
 
 PROPERTY = settings(
-    max_examples=50 if FULL else 6,
+    max_examples=50 if FULL else 4,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),  # a seed does not shrink

@@ -31,7 +31,7 @@ from tests.support import FULL, PATIENCE, memory_of, unbroken
 
 LEAST, MOST = 5, 60  # commits of a job here
 # Jobs with many commits of few kinds are killed at some of them, and at each by `make matrix`.
-STRIDE: dict[str, int] = {} if FULL else {"consolidation": 2, "retention": 4, "reprocess": 4, "backfill": 3}
+STRIDE: dict[str, int] = {} if FULL else {"consolidation": 2, "retention": 6, "reprocess": 4, "backfill": 3}
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MORNING = NOON - 6 * HOUR
 # What must be the same afterwards; not what was written when, nor by which run.
