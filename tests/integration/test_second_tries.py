@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -161,6 +161,28 @@ async def test_a_follow_up_that_comes_while_the_next_call_is_prepared_waits_for_
         await sessions.say(database, session.id, "look at this")
         await agent.wake(session.id)
     assert [str(one["messages"]).count("and then that") for one in server.requests] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("mode", "heard_by"), [("message", [0, 0, 1]), ("follow_up", [0, 0, 0, 1])])
+async def test_a_call_that_is_tried_again_hears_what_was_said_while_it_waited_unless_that_waits_for_the_turn_to_end(
+    database: Database, mode: Literal["message", "follow_up"], heard_by: list[int]
+) -> None:
+    @tool(idempotent=True)
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def busy(_: float) -> None:
+        await sessions.say(database, session.id, "and then that", mode=mode)
+
+    replies: Replies = [Reply.calling(("look", {})), Reply.failed(503), "Seen.", "And that."]
+    async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
+        agent.harness.sleep = busy
+        session = await agent.open(KEY)
+        await sessions.say(database, session.id, "look at this")
+        await agent.wake(session.id)
+        assert not (await session.info())["pending"]
+    assert [str(one["messages"]).count("and then that") for one in server.requests] == heard_by
 
 
 async def test_an_outage_is_told_once_however_often_a_session_is_woken(database: Database) -> None:
