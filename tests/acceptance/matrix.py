@@ -41,6 +41,7 @@ class Scenario:
 
 SCENARIOS = {
     "talk": Scenario([["say", "talk"]]),
+    "elsewhere": Scenario([["wake elsewhere"], ["say", "talk"]]),  # what dies goes on where its channel is not
     "resume": Scenario([["say", "talk"]], prefill="last_message"),
     "tools": Scenario([["say", "use tools"]]),
     "approval": Scenario([["say", "deploy"], ["allow"]]),

@@ -32,7 +32,7 @@ from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch, UsageError
 from consolidator.runtime import generation, sessions
 from consolidator.runtime import points as runtime_points
-from consolidator.runtime.harness import Delta
+from consolidator.runtime.harness import Delta, StepResult
 from consolidator.runtime.tools import Call, Tool, Toolbox
 from consolidator.settings import Settings
 from consolidator.store import sessions as rows
@@ -150,6 +150,8 @@ async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
                 await _say_once(agent, session, text, "message")
                 await _wake_without_tools(agent, session)
                 result = await agent.wake(session.id)
+            case ["wake elsewhere"]:
+                result = await _wake_without_channel(agent, session)
             case ["steer", text, other]:
                 await _say_once(agent, session, text, "message")
                 waking = asyncio.create_task(agent.wake(session.id))
@@ -199,6 +201,15 @@ async def _wake_without_tools(agent: Consolidator, session: Session) -> None:
     finally:
         agent.harness.tools = tools
     raise AssertionError("it did not need its tools")
+
+
+async def _wake_without_channel(agent: Consolidator, session: Session) -> StepResult:
+    """Wake a session where nobody can reach its channel: what that is owed stays owed."""
+    senders, agent.harness.senders = agent.harness.senders, {}
+    try:
+        return await agent.wake(session.id)
+    finally:
+        agent.harness.senders = senders
 
 
 async def _put(agent: Consolidator, session: Session, word: str) -> None:
