@@ -156,6 +156,9 @@ def test_an_erasure_needs_a_persons_word(here: Here, dsn: str) -> None:
     assert here("events", "s0", "--json")[0] == 0
 
 
+EACH = 15  # seconds until ^C is pressed again
+
+
 def erasing(environment: Mapping[str, str], answer: str, *words: str) -> tuple[int, str, str]:
     """Erase, and when asked on a terminal type an answer, or ^C; return exit code, stdout and stderr."""
     ours, theirs = pty.openpty()
@@ -172,11 +175,15 @@ def erasing(environment: Mapping[str, str], answer: str, *words: str) -> tuple[i
                 piece = os.read(asked.stderr.fileno(), 1)
                 assert piece, told
                 told += piece
-            if answer == "^C":
-                asked.send_signal(signal.SIGINT)
-            else:
+            if answer != "^C":
                 os.write(ours, answer.encode())
-            out, err = asked.communicate(timeout=PATIENCE)
+            for _ in range(PATIENCE // EACH):
+                if answer == "^C":  # one that falls between the question and the read is heard with the next
+                    asked.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    asked.wait(timeout=EACH)
+                    break
+            out, err = asked.communicate(timeout=EACH)
         finally:
             asked.kill()
             os.close(ours)
