@@ -80,11 +80,37 @@ def server_dsn() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def template(server_dsn: str) -> Iterator[str]:
+def tablespace(server_dsn: str) -> Iterator[str]:
+    """Where databases are made: in memory where that can be.
+
+    A database is hundreds of files, and Linux's ext4 makes none before it has looked at the place of each that was
+    removed in the last minute: making and dropping databases was a third of the time of all tests.
+    """
+    memory = Path("/dev/shm")
+    given = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
+    if given or not memory.is_dir() or shutil.disk_usage(memory).free < 2 << 30:
+        yield "pg_default"
+        return
+    folder = Path(tempfile.mkdtemp(prefix="consolidator-test-", dir=memory))
+    try:
+        with psycopg.connect(server_dsn, autocommit=True) as conn:
+            found = conn.execute("show data_directory").fetchone()
+            assert found is not None
+            server = Path(found[0]).stat()
+            os.chown(folder, server.st_uid, server.st_gid)
+            conn.execute(sql.SQL("create tablespace memory location {}").format(sql.Literal(str(folder))))
+        yield "memory"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(server_dsn: str, tablespace: str) -> Iterator[str]:
     """A migrated database to copy."""
     name = f"consolidator_template_{os.getpid()}"
     with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        made = sql.SQL("create database {} tablespace {}")
+        conn.execute(made.format(sql.Identifier(name), sql.Identifier(tablespace)))
     asyncio.run(upgrade.upgrade(make_conninfo(server_dsn, dbname=name), Clock(NOON)))
     try:
         yield name

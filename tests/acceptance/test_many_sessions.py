@@ -18,7 +18,7 @@ from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.acceptance.matrix_agent import Forker, tools_of
 from tests.runtime import agent_on
-from tests.support import FULL, unbroken
+from tests.support import FULL, PATIENCE, unbroken
 
 SESSIONS = 20
 SECONDS, FEWEST = (150.0, 20) if FULL else (0.0, 1)  # that they are spoken to, and messages in each at least
@@ -102,7 +102,7 @@ async def _talk(database: Database, session: str, dice: random.Random, until: fl
 async def _answered(database: Database, session: str) -> None:
     """Wait until nothing is open in a session."""
     query = "select 1 from session where id = %s and not pending"
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while True:
             async with database.connection() as conn:
                 if await (await conn.execute(query, [session])).fetchone():
