@@ -5,6 +5,7 @@ Callers own the transaction: `store` functions take the driver connection that `
 
 from __future__ import annotations
 
+import asyncio
 import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -140,7 +141,10 @@ def address(dsn: str) -> str:
 
 async def connect(dsn: str) -> Driver:
     """Open one autocommitting driver connection with our search path and our JSON."""
-    driver = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=15)
+    try:
+        driver = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=15)
+    except asyncio.CancelledError as error:  # its frames would keep what is half open, until the server gives it up
+        raise error.with_traceback(None) from None
     try:
         set_json_loads(loads, driver)
         await driver.execute(SESSION_SQL)

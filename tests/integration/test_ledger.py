@@ -21,6 +21,7 @@ from consolidator.settings import Settings
 from consolidator.store import runs
 from tests.integration.locks import of_the_dead
 from tests.nights import ask, count, eventually
+from tests.support import PATIENCE
 
 pytestmark = pytest.mark.timeout(90)
 OUTAGE = DatabaseUnavailable("the database went away")
@@ -72,7 +73,7 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
         await lost.wait()
 
     monkeypatch.setattr(Ledger, "_claim", answer_lost)
-    async with asyncio.timeout(20), beating(ledger):
+    async with asyncio.timeout(PATIENCE), beating(ledger):
         with pytest.raises(DatabaseUnavailable):
             await ledger.work(0, done_by(database, until_lost), none_lost)
     assert await count(database, "select count(*) from claim where status = 'leased'") == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from consolidator.clock import Clock
 from consolidator.database import Database
+from consolidator.database.engine import check_version
 from consolidator.errors import DatabaseUnavailable
 from consolidator.store import events
 from tests.support import PATIENCE, logged, said, unbroken
@@ -118,3 +120,30 @@ async def test_a_server_that_cannot_be_reached_is_named_without_its_password(clo
     assert "127.0.0.1" in str(told.value)
     assert "sesame" not in str(told.value)
     await nowhere.close()
+
+
+async def test_a_connect_that_is_cancelled_leaves_no_half_open_connection(clock: Clock) -> None:
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        while await reader.read(4096):
+            pass
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    slow = Database(f"host=127.0.0.1 port={port} dbname=x user=x sslmode=disable", clock)
+    gc.disable()  # what is left to it stays open until it comes by, and holds a place on the server meanwhile
+    try:
+        connecting = asyncio.create_task(check_version(slow))
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        await asyncio.wait_for(left.wait(), PATIENCE)
+    finally:
+        gc.enable()
+        await slow.close()
+        server.close()
