@@ -68,7 +68,7 @@ def import_command(
             with progress("importing") as bar:
 
                 def told(done: int, total: int, name: str) -> None:
-                    bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {name}")
+                    bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {short(name, 60)}")
 
                 return await import_sources(
                     database, wanted, strict=strict, stop=stop, progress=None if bar.disable else told

@@ -208,7 +208,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Progress]:
     """Show progress on stderr, on a terminal only."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # it names files and sessions
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

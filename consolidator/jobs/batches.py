@@ -158,7 +158,7 @@ class Batches:
         return found
 
     async def _take(self, conn: Driver, question: Row, response: Any, *, kept: bool) -> int:
-        """Keep one answer, but of a session that was erased, and what it took; or let its question go the normal way."""
+        """Keep one answer, but of an erased session, and what it took; or let its question go the normal way."""
         good = isinstance(response, dict) and response.get("status_code") == 200
         body = json.dumps(response.get("body")).encode() if good else b""
         reply = read_completion(body, question["model"], json.dumps(question["body"]["messages"])) if good else None
@@ -175,9 +175,7 @@ class Batches:
         await answers.end_question(conn, question["key"], status="answered")
         return int(kept)
 
-    async def _given_up(
-        self, conn: Driver, question: Row, why: str, *, paid: bool, reply: Reply | None = None
-    ) -> None:
+    async def _given_up(self, conn: Driver, question: Row, why: str, *, paid: bool, reply: Reply | None = None) -> None:
         now = self.database.clock.now()
         if reply is not None:
             await answers.settle(conn, question["call_id"], _taken(question, reply, f"failed: {why}"), now=now)

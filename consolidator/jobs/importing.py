@@ -131,7 +131,9 @@ async def import_sources(
     Interrupted, with what was read so far kept, when `stop` is set.
     """
     report = ImportReport()
-    files = await _unless_stopped(lambda: _listed(wanted, report if lenient else None, sized=progress is not None), stop)
+    files = await _unless_stopped(
+        lambda: _listed(wanted, report if lenient else None, sized=progress is not None), stop
+    )
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
     done, total = 0, sum(file.size for file in files)

@@ -1,7 +1,8 @@
 """Prunes what is past retention and learnt from: whole days where it can, the rest in batches; says what it spared.
 
-Only prefixes of sessions go, and with them what was said in pieces, and how far that reached each channel. Spared: what was not learnt from (dead letters block what follows them), the window of an
-open session, and what a live fork reads. What was learnt keeps its quotes and counts.
+Only prefixes of sessions go, and with them what was said in pieces, and how far that reached each channel. Spared:
+what was not learnt from (dead letters block what follows them), the window of an open session, and what a live fork
+reads. What was learnt keeps its quotes and counts.
 """
 
 from __future__ import annotations

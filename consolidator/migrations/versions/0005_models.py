@@ -70,7 +70,8 @@ create index model_question_session on model_question (session_id) where session
 """
 
 GUARDS = """
-alter table model_question add constraint question_status check (status in ('queued', 'submitted', 'answered', 'failed'));
+alter table model_question
+    add constraint question_status check (status in ('queued', 'submitted', 'answered', 'failed'));
 """
 
 
