@@ -25,6 +25,7 @@ BUDGET = 1500  # tokens
 LIMIT = 20
 ASKED = 24  # different words of a query that are looked for
 CANDIDATES = 100  # documents of each channel
+FIXES = 1000  # characters of a query that solutions are searched for
 FEW = 2  # solutions, and procedures, that a block begins with
 Channel = tuple[str, Sequence[int]]
 
@@ -59,14 +60,25 @@ async def recall(
     asked = redact(query)
     found = await ranked(database, asked, agent=agent, project=project, peer=peer, limit=limit, settings=settings)
     first: list[Item] = []
-    if looks_like_error(asked):
-        known = await solve(database, asked, agent=agent, project=project, limit=FEW)
-        first += [data_item("solution", one["id"], f"{one['headline']}: {one['body']['line']}") for one in known]
+    known = await _fixes(database, asked, agent=agent, project=project)
+    first += [data_item("solution", one["id"], f"{one['headline']}: {one['body']['line']}") for one in known]
     first += await _ways(database, asked, agent=agent, project=project)
     text, items = block([*first, *found][:limit], token_budget)
     async with database.transaction(flushed=False) as conn:
         await index.use(conn, [item.data["id"] for item in items if item.kind == "fact"], database.clock.now())
     return Recalled(text, items)
+
+
+async def _fixes(database: Database, query: str, *, agent: str | None, project: str | None) -> list[Row]:
+    """Return the solutions of what reads like an error; of anything else those that have most of its words."""
+    if looks_like_error(query):
+        return await solve(database, query, agent=agent, project=project, limit=FEW)
+    asked = words(query)
+    async with database.connection() as conn:
+        known = await stored.mended(conn, query[:FIXES], agent=agent, project=project)
+    fits = [(fit(asked, [one["search"]], least=2), one) for one in known]  # one word alone tells of no error
+    fits.sort(key=lambda told: -told[0])  # the surest first among equals, as they came
+    return [one for score, one in fits[:FEW] if score]
 
 
 async def _ways(database: Database, query: str, *, agent: str | None, project: str | None) -> list[Item]:

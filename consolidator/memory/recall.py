@@ -46,6 +46,12 @@ _ERROR = re.compile(
     r"denied|refused|timed out|cannot |can't |unable to|undefined|segfault|exit (?:code|status) [1-9]",
     re.IGNORECASE,
 )
+_SMALL = frozenset(  # words that tell nothing of what a request is about
+    words(
+        "the and for with this that these those from not has have had was were are but you your our its into than then "
+        "how what why when where who which does did can could should would will shall may must there here please"
+    )
+)
 Place = tuple[str, int]  # session and seq
 
 
@@ -205,13 +211,17 @@ def looks_like_error(query: str) -> bool:
     return bool(_ERROR.search(query))
 
 
-def fit(asked: Sequence[str], texts: Iterable[str]) -> float:
-    """Return the share of a request's telling words that a procedure has in its tools or its goals; 0 for too few."""
-    telling = {word for word in asked if len(word) > 2 or not word.isascii()}
+def fit(asked: Sequence[str], texts: Iterable[str], *, least: int = 1) -> float:
+    """Return the share of a request's telling words that a procedure or solution has in its texts; 0 for too few.
+
+    Too few is less than half, less than two where there are two, and less than `least`.
+    """
+    telling = {word for word in asked if (len(word) > 2 or not word.isascii()) and word not in _SMALL}
     if not telling:
         return 0.0
     shared = len(telling & {word for text in texts for word in words(text)})
-    return shared / len(telling) if shared >= min(2, len(telling)) and 2 * shared >= len(telling) else 0.0
+    enough = max(least, min(2, len(telling)))
+    return shared / len(telling) if shared >= enough and 2 * shared >= len(telling) else 0.0
 
 
 def _line(text: str) -> str:

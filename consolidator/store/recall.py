@@ -150,6 +150,11 @@ async def solutions_of(
     return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_error_text"], values)
 
 
+async def mended(conn: Driver, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
+    """Return solutions that may fit a request: those with a fix that share the most of its words."""
+    return await rows(conn, _SQL["mended"], {"text": text, "agent": agent or None, "project": project or None})
+
+
 async def explained(conn: Driver, identity: str) -> tuple[str, Row] | None:
     """Return the kind and row of whatever has this id."""
     for kind in ("fact", "procedure", "solution", "candidate"):

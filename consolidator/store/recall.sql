@@ -55,6 +55,21 @@ where retired_at is null and cardinality(asked.words) > 0
   and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
 order by found.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
+-- name: mended
+-- Solutions with a fix that share the most words with a text: in what failed, in its error, and in what fixed it.
+with asked as (
+    select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
+)
+select solution.* from solution, asked,
+     lateral (select count(*) as shared from unnest(asked.words) as word
+              where word = any (tsvector_to_array(to_tsvector('simple', search)))) as found
+where retired_at is null and cardinality(asked.words) > 0
+  and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(asked.words) as word), '|')::tsquery
+  and jsonb_array_length(body -> 'fixes') > 0
+  and (%(agent)s::text is null or agent = %(agent)s)
+  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
+order by found.shared desc, confirmed desc, sessions desc, id limit 40
+
 -- name: profiles
 select tool, body from tool_profile where agent = %(agent)s and project = %(project)s
 

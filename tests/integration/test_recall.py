@@ -156,6 +156,19 @@ async def test_an_error_is_answered_first_by_what_mended_it(
     assert found.items[0].citation in found.block
 
 
+async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        await logged(database, f"s{number}", mishap(number), project="shop")
+    await tonight(database, clock, settings)
+    found = await recall(database, "how does one run the pytets command in bash?", agent="coder")
+    assert [item.kind for item in found.items[:2]].count("solution") == 1
+    for elsewhere in ("what is the command for this?", "how do we bake bread with a command?"):
+        assert "solution" not in {item.kind for item in (await recall(database, elsewhere, agent="coder")).items}
+    assert "solution" not in {item.kind for item in (await recall(database, "bash pytets", agent="other")).items}
+
+
 async def test_a_procedure_is_found_by_its_goal_and_by_its_tools(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

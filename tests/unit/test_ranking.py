@@ -123,6 +123,7 @@ def test_a_procedure_fits_by_most_of_what_is_asked() -> None:
     assert fit(words("please move my booking"), ["get_user → move_booking", "Please move it"]) >= 0.5
     assert fit(words("please move my booking"), ["make tea"]) == 0
     assert fit([], ["anything"]) == 0
+    assert fit(words("what has the user done for this"), ["what the agent has for this"]) == 0  # only small words
 
 
 def test_errors_are_told_from_questions() -> None:
