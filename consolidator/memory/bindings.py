@@ -64,6 +64,7 @@ class BindingFold:
         self.words: list[tuple[str, int]] = []  # shape and value of the user's telling words
         self.given: dict[tuple[str, str], int] = {}  # tool and argument -> how often, in this process
         self._since: dict[str, dict[tuple[str, str], int]] = {}  # source -> `given` when it came, or was settled
+        self._owed: set[tuple[str, str, str]] = set()  # tool, argument and source
         self._shapes: dict[tuple[str, tuple[str, ...]], Key] = {}
         self.values: dict[int, Scalar] | None = {} if keep_values else None
         self._digest = self._hasher(salt)
@@ -179,6 +180,11 @@ class BindingFold:
         counts = self.counts
         counts.add(("arg", tool, path))
         self.given[(tool, path)] = self.given.get((tool, path), 0) + 1
+        for name in self.sources:  # a chance has its place from now on, whenever it is settled
+            if (tool, path, name) not in self._owed:
+                self._owed.add((tool, path, name))
+                if _comes_from(tool, path, name):
+                    counts.reserve(("use", tool, path, name))
         self._count_constant(tool, path, column, given)
         if not column or not _comes_from(tool, path, ""):
             return

@@ -50,6 +50,11 @@ class Counts:
         if slot:
             self.totals[slot] += often
 
+    def reserve(self, key: Key) -> None:
+        """Give a key its place now, while there is room; what it counts is added later."""
+        if key not in self._slots:
+            self._slot(key)
+
     def ignore(self, key: Key) -> None:
         """Never count this key."""
         self._slots[key] = 0

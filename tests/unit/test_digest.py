@@ -6,10 +6,12 @@ import json
 import zlib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction import redact
+from consolidator.memory import counts
 from consolidator.memory.bindings import BindingFold
 from consolidator.memory.counts import Counts, stable_hash
 from consolidator.memory.digest import Digest
@@ -46,13 +48,16 @@ def logs(draw: st.DrawFn) -> Log:
     return log
 
 
+@pytest.mark.parametrize("most", [counts.MAX_KEYS, 25])
 @given(logs(), st.data())
-def test_cuts_into_nights_change_nothing(log: Log, data: st.DataObject) -> None:
+def test_cuts_into_nights_change_nothing(most: int, log: Log, data: st.DataObject) -> None:
     at = sorted(data.draw(st.lists(st.integers(0, len(log.events)), max_size=4)))
     packed = None
-    for start, end in zip([0, *at], [*at, len(log.events)], strict=True):
-        packed = fold(log.events[start:end], packed).pack()
-    assert packed == fold(log.events).pack()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counts, "MAX_KEYS", most)  # of a session with more keys than fit, the first are counted
+        for start, end in zip([0, *at], [*at, len(log.events)], strict=True):
+            packed = fold(log.events[start:end], packed).pack()
+        assert packed == fold(log.events).pack()
 
 
 def test_failed_calls_are_dropped_and_runs_are_one_element() -> None:
