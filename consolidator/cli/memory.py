@@ -65,6 +65,11 @@ def procedures_command(
     if as_json:
         emit(found)
         return
+    if found and OUT.is_terminal:
+        for one in found:
+            worked = f"worked {one['body']['success']['mean']:.0%}"
+            entry(one["title"], many(one["support"], "session"), worked, place(one), one["id"])
+        return
     table(
         "procedures",
         ("id", "steps", "sessions", "worked", "of"),

@@ -506,6 +506,14 @@ def on_a_terminal(environment: Mapping[str, str], *words: str) -> str:
     return shown.decode()
 
 
+def test_a_terminal_is_told_of_each_procedure_in_lines_of_its_own(environment: Mapping[str, str], dsn: str) -> None:
+    known = asyncio.run(remember(dsn))
+    shown = on_a_terminal(environment, "procedures").splitlines()
+    (below,) = [line for line in shown if known["procedure"] in line]
+    assert "sessions · worked" in below
+    assert "→" in shown[shown.index(below) - 1]
+
+
 async def test_what_a_log_says_does_nothing_to_a_terminal(database: Database, environment: Mapping[str, str]) -> None:
     said_so = [said(f"I prefer tabs. {HOSTILE}"), answered(HOSTILE), *step("c", HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)]
     await logged(database, "s", said_so, project=f"/src/{escape(HOSTILE)}", agent=escape(HOSTILE))
