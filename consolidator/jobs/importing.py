@@ -30,6 +30,8 @@ log = logging.getLogger("consolidator.jobs")
 T = TypeVar("T")
 BATCH_ITEMS = 256  # read at once; fewer where they are large
 PROBLEMS_KEPT = 50
+REASON, KIND = 300, 60  # characters shown of what a log says
+KINDS = 100  # of lines with nothing for the log, told apart
 _STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
 Progress = Callable[[int, int, str], None]  # bytes done, of how many, the file done last
 
@@ -56,11 +58,12 @@ class ImportReport:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT:
             where = f"{path}:{problem.line}" if problem.line else str(path)
-            self.problems.append(f"{where}: {problem.reason}")
+            self.problems.append(f"{where}: {problem.reason[:REASON]}")
 
     def skip(self, kind: str) -> None:
         """Count a line with nothing for the log."""
-        self.skipped[kind] += 1
+        kind = kind[:KIND]
+        self.skipped[kind if kind in self.skipped or len(self.skipped) < KINDS else "others"] += 1
 
     def wrote(self, done: Taken) -> None:
         """Count what a transaction did, when it is committed."""

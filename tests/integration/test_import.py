@@ -119,6 +119,13 @@ async def test_problems_are_all_counted_and_the_first_fifty_told(database: Datab
     assert (report.problem_count, len(report.problems), report.events) == (80, 50, 2)
 
 
+async def test_a_report_is_bounded_whatever_a_log_calls_its_lines(database: Database, tmp_path: Path) -> None:
+    strange = [json.dumps({"type": f"{number}-{'x' * 5000}"}) for number in range(300)]
+    report = await imported(database, write(tmp_path / "s.jsonl", [*lines(1), *strange]))
+    assert sum(report.skipped.values()) == 300
+    assert len(json.dumps(report.as_json())) < 40_000
+
+
 async def test_a_file_of_another_format_is_said_to_be_one_and_fills_no_screen(
     database: Database, tmp_path: Path
 ) -> None:
