@@ -15,7 +15,7 @@ from consolidator.memory.counts import Counts, Key, encode
 from consolidator.memory.symbols import SHELL_PREFIX, line_of
 from consolidator.memory.templates import template_columns
 from consolidator.memory.values import MAX_TEXT, Columns, Scalar, columns, result_columns, shape, tokens
-from consolidator.memory.veil import Veil
+from consolidator.memory.veil import veil_of
 
 MAX_SOURCES = 32  # tools whose last values are kept
 MAX_USED = 64  # values that an argument is remembered to have had
@@ -58,7 +58,7 @@ class BindingFold:
 
     def __init__(self, counts: Counts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False) -> None:
         self.counts = counts
-        self.veil = Veil(redact)
+        self.veil = veil_of(redact)
         self.sources: dict[str, Source] = {}  # oldest first
         self.used: dict[str, dict[int, None]] = {}  # tool and argument -> values, oldest first
         self.words: list[tuple[str, int]] = []  # shape and value of the user's telling words

@@ -20,7 +20,7 @@ from consolidator.memory.match import Match
 from consolidator.memory.noise import noise
 from consolidator.memory.operation import Operation, operations
 from consolidator.memory.symbols import symbol, symbol_of
-from consolidator.memory.veil import Veil
+from consolidator.memory.veil import veil_of
 
 WINDOW = 40  # calls within which an error may be resolved
 NEAR = 2  # calls within which another program may take a failed one's place
@@ -148,7 +148,7 @@ class _Seen:
             operation = operations(self.tool, self.arguments)[0]
             self.inspects = operation.inspects
             name = operation.key if operation.kind == "tool" else symbol_of(self.tool, self.arguments)
-            argument = redact(summary(self.tool, self.arguments, _LOOKED_AT, beside=Veil(redact).beside))
+            argument = redact(summary(self.tool, self.arguments, _LOOKED_AT, beside=veil_of(redact).beside))
             self.step = Step(name, shortened(argument, MAX_SUMMARY), edited(self.arguments, redact))
             self.arguments = None
         return self.step
