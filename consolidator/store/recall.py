@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import case, func, literal_column
 from sqlmodel import and_, col, or_, select
 
+from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Driver
 from consolidator.models.fact import CandidateRow, FactRow, FactVersion, Tombstone
 from consolidator.models.procedure import ProcedureRow, SolutionRow
@@ -31,6 +32,7 @@ async def _searched(conn: Driver, found: Any, column: Any, query: str | None, li
     found = found.limit(limit)
     if not query:
         return await fetch(conn, found)
+    query = escape(query)
     exact = await fetch(conn, found.where(_words(column, query)))
     return exact or await fetch(conn, found.where(column.icontains(query, autoescape=True)))
 
@@ -145,14 +147,15 @@ async def solutions_of(
     limit: int = 5,
 ) -> list[Row]:
     """Return what is known of an error: by its fingerprint or signature first, else by the words it shares."""
-    values = {"fingerprint": fingerprint, "signature": signature, "text": text, "limit": limit}
+    exact = None if fingerprint is None else escape(fingerprint)
+    values = {"fingerprint": exact, "signature": escape(signature), "text": escape(text), "limit": limit}
     values |= {"agent": agent or None, "project": project or None}
     return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_error_text"], values)
 
 
 async def mended(conn: Driver, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
     """Return solutions that may fit a request: those with a fix that share the most of its words."""
-    return await rows(conn, _SQL["mended"], {"text": text, "agent": agent or None, "project": project or None})
+    return await rows(conn, _SQL["mended"], {"text": escape(text), "agent": agent or None, "project": project or None})
 
 
 async def explained(conn: Driver, identity: str) -> tuple[str, Row] | None:
@@ -182,6 +185,7 @@ async def rejected(
     found = select(CandidateRow).where(col(CandidateRow.rejected).is_not(None))
     found = found.order_by(col(CandidateRow.occurred_at).desc(), col(CandidateRow.id))
     if query:
+        query = escape(query)
         said = (col(CandidateRow.sentence), col(CandidateRow.quote))
         found = found.where(or_(*(column.icontains(query, autoescape=True) for column in said)))
     if agent:
@@ -216,4 +220,4 @@ async def profiles(conn: Driver, agent: str, project: str | None) -> list[Row]:
 
 async def ways(conn: Driver, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
     """Return procedures that may fit a request, those whose tools it names first, with what people had asked for."""
-    return await rows(conn, _SQL["ways"], {"text": text, "agent": agent or None, "project": project or None})
+    return await rows(conn, _SQL["ways"], {"text": escape(text), "agent": agent or None, "project": project or None})

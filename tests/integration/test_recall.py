@@ -8,6 +8,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.jobs.asking import solve
 from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.recalling import recall
 from consolidator.jobs.retention import prune
@@ -167,6 +168,19 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
     for elsewhere in ("what is the command for this?", "how do we bake bread with a command?"):
         assert "solution" not in {item.kind for item in (await recall(database, elsewhere, agent="coder")).items}
     assert "solution" not in {item.kind for item in (await recall(database, "bash pytets", agent="other")).items}
+
+
+@pytest.mark.parametrize(
+    "asked", ["pytets\0 in bash", "\ud800 pytets in bash", "pytets' & | ! <-> (bash:* \\ E'\\x", "pytets bash " * 9000]
+)
+async def test_a_question_may_hold_anything(
+    database: Database, clock: FrozenClock, settings: Settings, asked: str
+) -> None:
+    for number in range(3):
+        await logged(database, f"s{number}", mishap(number), project="shop")
+    await tonight(database, clock, settings)
+    assert "solution" in {item.kind for item in (await recall(database, asked, agent="coder")).items}
+    assert await solve(database, f"{asked}: command not found", tool=asked) is not None
 
 
 async def test_a_procedure_is_found_by_its_goal_and_by_its_tools(
