@@ -115,7 +115,12 @@ async def _configure(
 async def say(
     database: Database, session_id: str, text: str, *, mode: Mode = "message", speaker: str | None = None
 ) -> int:
-    """Append a person's message, for a harness to see to, and return its seq; raise UsageError in an ended session."""
+    """Append a person's message, for a harness to see to, and return its seq.
+
+    Raises UsageError for one that says nothing, which no model would take, and in an ended session.
+    """
+    if not text.strip():
+        raise UsageError("the message says nothing: there would be nothing to answer")
     told = {"text": text, "mode": mode, "origin": "user", **({"speaker": speaker} if speaker else {})}
     with around("commit message"):
         async with database.transaction() as conn:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.recalling import recall
@@ -18,6 +20,7 @@ from consolidator.settings import Settings
 from consolidator.store.queries import Row
 from consolidator.testing import ModelServer, Reply
 from tests.nights import ask, count, tonight
+from tests.runtime import heard
 from tests.support import answered, called, later, logged, night, returned, said, step
 
 RULE = "From now on, always use tabs for indentation."
@@ -159,3 +162,32 @@ async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_tha
         database, "select v.upto = s.head as folded from session_view v join session s on s.id = session_id"
     )
     assert row["folded"]
+
+
+ANYTHING = ["I prefer tabs\0 over spaces.", "\ud800", "From now on \udfff use `'\\ %s {0}` \x1b[31m\u202e", "\0"]
+
+
+@pytest.mark.parametrize("text", ANYTHING)
+async def test_whatever_is_said_is_answered_remembered_and_recalled_for(
+    database: Database, clock: FrozenClock, settings: Settings, text: str
+) -> None:
+    def answers(asked: dict[str, Any]) -> Reply:
+        if asked["messages"][-1]["role"] == "tool":
+            return Reply(text=f"It said {text}.")
+        return Reply.calling(("look", {"at": {text: text}}))
+
+    def look(at: dict[str, str]) -> str:
+        """Look at anything."""
+        return f"{at} {text}"
+
+    async with ModelServer(answers) as server:
+        mine = settings.model_copy(update={"openai_base_url": server.url})
+        asking = remembering(database, settings)
+        async with Consolidator([look], settings=mine, database=database, recall=asking) as agent:
+            session = await agent.open("coder:cli:ada", model="gpt-4o", max_cost_usd=1)
+            for _ in range(2):
+                assert await heard(session, text) == f"It said {text}."
+            await session.end()
+    done = await tonight(database, clock, settings)
+    assert done["dead"] == 0
+    assert (await recall(database, text, agent="coder", settings=settings)) is not None

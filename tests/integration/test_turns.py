@@ -441,3 +441,13 @@ async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) 
         ("tool_calls", 1), ("stop", 0), ("idle", 0),
     ]  # fmt: skip
     assert first.to_seq < second.to_seq == third.to_seq == head
+
+
+async def test_a_message_that_says_nothing_is_refused_and_costs_nothing(database: Database) -> None:
+    async with ModelServer([]) as server, agent_on(database, server) as agent:
+        session = await agent.open(KEY)
+        for blank in ("", " \n"):
+            with pytest.raises(UsageError, match="says nothing"):
+                await heard(session, blank)
+        assert server.requests == []
+    assert [event.type for event in await log_of(database, session.id)] == [EventType.SESSION_START]
