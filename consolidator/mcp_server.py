@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import psycopg
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
@@ -134,6 +135,8 @@ async def _answered(work: Awaitable[T]) -> T:
         return await work
     except ConsolidatorError as error:
         raise ToolError(str(error)) from error
+    except (psycopg.DataError, UnicodeEncodeError) as error:  # NUL or half a character, where a name is asked for
+        raise ToolError(f"an argument holds what no name can: {error}") from error
 
 
 def _plain(value: Any) -> dict[str, Any]:

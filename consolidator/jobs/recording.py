@@ -11,10 +11,10 @@ from consolidator.database import Database
 from consolidator.errors import InvalidEvent
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.sessions import parts_of
 from consolidator.store import events, sessions
 
 MOST = 500  # events at once
-LONGEST_KEY = 300  # characters
 
 
 async def record_events(
@@ -28,9 +28,10 @@ async def record_events(
     """Append events to the current session of a key (`agent:channel:peer`), opened where there is none.
 
     Each event is `{"type": "UserMessage", "data": {...}}`. With an `idempotency_key` a repeat writes nothing and
-    answers as the first time. Raises InvalidEvent, and writes nothing, where one does not fit.
+    answers as the first time. Raises UsageError for what is no key and InvalidEvent where an event does not fit, and
+    writes nothing then.
     """
-    agent, channel, peer = _parts(key)
+    agent, channel, peer = parts_of(key)
     if not 1 <= len(told) <= MOST:
         raise InvalidEvent(f"between 1 and {MOST} events can be recorded at once, not {len(told)}")
     new = [_event(number, one) for number, one in enumerate(told, 1)]
@@ -45,15 +46,6 @@ async def record_events(
         "last_seq": done.last_seq,
         "repeated": done.repeated,
     }
-
-
-def _parts(key: str) -> tuple[str, str | None, str | None]:
-    """Return agent, channel and peer of a key."""
-    agent, _, rest = key.partition(":")
-    channel, _, peer = rest.partition(":")
-    if not agent.strip() or len(key) > LONGEST_KEY:
-        raise InvalidEvent(f"{key[:80]!r} is no key of a session, such as main:cli:mara")
-    return agent, channel or None, peer or None
 
 
 def _event(number: int, told: Mapping[str, Any]) -> NewEvent:

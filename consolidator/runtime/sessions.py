@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from ulid import ULID
 
 from consolidator.database import Database, Driver
+from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -31,7 +32,7 @@ def parts_of(key: str) -> tuple[str, str | None, str | None]:
     """Return agent, channel and peer of a key; raise UsageError for what is none."""
     agent, _, rest = key.partition(":")
     channel, _, peer = rest.partition(":")
-    if not agent.strip() or len(key) > _LONGEST_KEY:
+    if not agent.strip() or len(key) > _LONGEST_KEY or escape(key) != key:  # NUL, half a character
         raise UsageError(f"{key[:80]!r} is no key of a session, such as main:cli:mara")
     return agent, channel or None, peer or None
 

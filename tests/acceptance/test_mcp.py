@@ -101,6 +101,10 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "data that is no object": (
         "record_events", {"session_key": "a", "events": [{"type": "UserMessage", "data": "x"}]}, "not an object",
     ),
+    "a key that nothing can have": (
+        "record_events", {"session_key": "a\0:b", "events": [{"type": "Error"}]}, "no key of a session",
+    ),
+    "a name that nothing can have": ("recall", {"query": "x", "agent": "a\0"}, "no name can"),
     "an unknown id": ("explain", {"id": "nobody"}, "nobody"),
     "an unknown session": ("suggest_next", {"session": "nobody"}, "nobody"),
     "an argument of the wrong kind": ("recall", {"query": "x", "token_budget": "many"}, "token_budget"),

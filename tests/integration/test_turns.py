@@ -443,6 +443,13 @@ async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) 
     assert first.to_seq < second.to_seq == third.to_seq == head
 
 
+@pytest.mark.parametrize("key", ["", " : ", "x" * 301, "main:cli:\0", "main:\ud800:ada"])
+async def test_what_is_no_key_is_refused_in_words(database: Database, key: str) -> None:
+    async with ModelServer([]) as server, agent_on(database, server) as agent:
+        with pytest.raises(UsageError, match="no key of a session"):
+            await agent.open(key)
+
+
 async def test_a_message_that_says_nothing_is_refused_and_costs_nothing(database: Database) -> None:
     async with ModelServer([]) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
