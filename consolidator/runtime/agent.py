@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from types import TracebackType
 from typing import Any
 
@@ -116,7 +116,7 @@ class Consolidator:
             "system": system, "strategy": strategy, "budget": budget, "last": last, "answer_tokens": answer_tokens,
             "tools": list(self.harness.tools.names),
         }  # fmt: skip
-        cap = None if max_cost_usd is None else Decimal(str(max_cost_usd))
+        cap = None if max_cost_usd is None else _amount(max_cost_usd)
         if cap is not None and model is None:
             model = await self._model_of(key)
         found = await sessions.open_session(
@@ -330,3 +330,14 @@ async def step(agent: Consolidator, session_id: str) -> StepResult:
 async def wake(agent: Consolidator, session_id: str) -> StepResult:
     """Bring what is open in a session to its end with an agent's means."""
     return await agent.wake(session_id)
+
+
+def _amount(told: float | Decimal | str) -> Decimal:
+    """Return an amount of money as it is written; raise UsageError for what is none."""
+    try:
+        amount = Decimal(str(told))
+    except InvalidOperation as error:
+        raise UsageError(f"{told!r} is no amount in USD") from error
+    if not amount.is_finite():
+        raise UsageError(f"{told!r} is no amount in USD; without a cap, say none")
+    return amount

@@ -450,6 +450,13 @@ async def test_what_is_no_key_is_refused_in_words(database: Database, key: str) 
             await agent.open(key)
 
 
+@pytest.mark.parametrize("cap", ["x", "", float("nan"), float("inf"), -1])
+async def test_a_cap_that_is_no_amount_is_refused_in_words(database: Database, cap: float | str) -> None:
+    async with ModelServer([]) as server, agent_on(database, server) as agent:
+        with pytest.raises(UsageError, match=r"no amount in USD|less than nothing"):
+            await agent.open(KEY, max_cost_usd=cap)
+
+
 async def test_a_message_that_says_nothing_is_refused_and_costs_nothing(database: Database) -> None:
     async with ModelServer([]) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
