@@ -21,6 +21,7 @@ from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.context import STRATEGIES
 from consolidator.runtime.harness import Delta, Harness, Recall, Sender, StepResult
+from consolidator.runtime.outcome import text_of
 from consolidator.runtime.servers import tools_of
 from consolidator.runtime.tools import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
@@ -107,15 +108,17 @@ class Consolidator:
     ) -> Session:
         """Return the session that a key (`agent:channel:peer`) names now, made or restored.
 
-        What is given is set on it; what is not stays as it was. Raises UsageError for a cap that cannot be held, and
-        for a strategy that is none.
+        What is given is set on it; what is not stays as it was. Raises UsageError for a cap that cannot be held, for a
+        strategy that is none, and for a size below 1.
         """
         if strategy is not None and strategy not in STRATEGIES:
             raise UsageError(f"{strategy!r} is no strategy: {', '.join(STRATEGIES)}")
-        config = {
-            "system": system, "strategy": strategy, "budget": budget, "last": last, "answer_tokens": answer_tokens,
-            "tools": list(self.harness.tools.names),
-        }  # fmt: skip
+        sizes = {"budget": budget, "last": last, "answer_tokens": answer_tokens}
+        for name, size in sizes.items():
+            if size is not None and (type(size) is not int or size < 1):
+                raise UsageError(f"{name} takes a number of 1 or more, not {size!r}")
+        told = None if system is None else text_of(system)
+        config = {"system": told, "strategy": strategy, **sizes, "tools": list(self.harness.tools.names)}
         cap = None if max_cost_usd is None else _amount(max_cost_usd)
         if cap is not None and model is None:
             model = await self._model_of(key)

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from ulid import ULID
 
 from consolidator.database import Database, Driver
-from consolidator.database.jsonb import escape
+from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -107,7 +107,7 @@ async def _configure(
             "id": found["id"],
             "model": model,
             "max_cost": max_cost,
-            "config": Jsonb({**found["config"], **given}),
+            "config": Jsonb({**found["config"], **given}, dumps=dumps),
         }
         await run(conn, _SQL["configure"], values)
     return changed

@@ -457,6 +457,23 @@ async def test_a_cap_that_is_no_amount_is_refused_in_words(database: Database, c
             await agent.open(KEY, max_cost_usd=cap)
 
 
+@pytest.mark.parametrize("sizes", [{"budget": -1}, {"last": 0}, {"answer_tokens": -5}, {"budget": "many"}])
+async def test_a_size_below_one_is_refused_before_it_is_kept(database: Database, sizes: dict[str, Any]) -> None:
+    async with ModelServer([Reply(text="hello")]) as server, agent_on(database, server) as agent:
+        with pytest.raises(UsageError, match=next(iter(sizes))):
+            await agent.open(KEY, **sizes)
+        assert await heard(await agent.open(KEY), "hi") == "hello"
+
+
+async def test_a_system_prompt_may_hold_anything(database: Database) -> None:
+    async with ModelServer([Reply(text="hello")] * 2) as server, agent_on(database, server) as agent:
+        for _ in range(2):  # the second time it is what it was
+            session = await agent.open(KEY, system="be \0 \ud800 kind")
+            assert await heard(session, "hi") == "hello"
+        assert all("kind" in request["messages"][0]["content"] for request in server.requests)
+    assert [e.type for e in await log_of(database, session.id)].count(EventType.POLICY_DECISION) == 0
+
+
 async def test_a_message_that_says_nothing_is_refused_and_costs_nothing(database: Database) -> None:
     async with ModelServer([]) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
