@@ -148,10 +148,10 @@ def replaced(path: Path) -> Iterator[TextIO]:
 
     Raises UsageError where nothing can be written there; what is no regular file, such as a pipe, is written directly.
     """
-    special = path.exists() and not path.is_file()
-    path = path if special else path.resolve()  # of a link, what it leads to is replaced
-    beside = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        special = path.exists() and not path.is_file()
+        path = path if special else path.resolve()  # of a link, what it leads to is replaced
+        beside = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
         file = beside.open("w", encoding="utf-8", newline="\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -415,6 +415,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(here: Here, dsn: str, tm
     assert (file.stat().st_mode & 0o777, (tmp_path / "link").is_symlink()) == (0o600, True)
     assert not list(tmp_path.glob(".*.part"))
     assert here("export", "-o", str(tmp_path / "no" / "log.jsonl"))[0] == 2
+    assert here("export", "-o", str(tmp_path / ("x" * 5000)))[0] == 2
     assert here("export", "-o", "/dev/null")[0] == 0
 
 
