@@ -19,7 +19,9 @@ from consolidator.runtime.points import around
 
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
+MOST = 10**9  # tokens of one call that a server may tell of
 _END = object()
+_ODD = "the model's server said something that is no part of an answer"
 
 Commit = Callable[[str], Awaitable[None]]
 
@@ -115,7 +117,7 @@ async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queu
         async with contextlib.aclosing(stream):
             async for chunk in stream:
                 began = True
-                for piece in _taken(heard, chunk):
+                for piece in _pieces(heard, chunk):
                     queue.put_nowait(piece)
         if heard.finish is None:
             raise CutOff("the model's server ended its answer in the middle")
@@ -124,7 +126,7 @@ async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queu
             raise CutOff(f"the model's server was lost in the middle of its answer: {type(error).__name__}") from error
         raise failure(error) from error
     except ValueError as error:  # of JSON
-        raise CutOff("the model's server said something that is no part of an answer") from error
+        raise CutOff(_ODD) from error
     finally:
         queue.put_nowait(_END)
 
@@ -150,17 +152,23 @@ async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
             asked["max_tokens"] = limit
 
 
+def _pieces(heard: Heard, chunk: Any) -> list[str]:
+    """Take in a chunk and return the text in it; raise CutOff for what has the shape of none."""
+    try:
+        return _taken(heard, chunk)
+    except (AttributeError, TypeError) as error:
+        raise CutOff(_ODD) from error
+
+
 def _taken(heard: Heard, chunk: Any) -> list[str]:
     """Take in a chunk leniently, since servers differ, and return the text in it."""
-    usage = getattr(chunk, "usage", None)
-    if usage is not None:
-        details = getattr(usage, "prompt_tokens_details", None)
-        cached = getattr(details, "cached_tokens", None) or 0
-        heard.usage = Usage(usage.prompt_tokens or 0, cached, usage.completion_tokens or 0)
-    heard.model = getattr(chunk, "model", None) or heard.model
+    heard.usage = _usage(getattr(chunk, "usage", None)) or heard.usage
+    model = getattr(chunk, "model", None)
+    heard.model = model if model and isinstance(model, str) else heard.model
     said = []
     for choice in (getattr(chunk, "choices", None) or [])[:1]:
-        heard.finish = choice.finish_reason or heard.finish
+        finish = choice.finish_reason
+        heard.finish = finish if finish and isinstance(finish, str) else heard.finish
         delta = choice.delta
         if delta is None:
             continue
@@ -174,9 +182,18 @@ def _taken(heard: Heard, chunk: Any) -> list[str]:
     return said
 
 
+def _usage(told: Any) -> Usage | None:
+    """Return what a server counted; None where it tells nothing that can be."""
+    counts = [getattr(told, name, None) or 0 for name in ("prompt_tokens", "completion_tokens")]
+    cached = getattr(getattr(told, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    if told is None or any(type(count) is not int or not 0 <= count < MOST for count in [*counts, cached]):
+        return None
+    return Usage(counts[0], cached, counts[1])
+
+
 def _call(heard: Heard, told: Any) -> None:
     """Add a piece of a tool call; servers that do not number their calls tell each one whole."""
-    number = told.index if told.index is not None else len(heard.calls)
+    number = told.index if type(told.index) is int else len(heard.calls)
     call = heard.calls.setdefault(number, Asked())
     if told.function is not None:
         call.tool += told.function.name or ""

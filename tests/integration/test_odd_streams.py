@@ -1,0 +1,116 @@
+"""Whatever a server streams, a turn ends in words, and the next one is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import math
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from consolidator import tool
+from consolidator.database import Database
+from tests.runtime import agent_on, heard
+from tests.support import FULL, PATIENCE
+
+Chunk = dict[str, Any]
+ODD = [
+    None, "", 0, -1, 1.5, True, [], {}, "x", "\ud800", "\0", 10**30, [None], {"a": 1}, "length", "tool_calls", math.nan,
+]  # fmt: skip
+
+
+def chunk(delta: Any, finish: str | None = None) -> Chunk:
+    """A piece of an answer, as a server streams it."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o-mini", "choices": [choice]}
+
+
+COUNTED = {**chunk({}), "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
+ANSWER = [chunk({"role": "assistant", "content": ""}), chunk({"content": "hello"}), chunk({}, "stop"), COUNTED]
+ASKING = [
+    chunk({"role": "assistant", "content": "let me see"}),
+    chunk({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "look", "arguments": '{"at": '}}]}),
+    chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"x"}'}}]}),
+    chunk({}, "tool_calls"),
+    COUNTED,
+]
+
+
+@tool
+def look(at: str) -> str:
+    """Look at something."""
+    return f"{at} was seen"
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of everything in a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield (*above, key)
+        yield from places(one, (*above, key))
+
+
+def odd(chunks: list[Chunk], dice: random.Random) -> list[Chunk]:
+    """Return a stream with something missing, twice, out of order, or in place of something else."""
+    found = copy.deepcopy(chunks)
+    for _ in range(dice.choice([1, 1, 1, 2, 3])):
+        *above, last = dice.choice(list(places(found)))
+        inner: Any = found
+        for key in above:
+            inner = inner[key]
+        match dice.randrange(6):
+            case 0:
+                dice.shuffle(found)
+            case 1:
+                del inner[last]
+            case 2 if isinstance(inner, list):
+                inner.insert(0, copy.deepcopy(inner[last]))
+            case _:
+                inner[last] = copy.deepcopy(dice.choice(ODD))
+        if not found:
+            break
+    return found
+
+
+@asynccontextmanager
+async def streaming(answer: Callable[[dict[str, Any]], list[Chunk]]) -> AsyncIterator[str]:
+    """Serve streams of whatever shape over HTTP; yield the address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+        asked = json.loads(await reader.readexactly(length))
+        told = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in answer(asked)) + b"data: [DONE]\n\n"
+        kind = b"content-type: text/event-stream\r\nconnection: close\r\n"
+        writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"content-length: %d\r\n\r\n" % len(told) + told)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("seed", range(40 if FULL else 4))
+async def test_a_turn_ends_in_words_and_the_next_one_is_answered(database: Database, seed: int) -> None:
+    dice, strange = random.Random(seed), True
+
+    def answer(asked: dict[str, Any]) -> list[Chunk]:
+        told = ANSWER if asked["messages"][-1]["role"] == "tool" else ASKING
+        return odd(told, dice) if strange else ANSWER
+
+    async with streaming(answer) as url, agent_on(database, url, [look]) as agent:
+        for number in range(20):
+            strange = True
+            session = await agent.open(f"main:test:{number}", max_cost_usd=50)
+            async with asyncio.timeout(PATIENCE):
+                assert isinstance(await heard(session, "go"), str)
+                strange = False
+                assert (await heard(session, "again")).endswith("hello")
