@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 import math
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -77,7 +77,7 @@ def odd(chunks: list[Chunk], dice: random.Random) -> list[Chunk]:
     return found
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def streaming(answer: Callable[[dict[str, Any]], list[Chunk]]) -> AsyncIterator[str]:
     """Serve streams of whatever shape over HTTP; yield the address."""
 
@@ -87,15 +87,18 @@ async def streaming(answer: Callable[[dict[str, Any]], list[Chunk]]) -> AsyncIte
         asked = json.loads(await reader.readexactly(length))
         told = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in answer(asked)) + b"data: [DONE]\n\n"
         kind = b"content-type: text/event-stream\r\nconnection: close\r\n"
-        writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"content-length: %d\r\n\r\n" % len(told) + told)
-        await writer.drain()
-        writer.close()
+        with contextlib.suppress(ConnectionError):  # whoever asked has had enough
+            writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"content-length: %d\r\n\r\n" % len(told) + told)
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     finally:
         server.close()
+        await server.wait_closed()
 
 
 @pytest.mark.parametrize("seed", range(40 if FULL else 4))
