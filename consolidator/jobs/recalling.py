@@ -70,9 +70,9 @@ async def recall(
 
 
 async def _fixes(database: Database, query: str, *, agent: str | None, project: str | None) -> list[Row]:
-    """Return the solutions of what reads like an error; of anything else those that have most of its words."""
-    if looks_like_error(query):
-        return await solve(database, query, agent=agent, project=project, limit=FEW)
+    """Return the solutions of what reads like a known error; of anything else those that have most of its words."""
+    if looks_like_error(query) and (known := await solve(database, query, agent=agent, project=project, limit=FEW)):
+        return known
     asked = words(query)
     async with database.connection() as conn:
         known = await stored.mended(conn, query[:FIXES], agent=agent, project=project)

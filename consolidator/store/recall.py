@@ -17,6 +17,7 @@ from consolidator.store.queries import Row, load, row, rows
 from consolidator.store.select import fetch
 
 _SQL = load("recall")
+FITTING = 40  # solutions that may fit a request
 _TOLD = ("value", "sentence", "valid_from", "valid_to", "superseded_at", "superseded_by")  # what a version keeps
 _WAS = "was_"
 _SIMPLE: Any = literal_column("'simple'::regconfig")
@@ -149,13 +150,20 @@ async def solutions_of(
     """Return what is known of an error: by its fingerprint or signature first, else by the words it shares."""
     exact = None if fingerprint is None else escape(fingerprint)
     values = {"fingerprint": exact, "signature": escape(signature), "text": escape(text), "limit": limit}
-    values |= {"agent": agent or None, "project": project or None}
-    return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_error_text"], values)
+    values |= {"agent": agent or None, "project": project or None, "error": True}
+    return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_shared_words"], values)
 
 
 async def mended(conn: Driver, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
     """Return solutions that may fit a request: those with a fix that share the most of its words."""
-    return await rows(conn, _SQL["mended"], {"text": escape(text), "agent": agent or None, "project": project or None})
+    values = {
+        "text": escape(text),
+        "agent": agent or None,
+        "project": project or None,
+        "error": False,
+        "limit": FITTING,
+    }
+    return await rows(conn, _SQL["by_shared_words"], values)
 
 
 async def explained(conn: Driver, identity: str) -> tuple[str, Row] | None:

@@ -40,35 +40,21 @@ where retired_at is null
   and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
--- name: by_error_text
--- Where no fingerprint fits: the solutions whose error has at least half of the words asked for, most first.
+-- name: by_shared_words
+-- The solutions that share the most words with a text. Of an error's text at least half must stand in theirs; of any
+-- other, words of what failed and of what fixed it count, too, and there has to be a fix.
 with asked as (
     select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
 )
 select solution.* from solution, asked,
-     lateral (select count(*) as shared from unnest(asked.words) as word
-              where word = any (tsvector_to_array(to_tsvector('simple', headline)))) as found
+     lateral (select tsvector_to_array(to_tsvector('simple', case when %(error)s then headline else search end)) as words) as held,
+     lateral (select count(*) as shared from unnest(asked.words) as word where word = any (held.words)) as found
 where retired_at is null and cardinality(asked.words) > 0
   and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(asked.words) as word), '|')::tsquery
-  and found.shared * 2 >= cardinality(asked.words)
+  and case when %(error)s then found.shared * 2 >= cardinality(asked.words) else jsonb_array_length(body -> 'fixes') > 0 end
   and (%(agent)s::text is null or agent = %(agent)s)
   and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
 order by found.shared desc, confirmed desc, sessions desc, id limit %(limit)s
-
--- name: mended
--- Solutions with a fix that share the most words with a text: in what failed, in its error, and in what fixed it.
-with asked as (
-    select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
-)
-select solution.* from solution, asked,
-     lateral (select count(*) as shared from unnest(asked.words) as word
-              where word = any (tsvector_to_array(to_tsvector('simple', search)))) as found
-where retired_at is null and cardinality(asked.words) > 0
-  and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(asked.words) as word), '|')::tsquery
-  and jsonb_array_length(body -> 'fixes') > 0
-  and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
-order by found.shared desc, confirmed desc, sessions desc, id limit 40
 
 -- name: profiles
 select tool, body from tool_profile where agent = %(agent)s and project = %(project)s

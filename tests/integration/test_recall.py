@@ -146,12 +146,17 @@ async def test_a_turn_can_forge_neither_a_mark_nor_a_citation_nor_a_line(
     assert len(found.block.splitlines()) == 3 + len(found.items)
 
 
-async def test_an_error_is_answered_first_by_what_mended_it(
-    database: Database, clock: FrozenClock, settings: Settings
-) -> None:
+async def mended(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    """Have three sessions fail in the same way, and find the same way out."""
     for number in range(3):
         await logged(database, f"s{number}", mishap(number), project="shop")
     await tonight(database, clock, settings)
+
+
+async def test_an_error_is_answered_first_by_what_mended_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await mended(database, clock, settings)
     found = await recall(database, "bash: pytets: command not found", agent="coder")
     assert found.items[0].kind == "solution"
     assert found.items[0].citation in found.block
@@ -160,11 +165,11 @@ async def test_an_error_is_answered_first_by_what_mended_it(
 async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    for number in range(3):
-        await logged(database, f"s{number}", mishap(number), project="shop")
-    await tonight(database, clock, settings)
+    await mended(database, clock, settings)
     found = await recall(database, "how does one run the pytets command in bash?", agent="coder")
     assert [item.kind for item in found.items[:2]].count("solution") == 1
+    unlike = "why was the pytets command refused by bash?"  # it reads like an error, but like none that is known
+    assert "solution" in {item.kind for item in (await recall(database, unlike, agent="coder")).items}
     for elsewhere in ("what is the command for this?", "how do we bake bread with a command?"):
         assert "solution" not in {item.kind for item in (await recall(database, elsewhere, agent="coder")).items}
     assert "solution" not in {item.kind for item in (await recall(database, "bash pytets", agent="other")).items}
@@ -176,9 +181,7 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
 async def test_a_question_may_hold_anything(
     database: Database, clock: FrozenClock, settings: Settings, asked: str
 ) -> None:
-    for number in range(3):
-        await logged(database, f"s{number}", mishap(number), project="shop")
-    await tonight(database, clock, settings)
+    await mended(database, clock, settings)
     assert "solution" in {item.kind for item in (await recall(database, asked, agent="coder")).items}
     assert await solve(database, f"{asked}: command not found", tool=asked) is not None
 
