@@ -133,6 +133,7 @@ async def test_a_rehearsal_keeps_no_agent_waiting(database: Database, clock: Fro
             rehearsing = asyncio.create_task(rehearsed(other, settings, reprocess=True))
             await stuck(database.dsn)
             await asyncio.wait_for(logged(database, "coder-00", [said("go on")]), PATIENCE)
+            assert not rehearsing.done()
         await rehearsing
 
 

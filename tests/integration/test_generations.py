@@ -142,14 +142,19 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
             assert {one["sentence"] for one in await recall.facts(conn, as_of=moment)} == facts
 
 
-async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
-    database: Database, clock: FrozenClock, settings: Settings
-) -> None:
+async def drafted_by_one_that_finds_nothing(database: Database, clock: FrozenClock, settings: Settings) -> int:
+    """Have a fact believed, and a draft made without it; return the draft."""
     async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.")
         await night(database, told)
-        draft = (await drafted(database, told))["generation"]
+        return int((await drafted(database, told))["generation"])
+
+
+async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    draft = await drafted_by_one_that_finds_nothing(database, clock, settings)
 
     async def merged() -> None:
         async with database.transaction() as conn:
@@ -170,11 +175,7 @@ async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
 async def test_what_is_outdated_already_is_not_written_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me.")
-        await night(database, told)
-        await promoted(database, told, (await drafted(database, told))["generation"])
+    await promoted(database, settings, await drafted_by_one_that_finds_nothing(database, clock, settings))
     async with database.transaction() as conn:
         written = "select xmin::text, ctid::text, superseded_by from fact"
         before = await rows(conn, written)
