@@ -20,6 +20,7 @@ from consolidator.runtime.points import around
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
 MOST = 10**9  # tokens of one call that a server may tell of
+ROOM = 128  # characters that a token has at most; a server that says more than was asked for is not heard to its end
 _END = object()
 _ODD = "the model's server said something that is no part of an answer"
 
@@ -59,6 +60,8 @@ class Heard:
     model: str | None = None
     calls: dict[int, Asked] = field(default_factory=dict)
     pieces: list[str] = field(default_factory=list)
+
+    written: int = 0  # characters of calls
 
     @property
     def text(self) -> str:
@@ -111,14 +114,19 @@ async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queu
     """Read a stream to its end, putting its text into the queue, and the end of it in any case."""
     import openai
 
-    began = False
+    began, room = False, ROOM * int(body["max_tokens"])
     try:
         stream = await _opened(client, body)
         async with contextlib.aclosing(stream):
             async for chunk in stream:
                 began = True
+                before = heard.written
                 for piece in _pieces(heard, chunk):
                     queue.put_nowait(piece)
+                    room -= len(piece)
+                room -= 1 + heard.written - before
+                if room < 0:
+                    raise CutOff("the model's server went on beyond the length that was asked for")
         if heard.finish is None:
             raise CutOff("the model's server ended its answer in the middle")
     except openai.APIError as error:
@@ -196,5 +204,7 @@ def _call(heard: Heard, told: Any) -> None:
     number = told.index if type(told.index) is int else len(heard.calls)
     call = heard.calls.setdefault(number, Asked())
     if told.function is not None:
-        call.tool += told.function.name or ""
-        call.arguments += told.function.arguments or ""
+        name, arguments = told.function.name or "", told.function.arguments or ""
+        call.tool += name
+        call.arguments += arguments
+        heard.written += len(name) + len(arguments)

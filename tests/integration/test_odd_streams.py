@@ -15,6 +15,7 @@ import pytest
 
 from consolidator import tool
 from consolidator.database import Database
+from consolidator.store.queries import rows
 from tests.runtime import agent_on, heard
 from tests.support import FULL, PATIENCE
 
@@ -39,6 +40,9 @@ ASKING = [
     chunk({}, "tool_calls"),
     COUNTED,
 ]
+
+
+SIZES = "select length(data::text) as size from event union all select length(delta) from generation_chunk"
 
 
 @tool
@@ -117,3 +121,20 @@ async def test_a_turn_ends_in_words_and_the_next_one_is_answered(database: Datab
                 assert isinstance(await heard(session, "go"), str)
                 strange = False
                 assert (await heard(session, "again")).endswith("hello")
+
+
+@pytest.mark.parametrize("delta", [{"content": "on and on "}, ASKING[2]["choices"][0]["delta"], {}])
+async def test_a_server_that_never_ends_is_heard_no_longer_than_was_asked_for(database: Database, delta: Any) -> None:
+    lying = True
+
+    def answer(_: dict[str, Any]) -> list[Chunk]:
+        return [chunk(delta)] * 4000 if lying else ANSWER
+
+    async with streaming(answer) as url, agent_on(database, url, [look]) as agent:
+        session = await agent.open("main:test:ada", answer_tokens=10)
+        async with asyncio.timeout(PATIENCE):
+            assert "beyond the length" in await heard(session, "go")
+            lying = False
+            assert (await heard(session, "again")).endswith("hello")
+    async with database.connection() as conn:
+        assert sum(one["size"] for one in await rows(conn, SIZES)) < 100_000
