@@ -5,10 +5,11 @@ Every kind of failure is told apart here; nothing is retried, stored or counted 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from jsonschema import Draft202012Validator
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from consolidator.settings import Settings
 
+T = TypeVar("T")
 _OVERHEAD = 16  # tokens that a message's frame takes
 _LONGEST = 2_000_000  # characters of an answer that are looked at
 _LASTING = {401: "the key is not accepted", 403: "the key may not do this", 404: "no such model or address"}
@@ -130,7 +132,7 @@ class ModelClient:
             asked = self.dialect
             body = self.body(request)
             try:
-                raw = await self.opened().chat.completions.with_raw_response.create(**body)
+                raw = await self._whole(self.opened().chat.completions.with_raw_response.create(**body))
                 content = raw.http_response.content
                 reply = read_completion(content, request.model, json.dumps(request.messages))
                 if reply is None:
@@ -149,8 +151,8 @@ class ModelClient:
 
         told = [redact(text) for text in texts]
         try:
-            raw = await self.opened().embeddings.with_raw_response.create(
-                model=model, input=told, encoding_format="float"
+            raw = await self._whole(
+                self.opened().embeddings.with_raw_response.create(model=model, input=told, encoding_format="float")
             )
         except openai.APIError as error:
             raise failure(error) from error
@@ -158,6 +160,15 @@ class ModelClient:
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
             raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts", paid=True)
         return Embedded(vectors, used if _is_count(used) else sum(count_tokens(text) for text in told))
+
+    async def _whole(self, answer: Awaitable[T]) -> T:
+        """Wait for all of an answer: the client's own timeout begins anew with each byte."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await answer
+        except TimeoutError as error:
+            told = f"the model's server gave no whole answer within {self.timeout:g} s"
+            raise ModelUnavailable(told, paid=True) from error
 
     async def close(self) -> None:
         """Close the connections; nothing is asked after that."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -114,6 +115,34 @@ BAD: dict[str, tuple[Reply, type[ModelError], int]] = {
 
 
 FREE = {"no completion", "overloaded", "too many requests", "a wrong key", "too long", "a bad request"}
+
+
+async def test_a_server_that_trickles_is_given_up_as_one_that_hangs_is(database: Database, calls: Maker) -> None:
+    asked_for: list[str] = []
+
+    async def trickling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked_for.append((await reader.readuntil(b"\r\n")).decode().split(" ")[1])
+        with suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{")
+            while not reader.at_eof():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await reader.read(65_536)
+        writer.close()
+
+    server = await asyncio.start_server(trickling, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with ModelServer([]) as unused:
+        asked = calls(unused, openai_base_url=url, model_timeout_seconds=0.5)
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(ModelUnavailable, match="no whole answer"):
+                await asked.ask(request())
+    server.close()
+    assert len(asked_for) == 4
+    assert sum((await asked.report())["failures"].values()) == 4
 
 
 @pytest.mark.parametrize("kind", BAD)
