@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py tests/acceptance/test_any_order.py \
-	tests/acceptance/test_many_sessions.py tests/integration/test_kill.py tests/integration/test_kept_sums.py \
-	tests/integration/test_i8_nightly_is_batch.py
+	tests/acceptance/test_many_sessions.py tests/integration/nights/test_kill.py tests/integration/nights/test_kept_sums.py \
+	tests/integration/nights/test_i8_nightly_is_batch.py
 
 .PHONY: demo test setup lint matrix bench clean
 

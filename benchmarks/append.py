@@ -11,7 +11,7 @@ from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
 from consolidator.database import partitions
 from consolidator.database.partitions import Driver
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 
 TITLE = "one event durably, against a bare INSERT of the same row"
 ROUNDS = {"tiny": 5, "small": 120, "full": 600}

@@ -24,8 +24,8 @@ from consolidator.clock import Clock
 from consolidator.database import Database, partitions
 from consolidator.database.partitions import Driver
 from consolidator.formats import FORMATS
-from consolidator.jobs.importing import Source, import_sources
-from consolidator.store import events, sessions
+from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.store.log import events, sessions
 
 TITLE = "prepared rows against COPY of the same rows, and imports of each format"
 ROUNDS = {"tiny": 5, "small": 15, "full": 31}

@@ -11,7 +11,7 @@ from benchmarks.report import Report, by_turns, ratio
 from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.jobs.nightly import Nights
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 
 TITLE = "a night from log to stamp, against stamping the same events alone"
 ROUNDS = {"tiny": 1, "small": 5, "full": 5}

@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks import made
 from benchmarks.server import Server
 from consolidator.formats import FORMATS
-from consolidator.jobs.exporting import export_sessions
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.service.export import export_sessions
 
 # Formats that samples are kept of beside the checkout, and the folders they are in.
 KEPT = {name: name for name in ("claude-code", "pi", "swe-agent", "intercode")} | {"openai-messages": "tau-airline"}

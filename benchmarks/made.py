@@ -11,7 +11,7 @@ from typing import Any
 from consolidator.database.partitions import Driver
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 
 FIRST = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 AGENTS, PROJECTS = 3, 12

@@ -17,10 +17,10 @@ from benchmarks import made
 from benchmarks.memory import peak_megabytes
 from benchmarks.report import Report
 from benchmarks.server import Server
-from consolidator.memory.digest import Digest, unpack_terms
-from consolidator.memory.names import Names
-from consolidator.memory.patterns import DigestArrays, tally
-from consolidator.memory.procedures import publish
+from consolidator.memory.procedures.digest import Digest, unpack_terms
+from consolidator.memory.procedures.key_texts import Names
+from consolidator.memory.procedures.patterns import DigestArrays, tally
+from consolidator.memory.procedures.publishing import publish
 from consolidator.models.event import Event
 
 TITLE = "tool calls mined: summed and published"

@@ -29,13 +29,13 @@ from consolidator.database import Database
 from consolidator.demo import logs
 from consolidator.demo.script import samples
 from consolidator.formats import format_named, locomo
-from consolidator.jobs.importing import Source, import_sources
-from consolidator.jobs.learning import bounds_of
+from consolidator.jobs.consolidation.learning import bounds_of
+from consolidator.jobs.importing.importer import Source, import_sources
 from consolidator.jobs.nightly import Nights
 from consolidator.llm.tokens import is_exact
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer
 from consolidator.testing.model_server import DIMENSIONS

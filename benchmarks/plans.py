@@ -18,7 +18,9 @@ from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Driver
 from consolidator.jobs.nightly import Nights
-from consolidator.store import events, recall, runs, sessions
+from consolidator.store.log import events, sessions
+from consolidator.store.memory import lookup
+from consolidator.store.nights import runs
 from consolidator.store.queries import Row, load, rows
 
 TITLE = "the plans of hot queries"
@@ -139,17 +141,17 @@ def _slot() -> dict[str, Any]:
 
 async def _solved(conn: Driver, known: Row) -> list[tuple[LiteralString, dict[str, Any]]]:
     """Return what looking for an error runs: by its fingerprint, then by its words."""
-    with patch.object(recall, "rows", AsyncMock(return_value=[])) as ran:
+    with patch.object(lookup, "rows", AsyncMock(return_value=[])) as ran:
         named = known["fingerprint"]
         signature = named.partition("|")[2]
-        await recall.solutions_of(conn, fingerprint=named, signature=signature, text=known["headline"])
+        await lookup.solutions_of(conn, fingerprint=named, signature=signature, text=known["headline"])
     return [(call.args[1], call.args[2]) for call in ran.await_args_list]
 
 
 async def _asked(conn: Driver, words: str, agent: str | None) -> tuple[LiteralString, dict[str, Any]]:
     """Return what listing facts by words runs, which is composed."""
-    with patch.object(recall, "fetch", AsyncMock(return_value=[])) as fetch:
-        await recall.facts(conn, query=words, agent=agent)
+    with patch.object(lookup, "fetch", AsyncMock(return_value=[])) as fetch:
+        await lookup.facts(conn, query=words, agent=agent)
     assert fetch.await_args is not None
     psycopg3 = dialect.dialect()  # type: ignore[no-untyped-call]
     compiled = fetch.await_args.args[1].compile(dialect=psycopg3, compile_kwargs={"render_postcompile": True})

@@ -15,11 +15,11 @@ from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Driver
-from consolidator.jobs.recalling import by_vector, documents, ranked
-from consolidator.memory.postings import FACT, packed
-from consolidator.memory.words import counted
-from consolidator.store import index, vectors
-from consolidator.store.index import Posted, Scope, Share
+from consolidator.memory.recall.postings import FACT, packed
+from consolidator.memory.text.words import counted
+from consolidator.service.recall import by_vector, documents, ranked
+from consolidator.store.search import index, vectors
+from consolidator.store.search.index import Posted, Scope, Share
 
 TITLE = "a question to memory, by text and by vector, facts in a hundred scopes"
 FACTS = {"tiny": (1000,), "small": (10_000, 100_000), "full": (10_000, 100_000, 1_000_000)}

@@ -23,9 +23,9 @@ from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
 from benchmarks.turns import measure_agent
 from consolidator.clock import FrozenClock
+from consolidator.context.build import build_context
 from consolidator.database import Database, partitions
-from consolidator.runtime.context import build_context
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 
 TITLE = "the session runtime: appends beside other stores, long logs beside short ones, turns"
 STORES = "CONSOLIDATOR_TEST_STORES"

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock
 from consolidator.database import Database, upgrade
-from consolidator.database.embedded import EmbeddedServer
+from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.settings import Settings
 
 

@@ -16,13 +16,13 @@ from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
 from consolidator import Consolidator, NewEvent, tool
 from consolidator.clock import Clock
+from consolidator.context.build import advance
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime.agent import Session
-from consolidator.runtime.context import advance
-from consolidator.store import events
+from consolidator.store.log import events
 
 ROUNDS = {"tiny": 2, "small": 30, "full": 150}
 AT_ONCE = 8

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from consolidator.models.payload import EventType
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.harness import Delta, StepResult
-    from consolidator.runtime.outcome import Outcome
-    from consolidator.runtime.tools import Call, Tool, tool
+    from consolidator.runtime.tools.outcome import Outcome
+    from consolidator.runtime.tools.tool import Call, Tool, tool
     from consolidator.settings import Settings, load_settings
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _WHERE = {
-    "Call": "runtime.tools",
+    "Call": "runtime.tools.tool",
     "Clock": "clock",
     "Consolidator": "runtime.agent",
     "ConsolidatorError": "errors",
@@ -49,15 +49,15 @@ _WHERE = {
     "EventType": "models.payload",
     "FrozenClock": "clock",
     "NewEvent": "models.event",
-    "Outcome": "runtime.outcome",
+    "Outcome": "runtime.tools.outcome",
     "Session": "runtime.agent",
     "Settings": "settings",
     "StepResult": "runtime.harness",
-    "Tool": "runtime.tools",
+    "Tool": "runtime.tools.tool",
     "load_settings": "settings",
     "open_database": "database",
     "step": "runtime.agent",
-    "tool": "runtime.tools",
+    "tool": "runtime.tools.tool",
     "wake": "runtime.agent",
 }
 

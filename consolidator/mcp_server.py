@@ -31,9 +31,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.database import Database
 from consolidator.errors import ConsolidatorError, UsageError
-from consolidator.jobs import asking, recalling, recording
+from consolidator.service import explain as explain_service
+from consolidator.service import recall as recall_service
+from consolidator.service import record as record_service
 from consolidator.settings import Settings
-from consolidator.store import recall as stored
+from consolidator.store.memory import lookup as stored
 
 T = TypeVar("T")
 PATH = "/mcp"
@@ -62,10 +64,10 @@ def build(database: Database, settings: Settings) -> MCPServer[Any]:
         agent: Agent = None,
         project: Project = None,
         peer: Annotated[str | None, Field(max_length=200, description="only what concerns this peer")] = None,
-        token_budget: Annotated[int, Field(ge=100, le=100_000)] = recalling.BUDGET,
+        token_budget: Annotated[int, Field(ge=100, le=100_000)] = recall_service.BUDGET,
     ) -> dict[str, Any]:
         """Recall what is known about a question or task: a block for the prompt, and the same as cited items."""
-        found = recalling.recall(
+        found = recall_service.recall(
             database, query, agent=agent, project=project, peer=peer, token_budget=token_budget, settings=settings
         )
         return _plain((await _answered(found)).as_json())
@@ -79,7 +81,7 @@ def build(database: Database, settings: Settings) -> MCPServer[Any]:
         limit: Limit = 5,
     ) -> dict[str, Any]:
         """Look an error up: what resolved it before, how often that worked, and the evidence."""
-        found = asking.solve(database, error, tool=tool, agent=agent, project=project, limit=limit)
+        found = explain_service.solve(database, error, tool=tool, agent=agent, project=project, limit=limit)
         return _plain({"solutions": await _answered(found)})
 
     @server.tool(annotations=_READS)
@@ -88,7 +90,7 @@ def build(database: Database, settings: Settings) -> MCPServer[Any]:
         limit: Limit = 5,
     ) -> dict[str, Any]:
         """Suggest the calls that usually follow where a session is now, with their arguments and confidence."""
-        return _plain({"suggestions": await _answered(asking.next_calls(database, session, most=limit))})
+        return _plain({"suggestions": await _answered(explain_service.next_calls(database, session, most=limit))})
 
     @server.tool(annotations=_READS)
     async def list_procedures(
@@ -110,20 +112,24 @@ def build(database: Database, settings: Settings) -> MCPServer[Any]:
         id: Annotated[str, Field(max_length=200, description="of a fact, a procedure or a solution")],
     ) -> dict[str, Any]:
         """Explain anything that was learnt: the quotes, sessions and run it rests on, and its history."""
-        return _plain(await _answered(asking.explain(database, id)))
+        return _plain(await _answered(explain_service.explain(database, id)))
 
     @server.tool(annotations=_WRITES)
     async def record_events(
         session_key: Annotated[str, Field(max_length=300, description="agent:channel:peer, such as main:cli:mara")],
         events: Annotated[
             list[dict[str, Any]],
-            Field(max_length=recording.MOST, description='{"type": "UserMessage", "data": {"text": "..."}} and so on'),
+            Field(
+                max_length=record_service.MOST, description='{"type": "UserMessage", "data": {"text": "..."}} and so on'
+            ),
         ],
         project: Annotated[str | None, Field(max_length=1000, description="working directory or repository")] = None,
         idempotency_key: Annotated[str | None, Field(max_length=200, description="a repeat writes nothing")] = None,
     ) -> dict[str, Any]:
         """Record what happened in the log; tonight it becomes memory. All events are written, or none."""
-        done = recording.record_events(database, session_key, events, project=project, idempotency_key=idempotency_key)
+        done = record_service.record_events(
+            database, session_key, events, project=project, idempotency_key=idempotency_key
+        )
         return await _answered(done)
 
     return server

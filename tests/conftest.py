@@ -23,7 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, upgrade
-from consolidator.database.embedded import EmbeddedServer
+from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.settings import Settings
 from tests.databases import copied
 from tests.support import FULL

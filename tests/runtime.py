@@ -14,7 +14,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import Delta
 from consolidator.settings import Settings
-from consolidator.store import events
+from consolidator.store.log import events
 from consolidator.testing import ModelServer, Reply
 
 KEY = "main:test:ines"

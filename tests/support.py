@@ -17,7 +17,8 @@ from consolidator.jobs.nightly import Job, Nights
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
-from consolidator.store import checks, events, sessions
+from consolidator.store import checks
+from consolidator.store.log import events, sessions
 
 PATIENCE = 300  # seconds, on a machine however slow, after which what should have come will not come
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # `make matrix`: all of what a test run samples

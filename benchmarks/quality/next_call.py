@@ -22,20 +22,20 @@ from benchmarks.report import Report
 from benchmarks.server import Server, open_server
 from consolidator.database import Database
 from consolidator.formats.base import Format
-from consolidator.jobs.asking import following
-from consolidator.llm.redaction import redact
-from consolidator.memory.calls import Call, CallFold
-from consolidator.memory.digest import Digest
-from consolidator.memory.names import Names
-from consolidator.memory.patterns import DigestArrays
-from consolidator.memory.prediction import suggest, value_of
-from consolidator.memory.profiles import Profile, build
-from consolidator.memory.sums import Sums
-from consolidator.memory.symbols import symbol
-from consolidator.memory.values import columns
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.columns import columns
+from consolidator.memory.calls.pairing import Call, CallFold
+from consolidator.memory.calls.symbols import symbol
+from consolidator.memory.procedures.digest import Digest
+from consolidator.memory.procedures.key_texts import Names
+from consolidator.memory.procedures.patterns import DigestArrays
+from consolidator.memory.procedures.prediction import suggest, value_of
+from consolidator.memory.procedures.sums import Sums
+from consolidator.memory.procedures.tool_profiles import Profile, build
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store import recall
+from consolidator.service.explain import following
+from consolidator.store.memory import lookup
 from consolidator.store.queries import Row
 
 Session = tuple[str, list[Event]]
@@ -297,7 +297,7 @@ async def _ask_all(database: Database, imported: Imported, training: set[str], h
     for name in sorted(held):
         row = imported.rows[name]
         async with database.connection() as conn:
-            stored = await recall.profiles(conn, row["agent"], row["project"])
+            stored = await lookup.profiles(conn, row["agent"], row["project"])
         profiles = {one["tool"]: Profile.from_json(one["body"]) for one in stored}
         hits += await asyncio.to_thread(_ask, imported.events[name], profiles, baselines[row["agent"]])
     return hits

@@ -20,10 +20,10 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database, Driver
 from consolidator.formats import FORMATS, format_named, recognise
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
-from consolidator.jobs.importing import ImportReport, Source, import_sources
+from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
 from consolidator.jobs.nightly import Nights
 from consolidator.models.event import Event
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 from consolidator.store.queries import Row, rows
 
 

@@ -26,9 +26,9 @@ from benchmarks.report import Report
 from benchmarks.server import Server, open_server
 from consolidator.clock import FrozenClock
 from consolidator.formats import locomo
-from consolidator.jobs.importing import Source, import_sources
+from consolidator.jobs.importing.importer import Source, import_sources
 from consolidator.jobs.nightly import Nights
-from consolidator.jobs.recalling import ranked
+from consolidator.service.recall import ranked
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, Reply
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consolidator.llm.redaction import find
+from consolidator.llm.redaction.redact import find
 
 _JSON = (".json", ".traj", ".ipynb")
 _LINES = (".jsonl", ".ndjson")

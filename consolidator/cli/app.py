@@ -14,13 +14,13 @@ from consolidator.cli import (
     database,
     demo,
     facts,
-    generations,
-    learnt,
+    learned,
     log,
     mcp,
     memory,
     nights,
     recall,
+    revisions,
     runtime,
     session,
 )
@@ -47,7 +47,7 @@ _PANELS = {
     "Log": ("sessions", "events", "export", "erase", "db"),
     "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
 }
-for part in (demo, learnt, chat, log, nights, facts, generations, memory, recall, runtime, session, mcp, database):
+for part in (demo, learned, chat, log, nights, facts, revisions, memory, recall, runtime, session, mcp, database):
     part.register(app)
 _PLACES = {name: title for title, names in _PANELS.items() for name in names}
 app.registered_commands.sort(key=lambda info: list(_PLACES).index(str(info.name)))

@@ -10,18 +10,18 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.context import opened, run
+from consolidator.cli.common import opened, run
 from consolidator.cli.conversation import Conversation
 from consolidator.cli.output import progress
-from consolidator.cli.toolfile import tools_in
-from consolidator.cli.typed import Typed
+from consolidator.cli.stdin import Typed
+from consolidator.cli.tool_file import tools_in
+from consolidator.context.build import STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.jobs import recalling
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.context import STRATEGIES
 from consolidator.runtime.harness import Recall
-from consolidator.runtime.servers import tools_of
+from consolidator.runtime.tools.mcp_servers import tools_of
+from consolidator.service import recall as recall_service
 from consolidator.settings import Settings, load_settings
 from consolidator.store.queries import Row
 
@@ -89,7 +89,7 @@ def remembered(database: Database, settings: Settings) -> Recall:
 
     async def recall(row: Row, text: str) -> str | None:
         scope = {name: row[name] for name in ("agent", "project", "peer")}
-        found = await recalling.recall(database, text, **scope, settings=settings)
+        found = await recall_service.recall(database, text, **scope, settings=settings)
         return found.block or None
 
     return recall

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.cli.output import note, piece, plain, say, short, table, usd, warn
-from consolidator.cli.typed import Typed
+from consolidator.cli.stdin import Typed
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime import sessions
 from consolidator.runtime.agent import VOID, Consolidator, Session, Told
-from consolidator.runtime.arguments import Bound
+from consolidator.runtime.attention import waiting
 from consolidator.runtime.harness import Delta
-from consolidator.runtime.tools import Call, Tool
-from consolidator.runtime.waiting import waiting
-from consolidator.store import sessions as stored
+from consolidator.runtime.tools.arguments import Bound
+from consolidator.runtime.tools.tool import Call, Tool
+from consolidator.store.log import sessions as stored
 from consolidator.store.queries import Row
 
 _LISTED = 20

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.context import opened, run, stop_on_signals
+from consolidator.cli.common import opened, run, stop_on_signals
 from consolidator.cli.output import AsJson, emit, progress, say, short, table
 from consolidator.database import partitions, upgrade
 from consolidator.errors import DatabaseError, RunFailed
-from consolidator.jobs.reindexing import Reindexing
+from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.store import checks
 
 db = typer.Typer(

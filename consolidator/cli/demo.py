@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.context import run
+from consolidator.cli.common import run
 from consolidator.cli.output import OUT, AsJson, emit, progress, say, short
 from consolidator.clock import Clock
 from consolidator.demo.story import ERROR, LEDGER, NIGHTS, RETENTION_DAYS, WEEKS, Story, Week, home_of, staged

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.asked import Asked
-from consolidator.cli.context import moment, opened, run
+from consolidator.cli.common import moment, opened, run
 from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, say, short, table
+from consolidator.cli.query_group import Asked
 from consolidator.errors import UsageError
-from consolidator.jobs import telling
-from consolidator.memory.reconcile import LONG_AGO
-from consolidator.store import facts, recall
+from consolidator.memory.facts.reconcile import LONG_AGO
+from consolidator.service import corrections
+from consolidator.store.memory import facts, lookup
 
 facts_app = typer.Typer(cls=Asked, invoke_without_command=True)
 Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it.")]
@@ -49,9 +49,9 @@ def facts_command(
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
             if rejected:
-                return await recall.rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
+                return await lookup.rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
             now = database.clock.now()
-            return await recall.facts(
+            return await lookup.facts(
                 conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, flagged=flagged,
                 as_of=moment(as_of, now), valid_at=moment(valid_at, now), limit=limit,
             )  # fmt: skip
@@ -90,7 +90,7 @@ def forget_command(identity: Identity, as_json: AsJson = False) -> None:
 
     async def work() -> dict[str, Any]:
         async with opened() as (database, _):
-            return await telling.forget(database, identity)
+            return await corrections.forget(database, identity)
 
     found = run(work())
     if as_json:
@@ -109,7 +109,7 @@ def correct_command(
 
     async def work() -> dict[str, Any]:
         async with opened() as (database, _):
-            return await telling.correct(database, identity, text)
+            return await corrections.correct(database, identity, text)
 
     found = run(work())
     if as_json:
@@ -133,7 +133,7 @@ def review_command(
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _):
             if word := accept or reject:
-                return [await telling.settle(database, word, accept=accept is not None)]
+                return [await corrections.settle(database, word, accept=accept is not None)]
             async with database.connection() as conn:
                 return await facts.quarantined(conn, agent=agent, limit=limit)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.context import moment, opened, path_named, run, stop_on_signals
+from consolidator.cli.common import moment, opened, path_named, run, stop_on_signals
 from consolidator.cli.output import (
     Agent,
     AsJson,
@@ -30,11 +30,11 @@ from consolidator.cli.output import (
 from consolidator.cli.runtime import attention
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats import FORMATS, format_named, is_there, on_this_machine
-from consolidator.jobs.exporting import export_sessions, writable
-from consolidator.jobs.importing import ImportReport, Source, import_sources
+from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store import events, sessions
+from consolidator.service.export import export_sessions, writable
+from consolidator.store.log import events, sessions
 
 MOST = 2**31 - 1  # events of a session
 _FOLLOW_PAUSE = 0.5  # seconds between looks

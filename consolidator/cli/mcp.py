@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from consolidator.cli.context import opened, run
+from consolidator.cli.common import opened, run
 
 
 def register(app: typer.Typer) -> None:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.asked import Asked
-from consolidator.cli.context import opened, path_named, run
+from consolidator.cli.common import opened, path_named, run
 from consolidator.cli.output import (
     OUT,
     Agent,
@@ -25,10 +24,11 @@ from consolidator.cli.output import (
     short,
     table,
 )
+from consolidator.cli.query_group import Asked
 from consolidator.errors import UsageError
-from consolidator.jobs.asking import explain, next_calls, solve, summary_of
-from consolidator.jobs.skills import export_skills
-from consolidator.store import recall
+from consolidator.service.explain import explain, next_calls, solve, summary_of
+from consolidator.service.skills import export_skills
+from consolidator.store.memory import lookup
 
 procedures_app = typer.Typer(cls=Asked, invoke_without_command=True)
 _LOG = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
@@ -59,7 +59,7 @@ def procedures_command(
 
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
-            return await recall.procedures(conn, query=query, agent=agent, project=project, limit=limit)
+            return await lookup.procedures(conn, query=query, agent=agent, project=project, limit=limit)
 
     found = run(work())
     if as_json:
@@ -122,7 +122,7 @@ def solutions_command(
                 return await solve(database, error, tool=tool, agent=agent, project=project, limit=limit)
             async with database.connection() as conn:
                 query = " ".join(words or []) or None
-                return await recall.solutions(conn, query=query, agent=agent, project=project, limit=limit)
+                return await lookup.solutions(conn, query=query, agent=agent, project=project, limit=limit)
 
     found = run(work())
     if as_json:

@@ -12,20 +12,22 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from consolidator.cli.context import moment, opened, run, span, stop_on_signals
-from consolidator.cli.generations import show_comparison
+from consolidator.cli.common import moment, opened, run, span, stop_on_signals
 from consolidator.cli.output import AsJson, Limit, begins, emit, note, plain, progress, say, short, table, warn
+from consolidator.cli.revisions import show_comparison
 from consolidator.cli.runtime import wake_at_start
 from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
-from consolidator.jobs import erasing
-from consolidator.jobs.backfill import EXTRACTORS, Backfill, Choice, retry
-from consolidator.jobs.generations import Reprocessing
+from consolidator.jobs.consolidation.backfill import EXTRACTORS, Backfill, Choice, retry
+from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, Job, Nights
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import Service, summary
-from consolidator.jobs.spent import model_line
-from consolidator.store import rederive, runs, sessions
+from consolidator.service import erasure
+from consolidator.store.log import sessions
+from consolidator.store.memory import rederive
+from consolidator.store.nights import runs
 
 BY_HAND = ("backfill", "retry", "reindex")  # the jobs that only a person begins
 runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
@@ -386,13 +388,13 @@ def erase_command(
     if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")
 
-    async def plan() -> erasing.Erasure:
+    async def plan() -> erasure.Erasure:
         async with opened() as (database, _):
-            return await erasing.plan(database, session=session, peer=peer)
+            return await erasure.plan(database, session=session, peer=peer)
 
     async def work() -> dict[str, Any]:
         async with opened() as (database, settings):
-            return await erasing.erase(database, settings, planned, reason=reason)
+            return await erasure.erase(database, settings, planned, reason=reason)
 
     planned = run(plan())
     if not yes:
@@ -418,7 +420,7 @@ def _list_erasures(limit: int, *, as_json: bool) -> None:
     table("erasures", columns, told, right=("events", "derived"))
 
 
-def _confirm(planned: erasing.Erasure) -> None:
+def _confirm(planned: erasure.Erasure) -> None:
     """Ask on stderr whether that is what is meant; raise Interrupted where it is not, or nobody says."""
     if not sys.stdin.isatty():
         raise UsageError("this needs a person's word: run it on a terminal, or say --yes")

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.context import opened, run
+from consolidator.cli.common import opened, run
 from consolidator.cli.output import Agent, AsJson, Project, emit, say
-from consolidator.jobs.recalling import BUDGET, LIMIT, Recalled, recall
+from consolidator.service.recall import BUDGET, LIMIT, Recalled, recall
 
 
 def register(app: typer.Typer) -> None:

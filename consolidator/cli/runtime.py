@@ -8,17 +8,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from consolidator.cli.context import opened, run
+from consolidator.cli.common import opened, run
 from consolidator.cli.output import AsJson, emit, say, short, table
-from consolidator.cli.toolfile import tools_in
+from consolidator.cli.tool_file import tools_in
 from consolidator.database import Database
 from consolidator.errors import ConsolidatorError, ModelError, UsageError
 from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.servers import tools_of
+from consolidator.runtime.tools.mcp_servers import tools_of
 from consolidator.runtime.wake import Woken
 from consolidator.settings import Settings
-from consolidator.store import sessions
+from consolidator.store.log import sessions
 
 log = logging.getLogger("consolidator.runtime")
 Tools = Annotated[list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")]

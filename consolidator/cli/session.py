@@ -11,24 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.chat import remembered
-from consolidator.cli.context import moment, opened, run
+from consolidator.cli.common import moment, opened, run
 from consolidator.cli.output import AsJson, Limit, emit, emit_line, piece, plain, say, short, table, usd
-from consolidator.cli.toolfile import tools_in
+from consolidator.cli.tool_file import tools_in
+from consolidator.context.build import LAST, STRATEGIES, Context, advance, budget_of, build_context
+from consolidator.context.compaction import Compaction
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import client_of
-from consolidator.memory.compacting import Compaction
 from consolidator.models.event import Event
 from consolidator.runtime import budget as money
 from consolidator.runtime.agent import VOID
 from consolidator.runtime.compaction import requested
-from consolidator.runtime.context import LAST, STRATEGIES, Context, advance, budget_of, build_context
 from consolidator.runtime.cost import BY, Cost, costs
 from consolidator.runtime.replay import replay
-from consolidator.runtime.tools import Toolbox
+from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
-from consolidator.store import context as contexts
-from consolidator.store import generation, sessions
+from consolidator.store.log import context as contexts
+from consolidator.store.log import generation, sessions
 from consolidator.store.queries import Row
 
 Named = Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")]

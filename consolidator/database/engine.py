@@ -21,7 +21,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from consolidator.clock import Clock
-from consolidator.database.embedded import EmbeddedServer
+from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.database.jsonb import loads
 from consolidator.database.partitions import Driver
 from consolidator.errors import DatabaseError, DatabaseUnavailable

@@ -20,11 +20,12 @@ from consolidator.database import Database, open_database
 from consolidator.demo import logs
 from consolidator.demo.script import samples
 from consolidator.errors import DatabaseError, UsageError
-from consolidator.jobs.asking import explain, next_calls, solve
-from consolidator.jobs.importing import import_sources
+from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.nightly import Nights, sources_of
+from consolidator.service.explain import explain, next_calls, solve
 from consolidator.settings import Settings
-from consolidator.store import recall, sessions
+from consolidator.store.log import sessions
+from consolidator.store.memory import lookup
 from consolidator.store.queries import Row
 
 WEEKS = 4
@@ -139,9 +140,9 @@ class Story:
     async def _tell(self, week: Week) -> None:
         """Find what is known now and was not known a week ago."""
         async with self.database.connection() as conn:
-            facts = await recall.facts(conn, superseded_too=True, limit=_ALL)
-            procedures = await recall.procedures(conn, limit=_ALL)
-            solutions = await recall.solutions(conn, limit=_ALL)
+            facts = await lookup.facts(conn, superseded_too=True, limit=_ALL)
+            procedures = await lookup.procedures(conn, limit=_ALL)
+            solutions = await lookup.solutions(conn, limit=_ALL)
         known = self._known
         sentences = {fact["id"]: fact["sentence"] for fact in facts}
         for fact in facts:
@@ -162,12 +163,12 @@ class Story:
     async def memory(self) -> dict[str, int]:
         """Return how much is known at the end."""
         async with self.database.connection() as conn:
-            facts = await recall.facts(conn, superseded_too=True, limit=_ALL)
-            solutions = await recall.solutions(conn, limit=_ALL)
+            facts = await lookup.facts(conn, superseded_too=True, limit=_ALL)
+            solutions = await lookup.solutions(conn, limit=_ALL)
             return {
                 "facts": sum(one["superseded_at"] is None for one in facts),
                 "superseded": sum(one["superseded_at"] is not None for one in facts),
-                "procedures": len(await recall.procedures(conn, limit=_ALL)),
+                "procedures": len(await lookup.procedures(conn, limit=_ALL)),
                 "solutions": len(solutions),
                 "confirmed": sum(one["confirmed"] for one in solutions),
             }
@@ -175,7 +176,7 @@ class Story:
     async def pruned_fact(self) -> dict[str, Any] | None:
         """Return the explanation of a fact that still has its quotes, though its events are gone."""
         async with self.database.connection() as conn:
-            found = await recall.facts(conn, limit=_ALL)
+            found = await lookup.facts(conn, limit=_ALL)
         for fact in sorted(found, key=lambda one: (one["kind"] != "decision", one["valid_from"], one["id"])):
             told = await explain(self.database, fact["id"])
             if told["evidence"] and all(proof["log"] == "pruned" for proof in told["evidence"]):
@@ -201,9 +202,9 @@ class Story:
         """Return how often the secret stands in what memory answers, and a command as memory has it."""
         async with self.database.connection() as conn:
             everything = [
-                await recall.facts(conn, superseded_too=True, limit=_ALL),
-                await recall.procedures(conn, limit=_ALL),
-                await recall.solutions(conn, limit=_ALL),
+                await lookup.facts(conn, superseded_too=True, limit=_ALL),
+                await lookup.procedures(conn, limit=_ALL),
+                await lookup.solutions(conn, limit=_ALL),
             ]
         told = [fix["resolving"] for solution in everything[2] for fix in solution["body"]["fixes"]]
         hidden = next((line for line in told if "[redacted:" in line), None)

@@ -7,20 +7,13 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import (
-    claude_code,
-    claw0,
-    codex,
-    harness,
-    intercode,
-    locomo,
-    native,
-    openai_messages,
-    pi,
-    swe_agent,
-)
+from consolidator.formats import claw0, intercode, locomo, native, pi, swe_agent
 from consolidator.formats.base import Format
-from consolidator.formats.jsonl import files_below
+from consolidator.formats.claude_code import reader as claude_code
+from consolidator.formats.codex import reader as codex
+from consolidator.formats.common.jsonl import files_below
+from consolidator.formats.harness import reader as harness
+from consolidator.formats.openai import messages as openai_messages
 
 # The order matters for recognition: the telling ones first, the permissive ones last.
 FORMATS: dict[str, Format] = {

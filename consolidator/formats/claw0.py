@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats import moment
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.jsonl import files_below, head_objects, read_objects
-from consolidator.formats.lines import to_line
-from consolidator.formats.origin import origin_of
+from consolidator.formats.common import timestamps
+from consolidator.formats.common.json_lines import to_line
+from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
+from consolidator.formats.common.origin import origin_of
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -186,7 +186,7 @@ class _Session:
 
     def start(self, line: dict[str, Any], number: int) -> ForeignEvent:
         """The event of the session's own line."""
-        data = moment.at(line.get("created", line.get("ts"))) | {
+        data = timestamps.at(line.get("created", line.get("ts"))) | {
             name: value for name, value in line.items() if name not in (*_NOT_DATA, *_NAMING, "created")
         }
         return self._event(EventType.SESSION_START, data, number)
@@ -196,7 +196,7 @@ class _Session:
         kind, names = _KINDS[line["type"]]
         told = {name: value for name, value in line.items() if name not in _NOT_DATA and name != _MORE}
         data: dict[str, Any] = {names.get(name, name): value for name, value in told.items()}
-        data |= moment.at(line.get("ts"))
+        data |= timestamps.at(line.get("ts"))
         if isinstance(more := line.get(_MORE), dict):
             data = more | data
         if kind in (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE):

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
-from consolidator.formats.jsonl import files_below, number_of
-from consolidator.formats.members import read_members
-from consolidator.formats.origin import origin_of
-from consolidator.formats.outcome import failed, timed_out
+from consolidator.formats.common.json_members import read_members
+from consolidator.formats.common.jsonl import files_below, number_of
+from consolidator.formats.common.origin import origin_of
+from consolidator.formats.common.outcome import failed, timed_out
 from consolidator.models.payload import EventType
 
 NAME = "intercode"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
-from consolidator.formats.jsonl import files_below, parse_json
-from consolidator.formats.origin import origin_of
+from consolidator.formats.common.jsonl import files_below, parse_json
+from consolidator.formats.common.origin import origin_of
 from consolidator.models.payload import EventType
 
 NAME = "locomo"

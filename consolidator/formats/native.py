@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
-from consolidator.formats.jsonl import files_below, head_objects, read_objects
-from consolidator.formats.lines import to_line
+from consolidator.formats.common.json_lines import to_line
+from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -14,11 +14,11 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
-from consolidator.formats.content import text_of
-from consolidator.formats.fitting import fitting
-from consolidator.formats.jsonl import files_below, head_objects, read_objects
-from consolidator.formats.moment import at
-from consolidator.formats.project import project_of
+from consolidator.formats.common.coercion import fitting
+from consolidator.formats.common.content import text_of
+from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
+from consolidator.formats.common.project import project_of
+from consolidator.formats.common.timestamps import at
 from consolidator.models.payload import EventType
 
 NAME = "pi"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.jsonl import files_below, parse_json
-from consolidator.formats.origin import origin_of
-from consolidator.formats.outcome import failed, timed_out
+from consolidator.formats.common.jsonl import files_below, parse_json
+from consolidator.formats.common.origin import origin_of
+from consolidator.formats.common.outcome import failed, timed_out
 from consolidator.models.payload import EventType
 
 NAME = "swe-agent"

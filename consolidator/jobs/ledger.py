@@ -15,11 +15,11 @@ from typing import Any
 
 from consolidator.database import Database, Driver
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
-from consolidator.jobs.together import together
-from consolidator.llm.redaction import redact, traced
+from consolidator.jobs.gather import together
+from consolidator.llm.redaction.redact import redact, traced
 from consolidator.process import is_gone, owner_name
 from consolidator.settings import Settings
-from consolidator.store import runs
+from consolidator.store.nights import runs
 
 log = logging.getLogger("consolidator.jobs")
 PAUSE = 0.2  # seconds between looks while other replicas hold the last units

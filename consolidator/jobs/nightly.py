@@ -17,16 +17,16 @@ from typing import Any, Literal
 from consolidator.database import Database, partitions
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
 from consolidator.formats import format_named, on_this_machine
-from consolidator.jobs import slots
-from consolidator.jobs.batches import batches_of
-from consolidator.jobs.calls import model_of
-from consolidator.jobs.consolidation import consolidate
-from consolidator.jobs.importing import Source, import_sources
+from consolidator.jobs import cron
+from consolidator.jobs.consolidation.pipeline import consolidate
+from consolidator.jobs.importing.importer import Source, import_sources
 from consolidator.jobs.ledger import PAUSE, Ledger, beating, interrupt
+from consolidator.jobs.model.batches import batches_of
+from consolidator.jobs.model.calls import model_of
 from consolidator.jobs.retention import prune
-from consolidator.llm.redaction import redact
+from consolidator.llm.redaction.redact import redact
 from consolidator.settings import Settings
-from consolidator.store import runs
+from consolidator.store.nights import runs
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
@@ -51,7 +51,7 @@ class Nights:
 
     async def owed(self, job: Job) -> datetime | None:
         """Return the slot a job owes, or None where the latest one has been done."""
-        slot = slots.latest(self.cron(job), self.settings.timezone, self.database.clock.now())
+        slot = cron.latest(self.cron(job), self.settings.timezone, self.database.clock.now())
         if slot is None:
             return None
         async with self.database.connection() as conn:

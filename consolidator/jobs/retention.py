@@ -14,15 +14,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from consolidator.database import Database, Driver, partitions
-from consolidator.jobs.indexing import forget_turns
-from consolidator.store import answers, generations
+from consolidator.jobs.indexing.indexer import forget_turns
+from consolidator.store.memory import revisions
+from consolidator.store.nights import answers
 from consolidator.store.queries import Row, load, rows, run, run_each
 
 WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
 BATCH = 5000
 MARKED = 500  # sessions marked in one transaction
-_SQL = load("retention")
+_SQL = load("log/retention")
 Progress = Callable[[str], None]
 
 
@@ -229,5 +230,5 @@ async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
             if gone < BATCH:
                 await run(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
                 await run(conn, _SQL["forget_claims"], {"cutoff": cutoff})
-                await generations.forget_outdated(conn, cutoff)
+                await revisions.forget_outdated(conn, cutoff)
                 return swept

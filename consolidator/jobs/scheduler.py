@@ -24,10 +24,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
-from consolidator.jobs import slots
+from consolidator.jobs import cron
+from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, Nights
-from consolidator.jobs.spent import model_line
-from consolidator.llm.redaction import traced
+from consolidator.llm.redaction.redact import traced
 
 log = logging.getLogger("consolidator.serve")
 NOTHING = "NOTHING LEARNT"
@@ -63,7 +63,7 @@ class Service:
         settings = self.nights.settings
         scheduler = AsyncIOScheduler(timezone=UTC)
         for job in JOBS:
-            trigger = slots.WallClock(self.nights.cron(job), settings.timezone)
+            trigger = cron.WallClock(self.nights.cron(job), settings.timezone)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
         port = self._port()
@@ -178,7 +178,7 @@ class Service:
             "failure": failure,
             "uptime_seconds": round(time.monotonic() - self.began),
             "next": {
-                job: _iso(slots.upcoming(self.nights.cron(job), self.nights.settings.timezone, now)) for job in JOBS
+                job: _iso(cron.upcoming(self.nights.cron(job), self.nights.settings.timezone, now)) for job in JOBS
             },
             "last": {job: summary(done) for job, done in self.last.items()},
         }

@@ -23,7 +23,7 @@ from jsonschema import Draft202012Validator
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.dialect import Dialect
-from consolidator.llm.redaction import redact
+from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from consolidator.llm.redaction import redact as redact_credentials
-from consolidator.memory.approvals import described, operation
-from consolidator.memory.calls import parsed
-from consolidator.memory.fingerprint import bounded, headline
+from consolidator.llm.redaction.redact import redact as redact_credentials
+from consolidator.memory.calls.approvals import described, operation
+from consolidator.memory.calls.pairing import parsed
+from consolidator.memory.solutions.fingerprint import bounded, headline
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -5,17 +5,17 @@ from sqlmodel import SQLModel
 from consolidator.models import (
     answer,
     blob,
+    chunk,
     digest,
     event,
     fact,
-    generation,
     index,
-    memory_generation,
     procedure,
+    revision,
     run,
     session,
     source,
 )
 
 METADATA = SQLModel.metadata
-MODULES = (answer, blob, digest, event, fact, generation, index, memory_generation, procedure, run, session, source)
+MODULES = (answer, blob, digest, event, fact, chunk, index, revision, procedure, run, session, source)

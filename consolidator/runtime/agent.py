@@ -13,21 +13,21 @@ from decimal import Decimal, InvalidOperation
 from types import TracebackType
 from typing import Any
 
+from consolidator.context.build import STRATEGIES
 from consolidator.database import Database, open_database
 from consolidator.errors import SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.client import client_of
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
-from consolidator.runtime.context import STRATEGIES
 from consolidator.runtime.harness import Delta, Harness, Recall, Sender, StepResult
-from consolidator.runtime.outcome import text_of
-from consolidator.runtime.servers import tools_of
-from consolidator.runtime.tools import Tool, Toolbox
+from consolidator.runtime.tools.mcp_servers import tools_of
+from consolidator.runtime.tools.outcome import text_of
+from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
-from consolidator.store import events
-from consolidator.store import generation as store
-from consolidator.store import sessions as rows
+from consolidator.store.log import events
+from consolidator.store.log import generation as store
+from consolidator.store.log import sessions as rows
 from consolidator.store.queries import Row
 
 VOID = "\n\n[what was said above is void: it was cut off, and begins again]\n\n"

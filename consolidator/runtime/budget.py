@@ -17,7 +17,7 @@ from consolidator.llm.prices import price, tier
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import Usage
-from consolidator.store import spend
+from consolidator.store.log import spend
 
 Purpose = Literal["step", "compaction", "tool"]
 ANSWER = 4096  # tokens of an answer that are asked for, and set aside, where nobody says otherwise

@@ -11,24 +11,24 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
+from consolidator.context import compaction
+from consolidator.context.build import BUDGET, Context, past_of
+from consolidator.context.compaction import Compaction, Hooks, Plan
+from consolidator.context.history import Past
+from consolidator.context.messages import LONGEST, conversation
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
 from consolidator.llm.client import ModelClient, Reply, Request, read
-from consolidator.llm.redaction import redact
+from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import counted
-from consolidator.memory import compacting
-from consolidator.memory.compacting import Compaction, Hooks, Plan
-from consolidator.memory.messages import LONGEST, conversation
-from consolidator.memory.past import Past
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime import budget as money
-from consolidator.runtime.context import BUDGET, Context, past_of
+from consolidator.runtime.boundaries import around
 from consolidator.runtime.harness import Usage
 from consolidator.runtime.lease import held
-from consolidator.runtime.points import around
-from consolidator.store import context as store
-from consolidator.store import events, sessions
+from consolidator.store.log import context as store
+from consolidator.store.log import events, sessions
 
 log = logging.getLogger("consolidator.runtime")
 THRESHOLD = 0.8  # of a budget, from which on a compacted context is compacted again
@@ -68,11 +68,11 @@ async def compact(
         written = None
         if client is not None and model is not None:
             script = await asyncio.to_thread(
-                compacting.script, plan, past.compaction, budget=min(READ, max(budget, 1000)), count=counted
+                compaction.script, plan, past.compaction, budget=min(READ, max(budget, 1000)), count=counted
             )
             prompt = script if not asked else f"{script}\n\nMind, too: {asked}"
             written = await _by_model(database, session_id, client, model, prompt, epoch)
-        told: Mapping[str, Any] = written or {"summary": compacting.digest(plan, past.compaction), "next_steps": []}
+        told: Mapping[str, Any] = written or {"summary": compaction.digest(plan, past.compaction), "next_steps": []}
         with around("commit compaction"):
             done = await _kept(
                 database, session_id, past, plan, told, by=model if written else None, trigger=trigger, epoch=epoch
@@ -106,8 +106,8 @@ async def _planned(database: Database, session_id: str, budget: int, trigger: Tr
         after = max(view["pruned_to"], past.kept_from - 1, view["head"] - MOST)
         found = await store.window(conn, session_id, after=after, upto=view["head"], bounds=bounds, longest=LONGEST)
     told = conversation(found)
-    keep = int(budget * compacting.KEPT)
-    plan = await asyncio.to_thread(compacting.planned, found, told, past.compaction, keep=keep, count=counted)
+    keep = int(budget * compaction.KEPT)
+    plan = await asyncio.to_thread(compaction.planned, found, told, past.compaction, keep=keep, count=counted)
     if plan is None or plan.kept_from <= past.kept_from:
         return past, None
     gain = plan.tokens_before - plan.tokens_kept
@@ -119,7 +119,7 @@ async def _by_model(
     database: Database, session_id: str, client: ModelClient, model: str, prompt: str, epoch: int | None
 ) -> dict[str, Any] | None:
     """Return a model's summary, or nothing where it fails or would pass the session's cap."""
-    request = Request("compact", model, compacting.SYSTEM, prompt, "compaction", compacting.SCHEMA, ANSWER)
+    request = Request("compact", model, compaction.SYSTEM, prompt, "compaction", compaction.SCHEMA, ANSWER)
     try:
         with around("commit reserve"):
             async with database.transaction() as conn:
@@ -141,7 +141,7 @@ async def _by_model(
         return None
     await _settle(database, call, _usage(reply))
     try:
-        found = read(reply, compacting.SCHEMA)
+        found = read(reply, compaction.SCHEMA)
     except ModelError as error:
         log.warning("session %s is compacted without a model: %s", session_id, error)
         return None

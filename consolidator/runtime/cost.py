@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from consolidator.database import Driver
 from consolidator.errors import UsageError
-from consolidator.store import spend
+from consolidator.store.log import spend
 from consolidator.store.queries import Row
 
 By = Literal["turn", "session", "agent", "strategy", "day", "model", "purpose"]

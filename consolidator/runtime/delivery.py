@@ -10,11 +10,11 @@ import logging
 from dataclasses import dataclass, field
 
 from consolidator.errors import StaleEpoch
-from consolidator.llm.redaction import traced
+from consolidator.llm.redaction.redact import traced
+from consolidator.runtime.boundaries import around
 from consolidator.runtime.harness import Delta, Harness, Sender, channel_of
 from consolidator.runtime.lease import Lease
-from consolidator.runtime.points import around
-from consolidator.store import generation as store
+from consolidator.store.log import generation as store
 
 log = logging.getLogger("consolidator.runtime")
 _PAGE = 100  # messages looked at at once

@@ -14,8 +14,8 @@ from typing import Any
 
 from consolidator.errors import ModelUnavailable
 from consolidator.llm.client import ModelClient, failure
+from consolidator.runtime.boundaries import around
 from consolidator.runtime.harness import Usage
-from consolidator.runtime.points import around
 
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32

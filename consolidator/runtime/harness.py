@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from consolidator.context.compaction import Hooks
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
-from consolidator.memory.compacting import Hooks
-from consolidator.runtime.tools import Toolbox
+from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
 

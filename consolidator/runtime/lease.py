@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, SessionBusy, StaleEpoch
-from consolidator.llm.redaction import redact
+from consolidator.llm.redaction.redact import redact
 from consolidator.process import is_gone, owner_name
 from consolidator.runtime import budget
-from consolidator.runtime.points import around
-from consolidator.store import lease as store
+from consolidator.runtime.boundaries import around
+from consolidator.store.log import lease as store
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.runtime")

@@ -6,14 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from consolidator.context import build
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens
-from consolidator.runtime import budget, compaction, context
+from consolidator.runtime import budget, compaction
+from consolidator.runtime.boundaries import around
 from consolidator.runtime.fold import Open
 from consolidator.runtime.generation import Heard
 from consolidator.runtime.harness import Harness, Usage
-from consolidator.runtime.points import around
-from consolidator.store import generation as store
+from consolidator.store.log import generation as store
 from consolidator.store.queries import Row
 
 
@@ -57,12 +58,12 @@ async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epo
         raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one when the session is opened")
     limit = config.get("answer_tokens") or budget.ANSWER
     strategy = config.get("strategy") or "budget"
-    room = context.budget_of(strategy, config.get("budget"), model, limit)
+    room = build.budget_of(strategy, config.get("budget"), model, limit)
     asking = _Asking(harness, row, strategy, room, found.head, _held(found), await _recalled(harness, row))
     if found.unanswered:  # once a turn, so that all its steps begin alike
         with around("commit fold"):
             async with harness.database.connection() as conn:
-                await context.advance(conn, row["id"])
+                await build.advance(conn, row["id"])
     made = await asking.built()
     if prefill is None and compaction.is_due(made, room):
         cheap = harness.settings.extract_model or model
@@ -93,13 +94,13 @@ class _Asking:
     held: tuple[int, ...]
     recalled: str | None
 
-    async def built(self) -> context.Context:
+    async def built(self) -> build.Context:
         """Return the context of this moment."""
         tools, config = self.harness.tools, self.row["config"]
         async with self.harness.database.connection() as conn:
-            return await context.build_context(
+            return await build.build_context(
                 conn, self.row["id"], strategy=self.strategy, budget=self.room,
-                last=config.get("last") or context.LAST, system=config.get("system"), recalled=self.recalled,
+                last=config.get("last") or build.LAST, system=config.get("system"), recalled=self.recalled,
                 tools=tools.definitions(), upto=self.upto, held=self.held,
                 limits={name: one.max_result_bytes for name in tools.names if (one := tools.get(name))},
             )  # fmt: skip

@@ -11,8 +11,8 @@ from consolidator.database import Driver
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import channel_of
-from consolidator.store import context as store
-from consolidator.store import events, sessions
+from consolidator.store.log import context as store
+from consolidator.store.log import events, sessions
 from consolidator.store.queries import Row
 
 PAGE = 500  # events read at once

@@ -17,14 +17,14 @@ from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.boundaries import around
 from consolidator.runtime.budget import check_cap
-from consolidator.runtime.points import around
-from consolidator.store import events, sessions
-from consolidator.store import lease as marks
+from consolidator.store.log import events, sessions
+from consolidator.store.log import lease as marks
 from consolidator.store.queries import Row, load, row, run
 
 Mode = Literal["message", "steer", "follow_up"]
-_SQL = load("lease")
+_SQL = load("log/lease")
 _LONGEST_KEY = 300
 
 

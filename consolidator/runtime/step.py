@@ -15,17 +15,17 @@ from consolidator.errors import ModelError, ModelUnavailable, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime import budget
-from consolidator.runtime.calls import Caller, asking, called, unstarted
+from consolidator.runtime.boundaries import Boundary, around
 from consolidator.runtime.delivery import Outlet
 from consolidator.runtime.fold import Open, fold
 from consolidator.runtime.generation import Heard, hear
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.planning import Plan, plan, prefilled
-from consolidator.runtime.points import Boundary, around
-from consolidator.store import events, sessions
-from consolidator.store import generation as store
-from consolidator.store import lease as marks
+from consolidator.runtime.tool_calls import Caller, asking, called, unstarted
+from consolidator.store.log import events, sessions
+from consolidator.store.log import generation as store
+from consolidator.store.log import lease as marks
 from consolidator.store.queries import Row
 
 TRIES = 3  # of a call of the model within one step

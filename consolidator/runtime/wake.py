@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
-from consolidator.llm.redaction import redact, traced
+from consolidator.llm.redaction.redact import redact, traced
+from consolidator.runtime.boundaries import around
 from consolidator.runtime.fold import Open
 from consolidator.runtime.harness import Harness, StepResult, Usage
 from consolidator.runtime.lease import held
-from consolidator.runtime.points import around
 from consolidator.runtime.step import Stepper
-from consolidator.store import lease as store
+from consolidator.store.log import lease as store
 
 log = logging.getLogger("consolidator.runtime")
 _AGAIN = ("tool_calls", "interrupted")

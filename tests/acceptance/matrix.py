@@ -13,7 +13,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 from consolidator.store.queries import Row, rows
 from consolidator.testing import Reply
 from tests.acceptance.matrix_agent import Forker

@@ -30,13 +30,13 @@ from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch, UsageError
+from consolidator.runtime import boundaries as runtime_points
 from consolidator.runtime import generation, sessions
-from consolidator.runtime import points as runtime_points
 from consolidator.runtime.harness import Delta, StepResult
-from consolidator.runtime.tools import Call, Tool, Toolbox
+from consolidator.runtime.tools.tool import Call, Tool, Toolbox
 from consolidator.settings import Settings
-from consolidator.store import sessions as rows
-from consolidator.testing import points
+from consolidator.store.log import sessions as rows
+from consolidator.testing import kill_points
 from tests.killing import writes
 from tests.support import PATIENCE
 
@@ -125,10 +125,10 @@ async def act(told: dict[str, Any]) -> dict[str, Any]:
 
 def _listening(told: dict[str, Any], world: Path) -> AbstractContextManager[list[str] | None]:
     if told.get("kill"):
-        return points.killed_at(*told["kill"])
+        return kill_points.killed_at(*told["kill"])
     if told.get("stop"):
-        return points.interrupted_at(told["stop"], partial(_fall_asleep, world))
-    return points.recorded()
+        return kill_points.interrupted_at(told["stop"], partial(_fall_asleep, world))
+    return kill_points.recorded()
 
 
 def _fall_asleep(world: Path, _: str) -> None:

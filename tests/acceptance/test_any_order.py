@@ -22,8 +22,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, SessionBusy, StaleEpoch
 from consolidator.runtime import generation, lease, sessions
+from consolidator.runtime.boundaries import listen
 from consolidator.runtime.harness import Delta
-from consolidator.runtime.points import listen
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.runtime import agent_on

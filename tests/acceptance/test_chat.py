@@ -11,7 +11,7 @@ import pytest
 from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 from consolidator.testing import ModelServer, Reply
 from tests.acceptance.terminal import Terminal
 from tests.support import in_thread

@@ -25,7 +25,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.settings import Settings
-from consolidator.store import recall
+from consolidator.store.memory import lookup
 from tests.conftest import NOON
 from tests.support import PATIENCE, answered, command, in_thread, later, logged, night, said, step
 
@@ -276,9 +276,9 @@ async def remember(dsn: str) -> dict[str, str]:
     done = await night(database, Settings(workers=2))
     async with database.connection() as conn:
         found = {
-            "fact": (await recall.facts(conn))[0]["id"],
-            "procedure": (await recall.procedures(conn))[0]["id"],
-            "solution": (await recall.solutions(conn))[0]["id"],
+            "fact": (await lookup.facts(conn))[0]["id"],
+            "procedure": (await lookup.procedures(conn))[0]["id"],
+            "solution": (await lookup.solutions(conn))[0]["id"],
             "run": done["run"],
         }
     await database.close()

@@ -21,7 +21,7 @@ import pytest
 from psycopg import sql
 
 from consolidator.database import Database, open_database
-from consolidator.database.embedded import EmbeddedServer
+from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.demo.story import SECRET
 from consolidator.settings import Settings
 from tests.support import PATIENCE, command, logged, said

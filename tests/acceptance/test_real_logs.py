@@ -15,7 +15,7 @@ from consolidator.formats import format_named
 from consolidator.formats.base import ForeignEvent
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store import events, sessions
+from consolidator.store.log import events, sessions
 from tests.support import command, in_thread, unbroken
 
 _BESIDE = Path(__file__).parents[2].parent / "shared" / "data"

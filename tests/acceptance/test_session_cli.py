@@ -19,7 +19,7 @@ from consolidator.runtime.budget import reserve, settle
 from consolidator.runtime.harness import Usage
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, Reply
-from consolidator.testing.points import interrupted_at
+from consolidator.testing.kill_points import interrupted_at
 from tests.acceptance.test_cli import Here, here
 from tests.conftest import NOON
 from tests.runtime import agent_on, in_words, log_of

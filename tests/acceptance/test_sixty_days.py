@@ -16,10 +16,10 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
-from consolidator.jobs.asking import explain
-from consolidator.jobs.erasing import erase, plan
 from consolidator.jobs.nightly import JOBS, Nights
-from consolidator.jobs.recalling import recall
+from consolidator.service.erasure import erase, plan
+from consolidator.service.explain import explain
+from consolidator.service.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.queries import Row, rows
 from consolidator.testing import ModelServer

@@ -13,7 +13,7 @@ from consolidator import Consolidator, tool
 from consolidator.database import Database
 from consolidator.runtime import sessions
 from consolidator.testing import ModelServer, Reply
-from consolidator.testing.points import interrupted_at
+from consolidator.testing.kill_points import interrupted_at
 from tests import nights
 from tests.nights import started
 from tests.runtime import agent_on, in_words, log_of

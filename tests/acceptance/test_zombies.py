@@ -24,9 +24,9 @@ from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime import generation, lease, sessions
+from consolidator.runtime.boundaries import listen
 from consolidator.runtime.lease import uptime
-from consolidator.runtime.points import listen
-from consolidator.testing import ModelServer, points
+from consolidator.testing import ModelServer, kill_points
 from tests.acceptance import matrix
 from tests.acceptance.matrix import Matrix
 from tests.acceptance.matrix_agent import Forker
@@ -142,7 +142,7 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
     world = other.world
     async with agent_on(database, other.url, world.tools(), channel=world.mine) as agent:
         session = await _asked(agent)
-        with points.recorded() as passed:
+        with kill_points.recorded() as passed:
             await agent.wake(session)
         assert len(passed) > 30
         last = {name: number for number, name in enumerate(passed, 1)}
@@ -179,7 +179,7 @@ async def _overtaken(agent: Consolidator, other: Other, number: int, running: in
             then.append(other.finish(session))
             patch.setattr(lease, "uptime", lambda: uptime() + 3600)
 
-        with points.interrupted_at(number, overtake), suppress(StaleEpoch):
+        with kill_points.interrupted_at(number, overtake), suppress(StaleEpoch):
             await agent.wake(session)
     [(before, seen)] = then
     now = await everything(agent.database, session)

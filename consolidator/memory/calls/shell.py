@@ -1,0 +1,324 @@
+"""Reads shell commands: which programs a command line runs, and which one's outcome it reports.
+
+Pure and bounded: nothing is executed or looked up, and what cannot be parsed falls back to its first word.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from consolidator.memory.calls import programs
+
+MAX_COMMAND = 2048  # characters parsed; the parser's error recovery is quadratic
+MAX_PIPES = 100  # likewise
+MAX_LOOK = 64 * 1024  # characters looked at for the ends of here-documents
+MAX_DEPTH = 60  # of nested groups and shells
+_BASH = Language(tree_sitter_bash.language())
+_LOCAL = threading.local()
+_LINKS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
+_WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_NAME = re.compile(r"[\w./-]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
+_HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
+_FENCED = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program of a command line, with wrappers such as sudo, env and `uv run` taken off."""
+
+    program: str  # base name; `python -m pytest` is pytest, `bash -c "..."` is what it runs
+    subcommand: str | None = None  # "commit", "run build"; only for programs that have them
+    operands: tuple[str, ...] = ()  # words that are neither options nor the subcommand, without quotes
+    options: tuple[str, ...] = ()  # as written, values that belong to them joined by "="
+    redirections: tuple[str, ...] = ()  # ">out.txt", "2>&1"; a here-document is "<<"
+    words: tuple[str, ...] = ()  # all of its words but the program, in order, without quotes
+    link: str = ""  # what stands before it: "" (first), "&&", "||", "|", ";" or "&"
+
+    @property
+    def name(self) -> str:
+        """Program and subcommand, as a person would say it: "git commit"."""
+        return f"{self.program} {self.subcommand}" if self.subcommand else self.program
+
+    @property
+    def writes(self) -> bool:
+        """Whether its output goes to a file, as of `cat > file`."""
+        return any(r.startswith((">", "1>", "&>")) and ">/dev/" not in r and ">&" not in r for r in self.redirections)
+
+
+def parse(command: str) -> list[Command]:
+    """Return the programs that a command line runs, in order; [] where there is none (only assignments, comments)."""
+    return list(_cached(command if len(command) <= MAX_COMMAND and command.count("|") <= MAX_PIPES else _cut(command)))
+
+
+def _cut(command: str) -> str:
+    """Shorten a command: first by what is in its here-documents, then at its end."""
+    kept: list[str] = []
+    until = None
+    for line in command[:MAX_LOOK].split("\n"):
+        if until is not None:
+            if line.strip() != until:
+                continue
+            until = None
+        elif found := _HEREDOC.search(line):
+            until = found[1]
+        kept.append(line)
+    text = "\n".join(kept)[:MAX_COMMAND]
+    return "|".join(text.split("|")[:MAX_PIPES])
+
+
+def reported(commands: Sequence[Command]) -> Command | None:
+    """Return the command whose outcome the call reports.
+
+    The last of a list that says anything; of a pipeline the first that does the work (`git log | head` is git log,
+    `echo x | bd import` is bd import); `|| true` and other fallbacks are not it.
+    """
+    pipelines: list[list[Command]] = []
+    for command in commands:
+        if command.link in ("|", "|&") and pipelines:
+            pipelines[-1].append(command)
+        else:
+            pipelines.append([command])
+    telling = [_worker(pipeline) for pipeline in _without_fallbacks(pipelines)]
+    for command in reversed(telling):
+        if command.program not in programs.QUIET or command.writes:
+            return command
+    return telling[-1] if telling else None
+
+
+def _without_fallbacks(pipelines: list[list[Command]]) -> list[list[Command]]:
+    kept: list[list[Command]] = []
+    for pipeline in pipelines:
+        if pipeline[0].link == "||" and kept:
+            if kept[-1][0].program not in programs.TESTS or pipeline[0].program in programs.QUIET:
+                continue
+            kept.pop()  # `[ -d x ] || git clone`: the test is only the condition
+        kept.append(pipeline)
+    return kept
+
+
+def _worker(pipeline: list[Command]) -> Command:
+    for command in pipeline:
+        if command.program not in programs.SOURCES and not _filters(command):
+            return command
+    if len(pipeline) > 1 and pipeline[0].program in ("echo", "printf"):
+        return pipeline[1]
+    return pipeline[0]
+
+
+def _filters(command: Command) -> bool:
+    if command.program in ("python", "node", "perl", "ruby"):  # one-liners filter, scripts do the work
+        return not command.operands or any(option in ("-c", "-e", "-ne", "-pe") for option in command.options)
+    return command.program in programs.FILTERS
+
+
+@lru_cache(maxsize=8192)
+def _cached(command: str) -> tuple[Command, ...]:
+    return _parse(command)
+
+
+def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
+    fenced = _FENCED.fullmatch(command.strip())
+    if fenced:
+        return (_command([fenced[1], *fenced[2].split()], (), ""),)
+    # The grammar's scanner was seen to crash the process on characters beyond ASCII, so it is shown a letter for each;
+    # positions stay the same, and words are read from the command itself.
+    root = _parser().parse(_BEYOND_ASCII.sub("x", command).encode()).root_node
+    if root.has_error:
+        first_line = command.strip().split("\n", 1)[0]
+        if first_line != command:
+            return _parse(first_line, depth)
+    found = tuple(_commands(root, command, depth))
+    if root.has_error and (not found or found[0].program not in command.split(None, 1)[0]):
+        word = _NAME.search(command)
+        return (_command([word[0]], (), ""),) if word else ()
+    if len(found) > 1 and any(c.program != "cd" for c in found):
+        found = tuple(c for c in found if c.program != "cd")
+        found = (replace(found[0], link=""), *found[1:])
+    return found
+
+
+def _parser() -> Parser:
+    parser: Parser | None = getattr(_LOCAL, "parser", None)
+    if parser is None:
+        parser = _LOCAL.parser = Parser(_BASH)
+    return parser
+
+
+def _commands(root: Node, source: str, depth: int) -> Iterator[Command]:
+    """Walk the tree in order; what joins two commands is read from the words between them, not from the nesting."""
+    link = ""
+    stack: list[tuple[Node, tuple[str, ...], int]] = [(root, (), depth)]
+    while stack:
+        node, redirections, level = stack.pop()
+        kind = node.type
+        if kind in _LINKS:
+            link = ";" if kind in (";;", "\n") else kind
+        elif kind in ("then", "do"):
+            link = "&&"
+        elif kind == "command":
+            for command in _unwrap(_words(node, source), redirections, link, level):
+                yield command
+                link = ";"
+        elif kind in ("test_command", "declaration_command", "unset_command"):
+            yield Command("test" if kind == "test_command" else "export", link=link)
+            link = ";"
+        elif level < MAX_DEPTH:
+            if kind in ("else_clause", "elif_clause"):
+                link = "||"
+            if kind == "redirected_statement":
+                redirections = tuple(_redirection(child, source) for child in node.children_by_field_name("redirect"))
+            stack.extend((child, redirections, level + 1) for child in reversed(_walked(node)))
+
+
+def _walked(node: Node) -> list[Node]:
+    skipped = ("file_redirect", "herestring_redirect", "comment", "word", "raw_string", "heredoc_start", "heredoc_body")
+    if node.type == "heredoc_redirect":  # a pipeline may go on behind `<<EOF`
+        return [child for child in node.children if child.type not in (*skipped, "heredoc_end")]
+    return [child for child in node.children if child.type not in skipped]
+
+
+def _redirection(node: Node, source: str) -> str:
+    if node.type == "heredoc_redirect":
+        inner = "".join(_redirection(child, source) for child in node.children if child.type == "file_redirect")
+        return inner or "<<"
+    if node.type == "herestring_redirect":
+        return "<<<"
+    return re.sub(r"\s+", "", source[node.start_byte : node.end_byte])
+
+
+def _words(node: Node, source: str) -> list[str]:
+    """Return the words of a command, without quotes and assignments."""
+    words = []
+    for child in node.children:
+        if child.type == "command_name" or (child.is_named and child.type not in ("variable_assignment",)):
+            if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
+                continue
+            words.append(_unquoted(child, source))
+    return words
+
+
+def _unquoted(node: Node, source: str) -> str:
+    text = source[node.start_byte : node.end_byte]
+    if node.type in ("command_name", "concatenation"):
+        return "".join(_unquoted(child, source) for child in node.children) or text
+    if node.type == "raw_string" or (node.type == "string" and len(text) > 1):
+        return text[1:-1]
+    return text
+
+
+def _unwrap(words: list[str], redirections: tuple[str, ...], link: str, depth: int) -> Iterator[Command]:
+    """Take wrappers off; a shell's script is read in its place."""
+    for _ in range(8):
+        if not words:
+            return
+        program = _program(words[0])
+        rest = words[1:]
+        if program in programs.SHELLS and depth < MAX_DEPTH:
+            script = _script(rest)
+            if script is not None:
+                inner = _parse(script, depth + 10)
+                yield from (replace(c, link=link) if n == 0 else c for n, c in enumerate(inner))
+                return
+        inner_words = _wrapped(program, rest)
+        if inner_words is None:
+            break
+        words = inner_words
+    yield _command(words, redirections, link)
+
+
+def _script(arguments: list[str]) -> str | None:
+    for position, word in enumerate(arguments[:4]):
+        if not word.startswith("-"):
+            return None
+        if not word.startswith("--") and "c" in word:
+            return arguments[position + 1] if position + 1 < len(arguments) else None
+    return None
+
+
+def _wrapped(program: str, rest: list[str]) -> list[str] | None:
+    """Return the words of the program that a wrapper runs, or None where this is no wrapper."""
+    if program in ("python", "pypy") and rest[:1] == ["-m"] and len(rest) > 1:
+        return rest[1:]
+    if program == "python" and rest and rest[0].rsplit("/", 1)[-1] == "manage.py":
+        return rest
+    if program in programs.WRAPPERS:
+        values, operands = programs.WRAPPERS[program]
+        inner = _skip(rest, values, operands)
+        if program == "command" and rest[:1] in (["-v"], ["-V"]):
+            return None
+        return inner or None
+    for position, word in enumerate(rest[:3]):
+        values = programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
+        if "" not in values:
+            return _skip(rest[position + 1 :], values, 0) or None
+        if not word.startswith("-"):
+            break
+    return None
+
+
+def _skip(words: list[str], values: frozenset[str], operands: int) -> list[str]:
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if word == "--":
+            return words[position + 1 :]
+        if word in values:
+            position += 2
+        elif (word.startswith("-") and len(word) > 1) or _ASSIGNMENT.match(word):
+            position += 1
+        elif operands:
+            operands -= 1
+            position += 1
+        else:
+            break
+    return words[position:]
+
+
+def _program(word: str) -> str:
+    name = word.rstrip("/").rsplit("/", 1)[-1] or word
+    versioned = _VERSIONED.fullmatch(name)
+    return versioned[1] if versioned else name[:80]
+
+
+def _command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
+    program = _program(words[0])
+    values = programs.VALUES.get(program, frozenset())
+    operands: list[str] = []
+    options: list[str] = []
+    name: list[str] = []
+    skip = False
+    for position, word in enumerate(words[1:], 1):
+        if skip:
+            options[-1] += "=" + word
+            skip = False
+        elif word.startswith("-") and len(word) > 1:
+            options.append(word)
+            skip = word in values and position + 1 < len(words)
+        elif not operands and _names(program, name, word):
+            name.append(word)
+        else:
+            operands.append(word)
+    return Command(
+        program, " ".join(name) or None, tuple(operands), tuple(options), redirections, tuple(words[1:]), link
+    )
+
+
+def _names(program: str, name: list[str], word: str) -> bool:
+    """Whether a bare word is (the next part of) the subcommand."""
+    if not _WORD.fullmatch(word) or len(word) > 40:
+        return False
+    if not name:
+        if program in programs.MULTI:
+            return True
+        return program not in programs.SINGLE and word in programs.VERBS
+    return len(name) == 1 and ((program, name[0]) in programs.DEEP or (program, "*") in programs.DEEP)

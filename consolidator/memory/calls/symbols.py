@@ -1,0 +1,72 @@
+"""Names what a call does: the tool, or for a shell the program whose outcome it reports ("sh:git commit").
+
+Pure: looks at the call alone, never at its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from consolidator.memory.calls import shell
+from consolidator.memory.calls.pairing import Call
+from consolidator.memory.calls.programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS
+
+SHELL_PREFIX = "sh:"
+MAX_SYMBOL = 120  # characters
+
+
+def symbol(call: Call) -> str:
+    """Return the symbol of a call: the tool's name, or "sh:program subcommand" for a shell."""
+    return symbol_of(call.tool, call.arguments)
+
+
+def symbol_of(tool: str, arguments: Any) -> str:
+    """Return the symbol of a tool with its arguments (JSON)."""
+    line = command_line(tool, arguments)
+    if line is None:
+        return _tidy(tool)
+    command = shell.reported(shell.parse(line))
+    if command is None:
+        return SHELL_PREFIX + "-"
+    mark = " >" if command.writes and command.program in ("cat", "echo", "printf") else ""
+    return _tidy(SHELL_PREFIX + command.name + mark)
+
+
+def _tidy(name: str) -> str:
+    return (name if name.isprintable() else " ".join(name.split()))[:MAX_SYMBOL]
+
+
+def command_line(tool: str, arguments: Any) -> str | None:
+    """Return the command line that a shell tool was given, or None where the tool is no shell."""
+    if tool.lower() not in SHELL_TOOLS and tool.rsplit("__", 1)[-1].lower() not in SHELL_TOOLS:
+        return None
+    return line_of(arguments)
+
+
+def line_of(arguments: Any) -> str | None:
+    """Return the command line among a shell tool's arguments."""
+    if isinstance(arguments, str):
+        return arguments
+    if not isinstance(arguments, Mapping):
+        return _joined(arguments)
+    for key in COMMAND_KEYS:
+        if key in arguments:
+            return _joined(arguments[key])
+    return None
+
+
+def _joined(value: Any) -> str | None:
+    """Join an argument vector as a shell would read it; `["bash", "-lc", script]` is its script."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+        return None
+    if len(value) >= 3 and value[0].rsplit("/", 1)[-1] in SHELLS and value[1].startswith("-") and "c" in value[1]:
+        return str(value[2])
+    return " ".join(word if word.isprintable() and " " not in word else repr(word) for word in value)
+
+
+def is_shell(symbol: str) -> bool:
+    """Whether a symbol names a program run by a shell."""
+    return symbol.startswith(SHELL_PREFIX)

@@ -1,0 +1,240 @@
+"""Large payloads: kept once under their hash, whole when read, never dangling, collected when nobody needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.database.partitions import Driver
+from consolidator.errors import DatabaseError, HeadConflict
+from consolidator.jobs.retention import BATCH, BLOB_GRACE, prune
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.store import checks
+from consolidator.store.log import events
+from consolidator.store.log.events import INLINE_BYTES
+from consolidator.store.queries import load
+from tests.integration.locks import waiting
+from tests.support import logged, returned, said, unbroken
+
+LARGE = "x" * INLINE_BYTES
+_numbers = count()
+
+# Whatever Python can parse: what jsonb refuses (NUL, lone surrogates, NaN) and the mark that stands for it.
+letters = st.characters() | st.sampled_from(["\0", "\ud800", "\udfff", "\ue000"])
+texts = st.text(letters, max_size=20) | st.sampled_from(["\ue0000041", "\ue000nan", "\\u0000"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(10**18, 10**40) | st.floats(-1e15, 1e15) | texts
+    | st.sampled_from([math.nan, math.inf, -math.inf]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same, NaN included, and of the same shape."""
+    if isinstance(one, float) and math.isnan(one):
+        return isinstance(other, float) and math.isnan(other)
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(alike(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(map(alike, one, other))
+    return bool(one == other)
+
+
+async def blobs(conn: Driver) -> int:
+    """How many blobs there are."""
+    row = await (await conn.execute("select count(*) from blob")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(content=values, extra=st.dictionaries(texts, values, max_size=3), padding=st.sampled_from([0, 1, 3]))
+async def test_any_payload_comes_back_as_it_was(
+    database: Database, content: Any, extra: dict[str, Any], padding: int
+) -> None:
+    data = {**extra, "v": 1, "call_id": "c", "content": [content, LARGE * padding], "occurred_at": None}
+    result = NewEvent(EventType.TOOL_RESULT, data)
+    session = f"s{next(_numbers)}"
+    await logged(database, session, [result, said(LARGE + "\0\ud800")])
+    async with database.transaction() as conn:
+        await events.load_bulk(conn, session, [events.prepare(result)], now=database.clock.now())
+        appended, message, copied = await events.read(conn, session)
+    assert alike(dict(appended.data), data)
+    assert alike(dict(copied.data), data)
+    assert message.data["text"] == LARGE + "\0\ud800"
+
+
+@pytest.mark.parametrize(
+    "brought", ["words", {}, {"text": {"ref": "blob://sha256/00", "media_type": "text/plain"}}, None]
+)
+async def test_a_reference_that_a_foreign_log_brings_is_not_followed(database: Database, brought: Any) -> None:
+    await logged(database, "s", [said("hi", data_ref=brought), said(LARGE, data_ref=brought)])
+    async with database.connection() as conn:
+        assert [event.data["data_ref"] for event in await events.read(conn, "s")] == [brought, brought]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"k" * (INLINE_BYTES + 1): 1},
+        {f"{'key ' * 40}{n}": f"\0 and {n}" for n in range(2000)},
+        {f"k{n}": LARGE for n in range(100)},
+        {"*": LARGE, **{f"k{n}": n for n in range(3000)}},
+        {"*": {"ref": 1}, "data_ref": {"*": {"many": True}}, "k": LARGE},
+    ],
+    ids=["a long name", "many long names", "many large values", "many small values", "our own marks"],
+)
+async def test_however_many_keys_make_it_large_an_event_is_small_and_its_blobs_are_few(
+    database: Database, keys: dict[str, Any]
+) -> None:
+    await logged(database, "s", [said("hi", **keys)])
+    async with database.connection() as conn:
+        (event,) = await events.read(conn, "s")
+        cursor = await conn.execute("select octet_length(data::text) from event")
+        assert (await cursor.fetchone() or [0])[0] <= INLINE_BYTES
+        assert await blobs(conn) <= 17
+    assert event.data == {"v": 1, "text": "hi", **keys}
+    await unbroken(database)
+
+
+async def test_only_what_is_large_leaves_the_event_and_it_says_where_it_is(database: Database) -> None:
+    await logged(database, "s", [returned("c", LARGE), returned("d", "small")])
+    async with database.connection() as conn:
+        cursor = await conn.execute("select data from event order by seq")
+        first, second = [data for (data,) in await cursor.fetchall()]
+    assert first["call_id"] == "c"
+    assert "content" not in first
+    assert first["data_ref"]["content"]["ref"].startswith("blob://sha256/")
+    assert first["data_ref"]["content"]["size"] == INLINE_BYTES
+    assert first["data_ref"]["content"]["media_type"] == "text/plain; charset=utf-8"
+    assert "data_ref" not in second
+
+
+async def test_the_same_content_is_stored_once(database: Database) -> None:
+    for session in ("a", "b"):
+        await logged(database, session, [said(LARGE), returned("c", LARGE), said(LARGE)])
+    async with database.connection() as conn:
+        assert await blobs(conn) == 1
+
+
+async def test_no_reference_dangles(database: Database) -> None:
+    await logged(database, "s", [said(LARGE)])
+    async with database.connection() as conn:
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            await conn.execute("delete from blob")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            await conn.execute("insert into blob_ref values ('s', 1, '\\x00')")
+
+
+async def test_a_refused_append_leaves_no_blob(database: Database) -> None:
+    await logged(database, "s", [])
+    async with database.connection() as conn:
+        with pytest.raises(HeadConflict):
+            await events.append(conn, "s", [said(LARGE)], now=database.clock.now(), expected_head=9)
+        assert await blobs(conn) == 0
+
+
+async def test_a_repeated_append_refers_only_once(database: Database) -> None:
+    await logged(database, "s", [])
+    async with database.connection() as conn:
+        for _ in range(2):
+            await events.append(conn, "s", [said(LARGE)], now=database.clock.now(), key="k")
+        row = await (await conn.execute("select count(*) from blob_ref")).fetchone()
+    assert row == (1,)
+    await unbroken(database)
+
+
+async def orphaned(database: Database) -> None:
+    """Leave a blob that nobody refers to."""
+    await logged(database, "s", [said(LARGE)])
+    async with database.transaction() as conn:
+        await conn.execute("select set_config('consolidator.erase', 's', true)")
+        await conn.execute("delete from event")
+        await conn.execute("delete from blob_ref")
+        await conn.execute("update session set pruned_to = head, consolidated_to = head, due = false")
+
+
+async def test_collection_takes_orphans_after_their_grace_and_nothing_else(
+    database: Database, clock: FrozenClock
+) -> None:
+    await orphaned(database)
+    await logged(database, "other", [said(LARGE + "needed")])
+    clock.advance(BLOB_GRACE - timedelta(minutes=1))
+    assert (await prune(database, older_than=timedelta(days=30))).blobs == 0
+    clock.advance(timedelta(minutes=2))
+    assert (await prune(database, older_than=timedelta(days=30))).blobs == 1
+    async with database.connection() as conn:
+        assert await blobs(conn) == 1
+        assert (await events.read(conn, "other"))[0].data["text"] == LARGE + "needed"
+
+
+async def collect(conn: Driver, clock: FrozenClock) -> int:
+    """Collect blobs as retention does."""
+    cursor = await conn.execute(load("retention")["collect_blobs"], {"grace": clock.now() - BLOB_GRACE, "batch": BATCH})
+    return cursor.rowcount
+
+
+async def test_an_append_wins_where_it_came_before_the_collector(database: Database, clock: FrozenClock) -> None:
+    await orphaned(database)
+    clock.advance(timedelta(days=3))
+    async with database.transaction() as writer:
+        await events.append(writer, "s", [said(LARGE)], now=clock.now())
+        async with database.connection() as collector:
+            assert await collect(collector, clock) == 0
+    async with database.connection() as conn:
+        assert await collect(conn, clock) == 0
+        assert [event.data["text"] for event in await events.read(conn, "s")] == [LARGE]
+
+
+async def test_an_append_wins_where_the_collector_came_first(database: Database, clock: FrozenClock) -> None:
+    await orphaned(database)
+    clock.advance(timedelta(days=3))
+    async with database.transaction() as collector:
+        assert await collect(collector, clock) == 1
+        append = asyncio.create_task(logged(database, "s", [said(LARGE)]))
+        await waiting(database)
+    await append
+    async with database.connection() as conn:
+        assert [event.data["text"] for event in await events.read(conn, "s")] == [LARGE]
+    await unbroken(database)
+
+
+async def test_writers_that_share_blobs_do_not_wait_in_a_circle(database: Database) -> None:
+    bodies = [f"{n}" + LARGE for n in range(4)]
+    await asyncio.gather(
+        *(logged(database, f"s{n}", [said(body) for body in (bodies if n % 2 else bodies[::-1])]) for n in range(8))
+    )
+    async with database.connection() as conn:
+        assert await blobs(conn) == 4
+
+
+KEPT = "every event has the blobs it refers to"
+
+
+async def test_an_event_whose_blob_is_gone_is_named_when_it_is_read_and_when_it_is_checked(database: Database) -> None:
+    await logged(database, "s", [said("small"), said(LARGE)])
+    async with database.connection() as conn:
+        assert (await checks.verify(conn))[KEPT] == []
+        await conn.execute("delete from blob_ref")
+        (problem,) = (await checks.verify(conn))[KEPT]  # collection would take it
+        assert (await events.read(conn, "s"))[1].data["text"] == LARGE
+        await conn.execute("delete from blob")
+        assert (await checks.verify(conn))[KEPT] == [problem]
+        assert problem.startswith("s: event 2 refers to a blob that is not kept for it: blob://sha256/")
+        with pytest.raises(DatabaseError, match=r"session s, event 2: the blob of its 'text' is gone"):
+            await events.read(conn, "s")
+        assert [event.seq for event in await events.read(conn, "s", upto=1)] == [1]

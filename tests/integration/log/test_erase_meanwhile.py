@@ -1,0 +1,307 @@
+"""What is under way while somebody is erased does not bring them back: it waits for the erasure, and finds nobody.
+
+Races are forced: an erasure is held just before its end, or comes between two steps of who is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import NotFound
+from consolidator.jobs.consolidation import backfill, revisions
+from consolidator.jobs.consolidation.backfill import Choice, retry
+from consolidator.jobs.consolidation.deciding import Deciding
+from consolidator.jobs.consolidation.merging import merge_agent
+from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.model import calls
+from consolidator.jobs.model.extraction import Extraction
+from consolidator.jobs.nightly import Nights
+from consolidator.llm.client import ModelClient
+from consolidator.service import corrections, erasure
+from consolidator.service.erasure import erase, plan
+from consolidator.settings import Settings
+from consolidator.store.memory import digests
+from consolidator.store.nights import answers
+from consolidator.testing import ModelServer, Reply
+from tests.dumps import dump
+from tests.integration.log import claude_logs
+from tests.nights import ask, count, held, stuck, tonight
+from tests.oracle import configured, fact, lines, oracle, sayings, schema_of, unless
+from tests.support import PATIENCE, logged, night, said, step, unbroken
+
+HOUR = timedelta(hours=1)
+WORD = "marzipan"  # only the erased say it
+FUEL = f"{WORD} is my fuel."
+MERGER = "select pg_advisory_xact_lock(hashtextextended('consolidator.merge:coder', 0))"
+
+
+async def silent(database: Database, *names: str) -> None:
+    """Assert that nothing but the record of an erasure tells of who was erased."""
+    for table, text in (await dump(database, but=("erasure", "claim"))).items():
+        assert not [name for name in (*names, WORD) if name in text], table
+    await unbroken(database)
+
+
+@asynccontextmanager
+async def half_done(
+    monkeypatch: pytest.MonkeyPatch, database: Database, settings: Settings, **what: str
+) -> AsyncIterator[None]:
+    """Begin an erasure, and hold it where it has erased and not committed until the block ends."""
+    begun, on = asyncio.Event(), asyncio.Event()
+
+    async def waits(*given: Any, **named: Any) -> Any:
+        begun.set()
+        await on.wait()
+        return await merge_agent(*given, **named)
+
+    monkeypatch.setattr(erasure, "merge_agent", waits)
+    task = asyncio.create_task(erase(database, settings, await plan(database, **what), reason="asked to"))
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+    try:
+        yield
+    finally:
+        on.set()
+        await task
+
+
+def erased_after(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, database: Database, settings: Settings, *, nth: int = 1
+) -> None:
+    """Have an erasure of the session `theirs` come right after the nth time that a coroutine ends."""
+    real, times = getattr(owner, name), 0
+
+    async def then(*given: Any, **named: Any) -> Any:
+        nonlocal times
+        found = await real(*given, **named)
+        times += 1
+        if times == nth:
+            await erase(database, settings, await plan(database, session="theirs"), reason="asked to")
+        return found
+
+    monkeypatch.setattr(owner, name, then)
+
+
+async def talked(database: Database, clock: FrozenClock, *words: str, name: str = "theirs", peer: str = "rosa") -> None:
+    await logged(database, name, [said(one) for one in words], peer=peer)
+    clock.advance(HOUR)
+
+
+@pytest.mark.parametrize("who", ["the session itself", "a sub-agent of it"])
+async def test_an_import_that_waited_for_an_erasure_brings_nobody_back(
+    database: Database, settings: Settings, dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, who: str
+) -> None:
+    log = claude_logs.write(tmp_path / "s.jsonl", claude_logs.lines(2))
+    await claude_logs.imported(database, log)
+    large = f"{WORD} " * 4000
+    if who == "the session itself":
+        more = claude_logs.write(log, [*claude_logs.lines(2), claude_logs.line(3, large)])
+    else:
+        kid: dict[str, Any] = {"isSidechain": True, "agentId": "k1"}
+        more = claude_logs.write(
+            tmp_path / "s" / "subagents" / "agent-k1.jsonl", [claude_logs.line(9, large, uuid="k-1", **kid)]
+        )
+    async with half_done(monkeypatch, database, settings, session="s"):
+        importing = asyncio.create_task(claude_logs.imported(database, more))
+        await stuck(dsn)
+    report = await importing
+    assert (report.events, report.erased > 0) == (0, True)
+    assert await count(database, "select count(*) from session") == 0
+    await silent(database)
+
+
+async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talked(database, clock, "tea is my fuel.", "coffee is my fuel.", FUEL)
+    await night(database, settings)
+    monkeypatch.setattr(revisions, "WINDOW", 2)
+    erased_after(monkeypatch, Extraction, "read", database, settings, nth=2)
+    async with ModelServer(oracle) as server:
+        told = configured(settings, server)
+        await Reprocessing(database, told, Choice(reprocess=True), "gpt-4o", asyncio.Event()).run()
+        assert any(WORD in asked for asked in server.raw)
+    assert await count(database, "select count(*) from generation_reach") == 0
+    await silent(database, "theirs")
+
+
+async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_erased(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(asked: dict[str, Any]) -> Reply | None:
+        return Reply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+
+    await talked(database, clock, f"cursed: {FUEL}")
+    async with ModelServer(unless(broken)) as server:
+        told = configured(settings, server)
+        assert (await night(database, told))["dead"] == 1
+        server.answers = oracle
+        erased_after(monkeypatch, backfill, "reread", database, settings)
+        assert (await retry(database, told))["settled"] == 0
+    await silent(database, "theirs")
+
+
+@pytest.mark.parametrize("moment", ["while the model thinks", "before it is asked"])
+async def test_a_models_answer_is_not_kept_when_who_it_speaks_of_is_gone(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    await talked(database, clock, FUEL)
+    owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.Calls, "_known")
+    erased_after(monkeypatch, owner, name, database, settings)
+    async with ModelServer(oracle) as server:
+        await night(database, configured(settings, server))
+        assert len(server.requests) == 1
+    await silent(database, "theirs")
+    assert await count(database, "select count(*) from model_call where outcome = 'answered'") == 1
+
+
+def comparing(asked: dict[str, Any]) -> Reply:
+    """Take everything said for a fact, and tell of sayings that are alike that they are not."""
+    if schema_of(asked) == "decisions":
+        why = f"It does not say {WORD}."
+        found = [{"saying": one, "operation": "add", "target": None, "reason": why} for one in sayings(asked)]
+        return Reply.json({"operations": found})
+    heard = [(name, words, words.split()[-1]) for name, _, words in lines(asked)]
+    return Reply.json({"facts": [fact(name, w, f"eats_{last}", w, w, "preference") for name, w, last in heard]})
+
+
+ALIKE = (("theirs", f"I eat bread with {WORD}."), ("ours", "I eat bread with butter."))
+
+
+async def test_an_answer_about_facts_of_many_sessions_is_not_kept(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    """It speaks in the words of all of them, and one may be erased."""
+    async with ModelServer(comparing) as server:
+        for name, words in ALIKE:
+            await talked(database, clock, words, name=name)
+            await night(database, configured(settings, server))
+        assert [one for one in server.requests if schema_of(one) == "decisions"]
+    assert {row["purpose"] for row in await ask(database, "select purpose from model_call")} == {"extract", "reconcile"}
+    assert {row["purpose"] for row in await ask(database, "select purpose from model_answer")} == {"extract"}
+
+
+async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ModelServer(comparing) as server:
+        told = configured(settings, server)
+        for name, words in ALIKE:
+            if name == "ours":
+                erased_after(monkeypatch, Deciding, "_asked", database, settings)
+            await talked(database, clock, words, name=name)
+            await night(database, told)
+        assert [one for one in server.requests if schema_of(one) == "decisions"]
+    await silent(database, "theirs")
+    assert [one["decided_by"] for one in await ask(database, "select decided_by from candidate")] == ["code"]
+
+
+@pytest.mark.parametrize("when", ["handing in", "collecting"])
+async def test_a_batch_keeps_nothing_of_who_was_erased(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    await talked(database, clock, FUEL)
+    if when == "collecting":
+        await talked(database, clock, "tea is my fuel.", name="mine", peer="karl")
+    async with ModelServer(oracle) as server:
+        told = configured(settings, server, batch=True)
+        if when == "handing in":
+            erased_after(monkeypatch, calls.Calls, "reserve", database, settings)
+        await night(database, told)
+        if when == "collecting":
+            erased_after(monkeypatch, answers, "questions_of", database, settings)
+        await Nights(database, told).collect()
+    await silent(database, "theirs")
+    assert await count(database, "select count(*) from fact") == (1 if when == "collecting" else 0)
+
+
+@pytest.mark.parametrize("word", ["forget", "correct"])
+async def test_what_a_person_says_of_a_fact_that_is_being_erased_is_not_kept(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+    word: str,
+) -> None:
+    await talked(database, clock, f"From now on, always write {WORD} in the changelog.")
+    await night(database, settings)
+    (known,) = await ask(database, "select id from fact")
+    async with half_done(monkeypatch, database, settings, session="theirs"):
+        if word == "forget":
+            telling_ = asyncio.create_task(corrections.forget(database, known["id"]))
+        else:
+            telling_ = asyncio.create_task(corrections.correct(database, known["id"], f"Never write {WORD}."))
+        await stuck(dsn)
+    with pytest.raises(NotFound, match="no fact is called"):
+        await telling_
+    await silent(database, "theirs")
+
+
+ORDER = f"Always build with {WORD} here."
+
+
+async def quarantined(database: Database, clock: FrozenClock, settings: Settings) -> str:
+    """Have a tool say an order, which waits for a person; return what it is called."""
+
+    def obedient(asked: dict[str, Any]) -> Reply:
+        found = [fact(n, ORDER, "build", ORDER, ORDER, "constraint") for n, _, words in lines(asked) if ORDER in words]
+        return Reply.json({"facts": found})
+
+    await logged(database, "theirs", [said("Read it."), *step("a", "Read", {}, ORDER)], project="/shop", peer="rosa")
+    async with ModelServer(obedient) as server:
+        await tonight(database, clock, configured(settings, server))
+    (found,) = await ask(database, "select id from candidate where quarantined is not null")
+    return str(found["id"])
+
+
+async def test_what_waits_for_a_person_is_gone_with_who_said_it(
+    database: Database, clock: FrozenClock, settings: Settings, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = await quarantined(database, clock, settings)
+    async with half_done(monkeypatch, database, settings, session="theirs"):
+        settling = asyncio.create_task(corrections.settle(database, identity, accept=True))
+        await stuck(dsn)
+    with pytest.raises(NotFound, match="nothing in quarantine"):
+        await settling
+    await silent(database, "theirs")
+
+
+async def test_of_two_that_settle_the_same_at_once_the_first_is_heard(
+    database: Database, clock: FrozenClock, settings: Settings, dsn: str
+) -> None:
+    identity = await quarantined(database, clock, settings)
+    with held(dsn, MERGER):
+        both = [asyncio.create_task(corrections.settle(database, identity, accept=accept)) for accept in (False, True)]
+        await stuck(dsn, 2)
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    (rejected, believed) = (isinstance(one, dict) for one in outcomes)
+    assert rejected != believed
+    (found,) = await ask(database, "select quarantined, rejected from candidate where id = %s", identity)
+    assert (found["rejected"] is not None, found["quarantined"] is None) == (rejected, believed)
+    assert await count(database, "select count(*) from fact") == believed
+
+
+async def test_scopes_are_told_in_the_order_in_which_nights_tell_them(
+    database: Database, settings: Settings, dsn: str
+) -> None:
+    await logged(database, "a-parent", [said("hello")], project="z")
+    await logged(database, "b-child", [said("hello")], project="a", parent_id="a-parent", root_id="a-parent")
+    async with database.transaction() as conn:
+        await digests.touch_scopes(conn, [("coder", "a"), ("coder", "z")])
+    with held(dsn, "select from scope where project = 'a' for update") as night_:
+        erasing_ = asyncio.create_task(
+            erase(database, settings, await plan(database, session="a-parent"), reason="asked to")
+        )
+        await stuck(dsn)
+        night_.execute("select from scope where project = 'z' for update nowait")
+    assert (await erasing_)["sessions"] == 2

@@ -1,0 +1,265 @@
+"""What is exported comes back: byte for byte in our own format, in any database; and without anybody's credentials."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.database.jsonb import escape
+from consolidator.errors import UsageError
+from consolidator.formats import format_named
+from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.service import erasure
+from consolidator.service.export import export_sessions
+from consolidator.settings import Settings
+from consolidator.store.log import events, sessions
+from tests.conftest import NOON
+from tests.databases import copied
+from tests.support import answered, called, logged, returned, said, unbroken
+
+KEY = "AKIAIOSFODNN7EXAMPLQ"  # shaped like a cloud key, and nobody's
+EVERY_TYPE: list[NewEvent] = [
+    NewEvent(EventType.SESSION_START, {"model": "m", "cwd": "/src/shop"}),
+    NewEvent(EventType.TASK_START, {"task_id": "t", "goal": "repair"}, task_id="t"),
+    said("please repair it\0 é \ud800 \ue000 \u2028", occurred_at="2026-01-02T03:04:05.123456+00:00", speaker="ann"),
+    NewEvent(EventType.THINKING_START, {"message_id": "m1", "text": "hm"}),
+    answered("let me look"),
+    called("c1", "Bash", {"command": "make", "nested": [None, True, 1.5, 10**30, {"": []}]}),
+    NewEvent(EventType.APPROVAL_REQUESTED, {"call_id": "c1", "tool": "Bash"}),
+    NewEvent(EventType.APPROVAL_GRANTED, {"call_id": "c1", "tool": "Bash"}),
+    NewEvent(EventType.APPROVAL_DENIED, {"call_id": "c0", "tool": "Bash", "reason": "no"}),
+    returned("c1", {"out": "x" * 40_000, "list": ["y" * 20_000]}, status="error", reason="timeout"),
+    NewEvent(EventType.SUBAGENT_SPAWN, {"child": "kid", "call_id": "c2", "goal": "search"}),
+    NewEvent(EventType.SUBAGENT_COMPLETE, {"child": "kid", "call_id": "c2"}),
+    NewEvent(EventType.POLICY_DECISION, {"decision": "compaction", "unknown": {"kept": [1]}}),
+    NewEvent(EventType.ERROR, {"message": "the provider is busy"}),
+    NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success", "reward": 0.5}, task_id="t"),
+    NewEvent(EventType.SESSION_END, {"reason": "done"}),
+]
+
+
+@pytest.fixture
+def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """A second migrated database."""
+    with copied(server_dsn, template) as address:
+        yield address
+
+
+@pytest.fixture
+async def other(other_dsn: str) -> AsyncIterator[Database]:
+    """Another machine, whose clock is days ahead."""
+    opened = Database(other_dsn, FrozenClock(NOON + timedelta(days=5)))
+    yield opened
+    await opened.close()
+
+
+async def exported(database: Database, form: str = "consolidator", **options: Any) -> str:
+    """Everything that an export writes."""
+    lines: list[str] = []
+    await export_sessions(database, form, lines.append, **options)
+    return "".join(lines)
+
+
+async def imported(database: Database, text: str, folder: Path, form: str = "consolidator") -> ImportReport:
+    """Import a text as a file of a format; every line must be understood."""
+    path = folder / f"{form}.jsonl"
+    path.write_bytes(text.encode())
+    report = await import_sources(database, [Source(path, format_named(form))])
+    assert report.problems == []
+    return report
+
+
+async def prune(database: Database, session: str, upto: int) -> None:
+    """Take the beginning of a session away, as retention does."""
+    async with database.transaction() as conn:
+        await conn.execute("update event set consolidated_at = now() where session_id = %s", [session])
+        await conn.execute("delete from event where session_id = %s and seq <= %s", [session, upto])
+        await conn.execute("delete from blob_ref where session_id = %s and seq <= %s", [session, upto])
+        await conn.execute(
+            "update session set consolidated_to = head, due = false, pruned_to = %s where id = %s", [upto, session]
+        )
+
+
+async def rows_of(database: Database) -> list[dict[str, Any]]:
+    """Each session's row, roots first."""
+    async with database.connection() as conn:
+        return [await sessions.get(conn, one) for one in await sessions.all_ids(conn)]
+
+
+async def test_an_export_comes_back_byte_for_byte_from_another_database(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await logged(
+        database, "every", EVERY_TYPE, key="a:b:c", channel="chat", peer="ann", project=escape("/src/\0"), model="m"
+    )
+    await logged(database, "fork", [said("what if")], parent_id="every", parent_seq=4, root_id="every", kind="fork")
+    await logged(database, "sim", [said("rehearsal")], simulated=True, conversation_id="c1", details={"a": [1, {}]})
+    await logged(database, "old", [said(str(n)) for n in range(8)])
+    await logged(database, "gone", [said("all of it")])
+    await prune(database, "old", 5)
+    await prune(database, "gone", 1)
+    text = await exported(database)
+    assert (await imported(other, text, tmp_path)).events == len(EVERY_TYPE) + 1 + 1 + 3
+    assert await exported(other) == text
+    await unbroken(other)
+
+
+async def test_what_was_pruned_before_an_export_is_pruned_after_it(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await logged(database, "old", [said(str(n)) for n in range(8)])
+    await prune(database, "old", 5)
+    await imported(other, await exported(database), tmp_path)
+    (row,) = await rows_of(other)
+    assert (row["head"], row["consolidated_to"], row["pruned_to"], row["due"]) == (8, 5, 5, True)
+    async with other.connection() as conn:
+        assert [event.seq for event in await events.read(conn, row["id"])] == [6, 7, 8]
+
+
+async def test_an_event_keeps_when_it_happened_and_gets_the_ingest_time_of_where_it_is(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await logged(database, "s", [said("hi")])
+    await imported(other, await exported(database), tmp_path)
+    async with other.connection() as conn:
+        (event,) = await events.read(conn, (await rows_of(other))[0]["id"])
+    assert event.occurred_at == NOON
+    assert event.created_at == NOON + timedelta(days=5)
+
+
+async def test_what_only_our_own_export_tells_of_a_session_is_known_again(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await logged(database, "parent", [said("hi")])
+    kind = {"parent_id": "parent", "root_id": "parent", "kind": "branch"}
+    await logged(database, "sim", [said("dream")], simulated=True, parent_seq=1, conversation_id="c", **kind)
+    async with database.connection() as conn:
+        await conn.execute("update session set status = 'ended' where id = 'sim'")
+    await imported(other, await exported(database), tmp_path)
+    parent, child = await rows_of(other)
+    assert (child["parent_id"], child["root_id"], child["parent_seq"]) == (parent["id"], parent["id"], 1)
+    assert (child["simulated"], child["conversation_id"], child["status"]) == (True, "c", "ended")
+
+
+async def test_an_export_adds_nothing_where_it_came_from(database: Database, tmp_path: Path) -> None:
+    await logged(database, "s", [said("one"), said("two")])
+    report = await imported(database, await exported(database), tmp_path)
+    assert (report.events, report.repeated) == (0, 2)
+    assert len(await rows_of(database)) == 1
+
+
+async def test_a_log_that_grew_elsewhere_brings_home_only_what_is_new(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await logged(database, "s", [said("one"), said("two")])
+    await imported(other, await exported(database), tmp_path)
+    (copy,) = await rows_of(other)
+    await logged(other, copy["id"], [said("three")])
+    assert (await imported(database, await exported(other), tmp_path)).events == 1
+    async with database.connection() as conn:
+        assert [event.data["text"] for event in await events.read(conn, "s")] == ["one", "two", "three"]
+    assert len(await rows_of(database)) == 1
+
+
+async def test_what_was_erased_does_not_come_back_with_an_export_of_it(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    await logged(database, "s", [said("mine")], peer="ann")
+    await logged(database, "kid", [said("mine too")], parent_id="s", root_id="s", kind="fork")
+    text = await exported(database)
+    await erasure.erase(database, settings, await erasure.plan(database, peer="ann"), reason="asked to")
+    report = await imported(database, text, tmp_path)
+    assert (report.events, report.erased) == (0, 2)
+    assert await rows_of(database) == []
+
+
+async def test_credentials_do_not_leave_unless_asked_to(database: Database) -> None:
+    await logged(database, "s", [said(f"use {KEY}"), *called_with_a_password()])
+    hidden, whole = await exported(database), await exported(database, redacted=False)
+    for secret in (KEY, "hunter2-of-the-shop"):
+        assert secret not in hidden
+        assert secret in whole
+    assert hidden.count("\n") == whole.count("\n")
+
+
+def called_with_a_password() -> Sequence[NewEvent]:
+    """A call and its result, with a secret in each."""
+    url = "postgresql://shop:hunter2-of-the-shop@db/shop"
+    return [called("c", "Bash", {"command": f"psql {url}"}), returned("c", {"error": f"could not reach {url}"})]
+
+
+async def test_only_the_sessions_that_are_named_are_exported(database: Database) -> None:
+    await logged(database, "one", [said("1")])
+    await logged(database, "two", [said("2")])
+    text = await exported(database, words=["tw"])
+    assert [json.loads(line)["session"]["id"] for line in text.splitlines() if "session" in line] == ["two"]
+
+
+async def test_numbers_that_json_does_not_have_leave_as_words(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await logged(database, "s", [returned("c", [math.nan, math.inf])])
+    text = await exported(database)
+    assert '["NaN","Infinity"]' in text
+    await imported(other, text, tmp_path)
+    assert await exported(other) == text
+
+
+WHEN = "2026-01-02T03:04:05+00:00"
+TRANSCRIPT = [
+    {"type": "session", "id": "s1", "key": "main:chat:ann", "created": WHEN},
+    {"type": "user", "content": "list the files", "ts": WHEN},
+    {"type": "assistant", "content": "looking", "ts": WHEN},
+    {"type": "tool_use", "tool_use_id": "t1", "name": "bash", "input": {"command": "ls"}, "ts": WHEN},
+    {"type": "tool_result", "tool_use_id": "t1", "content": "a\nb", "is_error": False, "ts": WHEN},
+]
+HARNESS = [
+    {"ts": "2026-01-02T03:04:05Z", "type": "MESSAGE_RECEIVED", "id": "e1", "payload": {"text": "hi", "msg_id": "m"}},
+    {"ts": "2026-01-02T03:04:06Z", "type": "TOOL_INVOKED", "id": "e2", "payload": {"call_id": "c", "tool": "ls"}},
+    {"ts": "2026-01-02T03:04:07Z", "type": "TOOL_RESULT", "id": "e3", "payload": {"call_id": "c", "result": "a"}},
+    {"ts": "2026-01-02T03:04:08Z", "type": "SESSION_TERMINATED", "id": "e4", "payload": {}},
+]
+
+
+@pytest.mark.parametrize(("form", "lines"), [("claw0", TRANSCRIPT), ("harness", HARNESS)])
+async def test_other_systems_get_their_logs_back(
+    database: Database, other: Database, tmp_path: Path, form: str, lines: list[dict[str, Any]]
+) -> None:
+    first = await imported(database, "".join(json.dumps(line) + "\n" for line in lines), tmp_path, form)
+    assert first.events >= len(lines) - 1
+    text = await exported(database, form)
+    assert [json.loads(line) for line in text.splitlines()] == lines
+    await imported(other, text, tmp_path, form)
+    assert await exported(other, form) == text
+    assert [row["status"] for row in await rows_of(other)] == ["ended" if form == "harness" else "open"]
+
+
+async def test_a_format_that_cannot_tell_sessions_apart_holds_one_of_them(database: Database) -> None:
+    await logged(database, "one", [said("1")])
+    await logged(database, "two", [said("2")])
+    with pytest.raises(UsageError, match="harness can hold one session a file, and these are 2"):
+        await exported(database, "harness")
+    assert "1" in await exported(database, "harness", words=["one"])
+    assert len((await exported(database, "claw0")).splitlines()) == 4
+
+
+async def test_harness_logs_of_several_sessions_stay_apart_where_they_come_together(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        await logged(database, name, [said("the same"), answered("the same")])
+    texts = [await exported(database, "harness", words=[name]) for name in ("one", "two")]
+    ids = [{json.loads(line)["id"] for line in text.splitlines()} for text in texts]
+    assert ids[0].isdisjoint(ids[1])
+    assert all("one" in told for told in ids[0])
+    assert (await imported(other, "".join(texts), tmp_path, "harness")).events == 4

@@ -1,0 +1,237 @@
+"""Reading is in order of seq, and the hot queries touch neither more days nor more rows than they must."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncClientCursor
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.database.partitions import Driver
+from consolidator.store.log import events, sessions
+from consolidator.store.nights import runs
+from consolidator.store.queries import load
+from tests.support import logged, said
+
+
+async def seqs(conn: Driver, session: str, **window: Any) -> list[int]:
+    """The numbers of the events in a window."""
+    return [event.seq for event in await events.read(conn, session, **window)]
+
+
+async def test_a_session_is_read_in_order_whole_or_in_a_window(database: Database, clock: FrozenClock) -> None:
+    for _ in range(4):
+        await logged(database, "s", [said("x")] * 5)
+        clock.advance(timedelta(days=1))
+    async with database.connection() as conn:
+        assert await seqs(conn, "s") == list(range(1, 21))
+        assert await seqs(conn, "s", after=3, upto=7) == [4, 5, 6, 7]
+        assert await seqs(conn, "s", after=18) == [19, 20]
+        assert await seqs(conn, "s", after=2, limit=3) == [3, 4, 5]
+        second = clock.now() - timedelta(days=3)
+        assert await seqs(conn, "s", bounds=(second, second)) == [6, 7, 8, 9, 10]
+        assert await seqs(conn, "s", after=20) == []
+        assert await seqs(conn, "nobody") == []
+
+
+async def test_an_upto_of_zero_reads_nothing(database: Database) -> None:
+    await logged(database, "s", [said("x")])
+    async with database.connection() as conn:
+        assert await seqs(conn, "s", upto=0) == []
+
+
+async def test_everything_unconsolidated_is_read_across_sessions_in_order(
+    database: Database, clock: FrozenClock
+) -> None:
+    for session in ("b", "a", "c", "a", "b"):
+        await logged(database, session, [said(session)] * 2)
+    async with database.connection() as conn:
+        span = events.Span("b", after=0, upto=3)
+        await events.stamp(conn, [span], now=clock.now())
+        await sessions.advance(conn, [span])
+        told = await events.read_unconsolidated(conn)
+        assert [(event.session_id, event.seq) for event in told] == [
+            ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)
+        ]  # fmt: skip
+        paged = []
+        after = ("", 0)
+        while page := await events.read_unconsolidated(conn, after=after, limit=3):
+            paged += page
+            after = (page[-1].session_id, page[-1].seq)
+        assert paged == told
+
+
+async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
+    database: Database, clock: FrozenClock
+) -> None:
+    await logged(database, "a", [said("x")] * 4)
+    await logged(database, "b", [said("x")] * 4)
+    async with database.transaction() as conn:
+        spans = [events.Span("a", after=0, upto=4), events.Span("b", after=0, upto=3)]
+        await events.stamp(conn, spans, now=clock.now(), dead=[[2], [1]])
+        await sessions.advance(conn, spans)
+        for session, seq in (("a", 2), ("b", 1)):
+            why = {"extractor": "facts", "error": "no answer"}
+            await runs.dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
+    async with database.connection() as conn:
+        assert await unlearnt(conn) == [("a", 2), ("b", 1), ("b", 4)]
+        assert await unlearnt(conn, after=("a", 2), limit=1) == [("b", 1)]
+        assert await unlearnt(conn, after=("b", 1)) == [("b", 4)]
+        await events.stamp(conn, [events.Span("a", after=1, upto=2)], now=clock.now())
+        await runs.settle(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
+        assert await unlearnt(conn) == [("b", 1), ("b", 4)]
+
+
+async def unlearnt(conn: Driver, **page: Any) -> list[tuple[str, int]]:
+    """The sessions and numbers of the events that were not learnt from."""
+    return [(event.session_id, event.seq) for event in await events.read_unconsolidated(conn, **page)]
+
+
+async def plan_of(
+    conn: Driver, query: str, values: Mapping[str, Any], *, analyze: bool = False
+) -> list[dict[str, Any]]:
+    """The nodes of a query's plan; with `analyze` it is run, and they tell what they came to."""
+    cursor = AsyncClientCursor(conn)
+    await cursor.execute(f"explain ({'analyze, ' * analyze}format json) {query}".encode(), values)
+    row = await cursor.fetchone()
+    assert row is not None
+    found = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return list(nodes(found[0]["Plan"]))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A plan's nodes, from the top down."""
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from nodes(inner)
+
+
+def relations(plan: list[dict[str, Any]]) -> dict[str, str]:
+    """How each relation is read: by an index of it, or as a whole."""
+    return {node["Relation Name"]: node["Node Type"] for node in plan if "Relation Name" in node}
+
+
+INDEXED = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
+
+
+@pytest.fixture
+async def busy(database: Database, clock: FrozenClock) -> Database:
+    """A log of four days and two thousand sessions, nearly all learnt from."""
+    for day in range(4):
+        async with database.transaction() as conn:
+            await conn.execute(
+                "insert into session (id, agent, root_id, head, due, created_at, last_event_at, last_occurred_at) "
+                "select 's' || n, 'coder', 's' || n, 0, false, %(now)s, %(now)s, %(now)s "
+                "from generate_series(1, 2000) n on conflict do nothing",
+                {"now": clock.now()},
+            )
+            await conn.execute(
+                "insert into event (session_id, seq, event_type, data, created_at, consolidated_at) "
+                "select 's' || n, %(day)s * 5 + seq, 'UserMessage', '{\"text\": \"hello\"}', %(now)s, "
+                "case when n not in (7, 77) or %(day)s * 5 + seq <= 17 then %(now)s end "
+                "from generate_series(1, 2000) n, generate_series(1, 5) seq",
+                {"day": day, "now": clock.now()},
+            )
+        clock.advance(timedelta(days=1))
+    async with database.connection() as conn:
+        await conn.execute("update session set head = 20, consolidated_to = 20")
+        await conn.execute("update session set consolidated_to = 17, due = true where id in ('s7', 's77')")
+        await conn.execute("vacuum analyze")
+    return database
+
+
+async def test_a_window_of_a_session_is_read_by_index_from_the_days_it_may_be_in(
+    busy: Database, clock: FrozenClock
+) -> None:
+    day = clock.now() - timedelta(days=2)
+    window = {"session": "s7", "after": 10, "upto": 15, "low": day, "high": day, "limit": None}
+    async with busy.connection() as conn:
+        read = relations(await plan_of(conn, load("events")["read"], window))
+    assert list(read) == [f"event_{day:%Y%m%d}"]
+    assert set(read.values()) <= INDEXED
+
+
+async def test_the_end_of_a_session_is_read_by_index_in_order_without_sorting(busy: Database) -> None:
+    window = {"session": "s7", "after": 15, "upto": 20, "low": events.BEGINNING, "high": events.END, "limit": 50}
+    async with busy.connection() as conn:
+        plan = await plan_of(conn, load("events")["read"], window)
+    full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
+    assert {how for name, how in relations(plan).items() if name in full} <= INDEXED
+
+
+async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None:
+    async with busy.connection() as conn:
+        plan = await plan_of(conn, load("sessions")["due"], {})
+        assert [row["id"] for row in await sessions.due(conn)] == ["s7", "s77"]
+    assert [node.get("Index Name") for node in plan if "Index Name" in node] == ["session_due"]
+    assert not any(node["Node Type"] == "Seq Scan" for node in plan)
+
+
+async def test_what_was_not_learnt_from_is_found_from_the_due_sessions(busy: Database) -> None:
+    async with busy.connection() as conn:
+        values = {"session": "", "after": 0, "limit": 100}
+        plan = await plan_of(conn, load("events")["unconsolidated"], values, analyze=True)
+    read = relations(plan)
+    assert read["session"] in INDEXED
+    full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
+    assert {read[name] for name in full} <= INDEXED
+    scans = [node for node in plan if node.get("Relation Name") in full]
+    assert round(sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)) == 6
+    assert not any(node.get("Rows Removed by Filter") for node in scans)  # nor a look at what was learnt from
+
+
+async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> None:
+    values = {
+        "session": "s7", "count": 1, "now": busy.clock.now(), "occurred": None, "ends": False, "expected": None,
+        "epoch": None, "key": "k", "types": ["Error"], "datas": ["{}"], "tasks": [None], "tools": [None],
+    }  # fmt: skip
+    async with busy.connection() as conn:
+        plan = await plan_of(conn, load("events")["append"], values)
+    assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "session" for node in plan)
+
+
+@pytest.fixture
+async def big_ledger(database: Database, clock: FrozenClock) -> Database:
+    """Three runs of a thousand units: two have ended, one has ten units left."""
+    async with database.transaction() as conn:
+        for number in range(3):
+            clock.advance(timedelta(days=1))
+            now = clock.now()
+            started = await runs.start(conn, job="consolidation", slot=now, trigger="schedule", owner="me", now=now)
+            run = started["id"]
+            await runs.add_units(conn, run, [f"unit-{n:04}" for n in range(1000)])
+            await conn.execute("update claim set status = 'done', seen = 2, learnt = 2 where run_id = %s", [run])
+            if number < 2:
+                await runs.finish(conn, run, status="done", now=now, report=await runs.totals(conn, run))
+        left = "update claim set status = 'open' where run_id = %s and unit > 'unit-0989'"
+        await conn.execute(left, [run])
+    async with database.connection() as conn:
+        await conn.execute("vacuum analyze")
+    return database
+
+
+async def test_the_units_that_wait_are_counted_without_a_look_at_those_that_have_ended(big_ledger: Database) -> None:
+    async with big_ledger.connection() as conn:
+        run = (await runs.listing(conn, limit=1))[0]["id"]
+        assert await runs.waiting(conn, run, phase=0) == 10
+        assert await runs.waiting(conn, run, phase=0, most=3) == 3
+        assert await runs.waiting(conn, run, phase=1) == 0
+        values = {"run": run, "phase": 0, "most": None}
+        plan = await plan_of(conn, load("runs")["waiting"], values, analyze=True)
+    assert [node["Index Name"] for node in plan if "Index Name" in node] == ["claim_open"]
+    assert "claim" not in {name for name, how in relations(plan).items() if how not in INDEXED}
+
+
+async def test_runs_are_listed_without_a_look_at_the_units_of_those_that_have_ended(big_ledger: Database) -> None:
+    async with big_ledger.connection() as conn:
+        found = await runs.listing(conn)
+        assert [(one["seen"], one["learnt"], one["units"]) for one in found] == [(2000, 2000, 1000)] * 3
+        assert [one["status"] for one in found] == ["running", "done", "done"]
+        plan = await plan_of(conn, load("runs")["listing"], {"job": None, "limit": 20}, analyze=True)
+        (units,) = [node for node in plan if node.get("Relation Name") == "claim"]
+        assert round(units["Actual Rows"] * units["Actual Loops"]) == 1000

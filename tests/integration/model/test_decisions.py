@@ -1,0 +1,404 @@
+"""What many nights say of one thing is one fact: merged by code or by one question a night, with its whole history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs.consolidation.backfill import Backfill, Choice
+from consolidator.jobs.model import calls as calls_module
+from consolidator.memory.facts.reconcile import reconcile
+from consolidator.service import recall
+from consolidator.service.corrections import correct, forget
+from consolidator.service.erasure import erase, plan
+from consolidator.service.explain import explain
+from consolidator.settings import Settings
+from consolidator.store.memory import lookup
+from consolidator.store.nights import runs
+from consolidator.store.queries import Row, rows, run
+from consolidator.testing import ModelServer, Reply, model_server
+from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
+from tests.support import logged, memory_of, night, said, unbroken
+
+HOUR = timedelta(hours=1)
+Answer = Callable[[dict[str, Any]], Reply]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test wait for the next try."""
+    monkeypatch.setattr(calls_module, "LONGEST_WAIT", 0.01)
+
+
+def reads(predicate: str = "lives_in") -> Answer:
+    """Return a model that takes "HOME: value: sentence" for a fact, and decides by the value."""
+
+    def answer(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions":
+            return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+        found = []
+        for name, who, words in lines(asked):
+            if who == "user" and words.startswith("HOME: "):
+                _, value, sentence = words.split(": ", 2)
+                found.append(fact(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
+        return Reply.json({"facts": found})
+
+    return answer
+
+
+def asked_of(server: ModelServer, kind: str) -> int:
+    return len([one for one in server.requests if schema_of(one) == kind])
+
+
+async def talk(database: Database, name: str, value: str, sentence: str) -> None:
+    await logged(database, name, [said(f"HOME: {value}: {sentence}")], peer="mara")
+
+
+async def every(database: Database) -> list[Row]:
+    async with database.connection() as conn:
+        return await rows(conn, "select * from fact order by valid_from, id")
+
+
+async def current(database: Database) -> list[Row]:
+    return [one for one in await every(database) if one["superseded_at"] is None]
+
+
+async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    openings = ["I live in", "My home is", "You find me in", "Home for me means", "I sleep in"]
+    async with ModelServer(reads()) as server:
+        for number in range(100):
+            words = f"{openings[number % 5]} Bern{' really' * (number % 7)}{' and truly' * (number % 3)}."
+            await talk(database, f"s{number}", "Bern", words)
+            clock.advance(HOUR)
+            done = await night(database, configured(settings, server))
+            assert done["deferred"] == 0
+    (only,) = await every(database)
+    assert (only["value"], only["sessions"], only["superseded_at"]) == ("Bern", 100, None)
+    assert asked_of(server, "facts") == 100
+    assert asked_of(server, "decisions") < 100
+    told = await explain(database, only["id"])
+    assert len(told["evidence"]) == 100
+    await unbroken(database)
+
+
+async def test_a_scopes_night_is_one_question_however_many_sayings(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, configured(settings, server))
+        for number in range(1, 9):
+            await talk(database, f"s{number}", "Bern", f"Bern it is{', yes' * number}, says Mara about home.")
+        clock.advance(HOUR)
+        await night(database, configured(settings, server))
+    assert asked_of(server, "decisions") <= 1
+    assert [one["sessions"] for one in await current(database)] == [9]
+
+
+async def test_a_second_night_over_the_same_sayings_changes_nothing(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        for number, (value, words) in enumerate(
+            [("Bern", "I live in Bern."), ("Bern", "Bern is my home."), ("Basel", "I moved, I live in Basel now.")]
+        ):
+            await talk(database, f"s{number}", value, words)
+            clock.advance(HOUR)
+            await night(database, told)
+        before, asked = await memory_of(database), asked_of(server, "decisions")
+        async with database.transaction() as conn:
+            await run(conn, "update candidate set reconciled = false", {})
+        clock.advance(HOUR)
+        await night(database, told)
+        assert await memory_of(database) == before
+        assert asked_of(server, "decisions") == asked
+
+
+async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with_history(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    reach = {"ok": False}
+
+    def shaky(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions" and not reach["ok"]:
+            return Reply.failed(500)
+        return reads()(asked)
+
+    async with ModelServer(shaky) as server:
+        told = configured(settings, server)
+        for number, words in enumerate(["Mara has a home in Bern.", "Bern it is, says Mara about where home is."]):
+            await talk(database, f"s{number}", "Bern", words)
+            clock.advance(HOUR)
+            await night(database, told)
+        first, second = await current(database)
+        clock.advance(HOUR)
+        reach["ok"] = True
+        await night(database, told)
+    (only,) = await current(database)
+    assert (only["id"], only["sessions"]) == (first["id"], 2)
+    merged = next(one for one in await every(database) if one["id"] == second["id"])
+    assert merged["superseded_by"] == only["id"]
+    assert merged["superseded_at"] is not None
+    await unbroken(database)
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_what_shares_no_word_is_compared_where_vectors_are_near(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def onto_the_first(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) != "decisions":
+            return reads()(asked)
+        told = [{"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}]
+        return Reply.json({"operations": told})
+
+    monkeypatch.setattr(model_server, "vector", lambda text: [1.0, 0.0] if "water" in text or "tea" in text else [0, 1])
+    for embed, facts in ((None, 3), ("small-vectors", 2)):
+        agent = f"agent-{facts}"
+        async with ModelServer(onto_the_first) as server:
+            told = configured(settings, server, embed_model=embed)
+            for number, words in enumerate(
+                ("tea: tea warms mornings.", "socks: wool it is.", "kettle: hot water first.")
+            ):
+                await logged(database, f"{agent}-{number}", [said(f"HOME: {words}")], peer="mara", agent=agent)
+                clock.advance(HOUR)
+                await night(database, told)
+        assert len([one for one in await current(database) if one["agent"] == agent]) == facts
+        assert asked_of(server, "decisions") == (embed is not None)
+    (merged,) = [one for one in await current(database) if one["sessions"] == 2]
+    assert "by model gpt-4o-mini" in str((await explain(database, merged["id"]))["lines"])
+
+
+async def test_without_vectors_from_the_server_words_decide(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        server.embedding = Reply.failed(500)
+        told = configured(settings, server, embed_model="small-vectors")
+        for number in range(2):
+            await talk(database, f"s{number}", "Bern", f"Bern is home number {number}.")
+            clock.advance(HOUR)
+            await night(database, told)
+    assert [one["sessions"] for one in await current(database)] == [2]
+    async with database.connection() as conn:
+        assert not await rows(conn, "select id from candidate where operation is null and rejected is null")
+
+
+async def test_while_the_index_is_built_anew_nothing_is_decided(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    waiting = "select id from candidate where operation is null"
+    async with ModelServer(reads()) as server:
+        await talk(database, "s1", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        async with database.transaction() as conn:
+            now = clock.now()
+            begun = await runs.start(
+                conn, job="reindex", slot=now, trigger="manual", owner="me", now=now, arguments={"vectors": False}
+            )
+            await runs.add_units(conn, begun["id"], ["s1"])
+        await night(database, configured(settings, server))
+        async with database.transaction() as conn:
+            assert len(await rows(conn, waiting)) == 1
+            await run(conn, "update run set status = 'done' where id = %(id)s", {"id": begun["id"]})
+        await night(database, configured(settings, server))
+        async with database.connection() as conn:
+            assert not await rows(conn, waiting)
+    assert len(await current(database)) == 1
+
+
+async def test_a_merge_and_an_explanation_keep_to_one_peer(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) == "decisions":
+            return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+        found = [
+            fact(name, words, "lives_in", words, f"Home is {words}.", "profile") for name, _, words in lines(asked)
+        ]
+        found += [fact(name, "never said", "lives_in", "Ulm", "Home is Ulm.", "profile") for name, _, _ in lines(asked)]
+        return Reply.json({"facts": found})
+
+    looked: list[str] = []
+
+    def watched(candidates: Any) -> Any:
+        given = list(candidates)
+        looked.extend(one.peer for one in given)
+        return reconcile(given)
+
+    async with ModelServer(read) as server:
+        told = configured(settings, server)
+        for number, (peer, town) in enumerate([("ann", "Bern"), ("bob", "Rome"), ("ann", "Kiel")]):
+            await logged(database, f"s{number}", [said(town)], peer=peer)
+            clock.advance(HOUR)
+            if number == 2:
+                monkeypatch.setattr("consolidator.jobs.consolidation.reconciling.reconcile", watched)
+            await night(database, told)
+    assert set(looked) == {"ann"}
+    facts = {one["value"]: one["id"] for one in await every(database)}
+    lines_told = "\n".join((await explain(database, facts["Kiel"]))["lines"])
+    assert "before: Home is Bern." in lines_told
+    assert "Rome" not in lines_told
+    assert "2 rejected: 2 quote not in event" in lines_told
+    assert "1 rejected" in "\n".join((await explain(database, facts["Rome"]))["lines"])
+
+
+async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with_an_erasure(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def refining(asked: dict[str, Any]) -> Reply:
+        if schema_of(asked) != "decisions":
+            return reads()(asked)
+        told = [{"saying": "c1", "operation": "refine", "target": "f1", "reason": "it says more"}]
+        return Reply.json({"operations": told})
+
+    told = ["Mara has a home in Bern.", "By the river, in a house of Bern, Mara lives."]
+    moments = []
+    async with ModelServer(refining) as server:
+        for number, words in enumerate(told):
+            await talk(database, f"s{number}", "Bern", words)
+            clock.advance(HOUR)
+            await night(database, configured(settings, server))
+            moments.append(clock.now())
+            clock.advance(HOUR)
+    async with database.connection() as conn:
+        for moment, words in zip(moments, told, strict=True):
+            assert [one["sentence"] for one in await lookup.facts(conn, as_of=moment)] == [words]
+        assert [one["sentence"] for one in await lookup.facts(conn, query="home", as_of=moments[0])] == told[:1]
+        assert not await lookup.facts(conn, query="river", as_of=moments[0])
+        assert not await lookup.facts(conn, as_of=moments[0] - 2 * HOUR)
+    await erase(database, settings, await plan(database, session="s0"), reason="asked for")
+    async with database.connection() as conn:
+        assert not await rows(conn, "select fact_id from fact_version")
+        assert told[0] not in [one["sentence"] for one in await lookup.facts(conn, as_of=clock.now())]
+
+
+BAD: dict[str, Callable[[], Reply]] = {
+    "no JSON": lambda: Reply(text="Sure! Here are the operations."),
+    "a refusal": lambda: Reply(refusal="I cannot help with that."),
+    "nothing": lambda: Reply.json({"operations": []}),
+    "an invented target": lambda: Reply.json(
+        {"operations": [{"saying": "c1", "operation": "supersede", "target": "f77", "reason": "newer"}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_answer_keeps_both_and_says_so(
+    database: Database, clock: FrozenClock, settings: Settings, kind: str
+) -> None:
+    def bad(asked: dict[str, Any]) -> Reply:
+        return BAD[kind]() if schema_of(asked) == "decisions" else reads()(asked)
+
+    async with ModelServer(bad) as server:
+        told = configured(settings, server)
+        for number, value in enumerate(["Bern", "Basel"]):
+            await talk(database, f"s{number}", value, f"I am at home in {value}{'!' * number}")
+            clock.advance(HOUR)
+            await night(database, told)
+    first, second = await current(database)
+    assert first["flagged"] is None
+    assert second["flagged"]
+    assert any("kept" in line for line in (await explain(database, second["id"]))["lines"])
+
+
+async def test_a_late_backfill_ends_where_timely_nights_would_have(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    earlier = (clock.now() - timedelta(days=300)).isoformat()
+    async with ModelServer(reads("lives")) as server:
+        told = configured(settings, server)
+        await talk(database, "new", "Basel", "I am at home in Basel.")
+        clock.advance(HOUR)
+        await night(database, told)
+        old = said("HOME: Bern: I am at home in Bern!!", occurred_at=earlier)
+        await logged(database, "old", [old], peer="mara")
+        clock.advance(HOUR)
+        await night(database, told)
+    assert [one["value"] for one in await current(database)] == ["Basel"]
+    bern = next(one for one in await every(database) if one["value"] == "Bern")
+    assert bern["valid_to"] is not None
+
+
+@pytest.mark.parametrize("word", ["forget", "correct"])
+async def test_what_a_person_said_holds_against_a_paraphrase(
+    database: Database, clock: FrozenClock, settings: Settings, word: str
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, told)
+        (only,) = await current(database)
+        if word == "forget":
+            await forget(database, only["id"])
+        else:
+            await correct(database, only["id"], "Mara lives in Thun.")
+        await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
+        clock.advance(HOUR)
+        await night(database, told)
+    assert [one["sentence"] for one in await current(database)] == ([] if word == "forget" else ["Mara lives in Thun."])
+
+
+async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        await talk(database, "s0", "Bern", "Mara Zebra has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, told)
+        await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
+        clock.advance(HOUR)
+        await night(database, told)
+        assert [one["sessions"] for one in await current(database)] == [2]
+        await erase(database, told, await plan(database, session="s0"), reason="asked")
+    (only,) = await every(database)
+    assert (only["sentence"], only["sessions"]) == ("In Bern, there is the home of Mara.", 1)
+    async with database.connection() as conn:
+        for table in ("fact", "candidate", "indexed_fact"):
+            assert not await rows(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table
+    await unbroken(database)
+
+
+async def test_deriving_by_rules_again_keeps_what_a_model_read(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(reads()) as server:
+        told = configured(settings, server)
+        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+        clock.advance(HOUR)
+        await night(database, told)
+        before = await memory_of(database)
+        await Backfill(database, told, Choice(reprocess=True), asyncio.Event()).run()
+    assert await memory_of(database) == before
+
+
+async def test_what_is_over_is_recalled_and_explained_with_its_end(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def answer(asked: dict[str, Any]) -> Reply:
+        quote, sentence = "in Bern until 2020", "The user lived in Bern until 2020."
+        return Reply.json({"facts": [fact("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]})
+
+    async with ModelServer(answer) as server:
+        await logged(database, "s1", [said("I had a flat in Bern until 2020.")], peer="mara")
+        clock.advance(HOUR)
+        await night(database, configured(settings, server))
+    (only,) = await current(database)
+    (line,) = [one.line for one in (await recall.recall(database, "Bern flat")).items if one.kind == "fact"]
+    assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id']}]"
+    assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]
+    async with database.connection() as conn:
+        for year, count in ((2019, 1), (2021, 0)):
+            assert len(await lookup.facts(conn, valid_at=datetime(year, 1, 1, tzinfo=UTC))) == count

@@ -1,0 +1,186 @@
+"""I13: no credential that is in the log is in memory, in what is printed or exported, or in the program's own log.
+
+Every kind that is known is planted wherever an agent's log can hold one, in several sessions, so that it is also what
+they have in common: a constant argument, a fix, a rule that a person states.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs.consolidation import learning, pipeline
+from consolidator.llm.redaction.redact import find
+from consolidator.memory.procedures.digest import Digest
+from consolidator.models.event import Event, NewEvent
+from consolidator.service.explain import explain, next_calls, solve, summary_of
+from consolidator.service.export import export_sessions
+from consolidator.service.skills import export_skills
+from consolidator.settings import Settings
+from consolidator.store.memory import lookup
+from tests.dumps import dump
+from tests.nights import allowed, ask, balance, count, tonight
+from tests.support import answered, called, logged, said, step, unbroken
+from tests.unit.llm.test_redaction import CREDENTIALS, TOKEN
+
+LOG = ("event", "blob", "session")  # the log keeps what happened
+SESSIONS = ("one", "two", "three")
+KEYED = {"user": "ann", "password": "hunter2x9", "api_key": "Sup3rS3cret", "auth": {"token": TOKEN}}
+NAMED = [{"name": "API_TOKEN", "value": TOKEN}, {"value": "s3cretPw", "name": "DB_PASSWORD"}]
+_PIECE = re.compile(r"[A-Za-z0-9!&/+._~-]{6,}")
+
+
+def hidden(text: str) -> list[str]:
+    """Return what is secret in a text that holds a credential: all that it says with a digit in it."""
+    pieces = (piece for start, end, _ in find(text) for piece in _PIECE.findall(text[start:end]))
+    return [piece for piece in pieces if any(char.isdigit() for char in piece)]
+
+
+SECRETS = {name: hidden(text) for name, text in CREDENTIALS.items()}
+
+
+def leaked(text: str) -> set[str]:
+    """Return which kinds of credentials a text betrays."""
+    return {name for name, secrets in SECRETS.items() if any(secret in text for secret in secrets)}
+
+
+def planted(number: int, text: str) -> list[NewEvent]:
+    """Use a credential in everything an agent does."""
+    line = text.replace("\n", " ")
+    fails = {"command": f"deploy{number} --now /srv/shop {line}"}
+    works = {"command": f"deploy{number} --now --force /srv/shop {line}"}
+    return [
+        said(f"From now on, always deploy with {text}"),
+        said(f"Remember that the staging server wants {line}."),
+        said(f"We use {line} in this project."),
+        said(f"My name is {line}."),
+        *step(f"a{number}", f"look_{number}", {"value": text, "all": [text], "more": {"deep": text}}, {"found": text}),
+        *step(f"b{number}", f"send_{number}", {"found": text, text: "as a key"}, text),
+        *step(f"h{number}", f"open_{number}", KEYED, {"password": text}),
+        *step(f"i{number}", f"set_{number}", {"env": NAMED}, {"token": TOKEN}),
+        *step(f"j{number}", f"call_{number}", {"host": "a", **KEYED}, f"Error: refused with {text}", "error"),
+        *step(f"k{number}", f"call_{number}", {"host": "b", **KEYED}, KEYED),
+        *step(f"c{number}", "Bash", fails, f"Error: cannot log in with {text}\n{text}", "error"),
+        *step(f"d{number}", "Bash", works, f"done with {text}"),
+        *step(f"e{number}", "Write", {"file_path": f"/srv/{line}/app.py", "content": text}, text, "error"),
+        *step(f"f{number}", "Read", {"file_path": f"/srv/{line}/app.py"}, text),
+        *step(f"g{number}", "Write", {"file_path": f"/srv/{line}/app.py", "content": text}, "written"),
+        allowed(command=f"push{number} {line}"),
+        allowed("ApprovalDenied", command=f"pull{number} {line}"),
+        answered(f"I have used {text}"),
+    ]
+
+
+async def betrayed(database: Database) -> dict[str, set[str]]:
+    """Return which tables hold which credentials; the log's are left out."""
+    return {table: found for table, text in (await dump(database, but=LOG)).items() if (found := leaked(text))}
+
+
+@pytest.fixture
+async def remembered(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> str:
+    """Let two nights learn from all of it, in small windows, with a call open between them; return their log."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(pipeline, "WINDOW", 700)
+    half = len(CREDENTIALS) // 2
+    events = [planted(number, text) for number, text in enumerate(CREDENTIALS.values())]
+    first, second = ([event for some in part for event in some] for part in (events[:half], events[half:]))
+    for name in SESSIONS:
+        opened = [called(f"o{n}", "wait_for", {"text": text}) for n, text in enumerate(CREDENTIALS.values())]
+        await logged(database, name, [*first, *opened], project="shop", peer="ann")
+    await tonight(database, clock, settings, hours=30)  # so the open calls are given up, and kept as open
+    assert not await betrayed(database)
+    for name in SESSIONS:
+        await logged(database, name, second)
+    await tonight(database, clock, settings)
+    await balance(database)
+    await unbroken(database)
+    return str(caplog.text)
+
+
+def test_every_kind_has_something_to_hide() -> None:
+    assert all(SECRETS.values())
+    assert leaked(" ".join(CREDENTIALS.values())) == set(CREDENTIALS)
+
+
+async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
+    database: Database, settings: Settings, remembered: str, tmp_path: Path
+) -> None:
+    assert not await betrayed(database)
+    assert not leaked(remembered)
+    for table in ("digest", "error_record", "candidate", "procedure", "tool_profile", "solution", "claim", "run"):
+        assert await count(database, f"select count(*) from {table}"), f"nothing was learnt into {table}"
+    assert leaked((await dump(database))["event"]) == set(CREDENTIALS)  # which keeps what happened
+    assert "[redacted:" in str(await ask(database, "select body from procedure"))
+    assert "[redacted:" in str(await ask(database, "select body from solution"))
+    assert "[redacted:" in str(await ask(database, "select quote from candidate"))
+    await _no_answer_tells(database, settings)
+    await _no_export_tells(database, tmp_path)
+
+
+async def _no_answer_tells(database: Database, settings: Settings) -> None:
+    told: list[Any] = []
+    for table in ("fact", "candidate", "procedure", "solution"):
+        for one in await ask(database, f"select id from {table} order by id limit 60"):
+            told.append(await explain(database, one["id"]))
+    for session in SESSIONS:
+        told += [await summary_of(database, session), await next_calls(database, session)]
+    async with database.connection() as conn:
+        told += [await lookup.facts(conn), await lookup.rejected(conn)]
+    for text in CREDENTIALS.values():
+        told.append(await solve(database, f"Error: cannot log in with {text}", tool="Bash"))
+    assert not leaked(json.dumps(told, default=str, ensure_ascii=False))
+
+
+async def _no_export_tells(database: Database, tmp_path: Path) -> None:
+    skills = await export_skills(database, tmp_path, agent=None, project=None, limit=100)
+    assert skills
+    for file in skills:
+        assert not leaked(file.name + file.read_text(encoding="utf-8"))
+    exported: list[str] = []
+    await export_sessions(database, "consolidator", exported.append)
+    assert not leaked("".join(exported))
+
+
+async def test_what_an_extractor_dies_of_is_hidden_in_its_dead_letter(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    feed = Digest.feed
+
+    def dies(self: Digest, event: Event) -> None:
+        if "poison" in str(event.data):
+            raise ValueError(f"cannot read {event.data}")
+        feed(self, event)
+
+    monkeypatch.setattr(Digest, "feed", dies)
+    await logged(database, "one", [said(f"poison: {text}") for text in CREDENTIALS.values()])
+    done = await tonight(database, clock, settings)
+    assert done["dead"] == len(CREDENTIALS)
+    assert not await betrayed(database)
+    assert not leaked(caplog.text)
+
+
+async def test_a_unit_that_fails_on_a_row_does_not_tell_what_was_in_it(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """As a database's error does, which quotes the row it is about."""
+    caplog.set_level(logging.DEBUG)
+
+    def fails(*_: Any) -> None:
+        raise ValueError("failing row contains " + ", ".join(CREDENTIALS.values()))
+
+    monkeypatch.setattr(learning, "learn", fails)
+    await logged(database, "one", [said("hello")])
+    done = await tonight(database, clock, settings)
+    assert done["status"] == "failed"
+    assert not await betrayed(database)
+    assert not leaked(caplog.text)

@@ -1,0 +1,333 @@
+"""Facts derived again by another model: a draft changes nothing; it is compared, promoted, restored, discarded."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import Interrupted, NotFound, UsageError
+from consolidator.jobs.consolidation import revisions
+from consolidator.jobs.consolidation.backfill import Choice
+from consolidator.jobs.consolidation.merging import merge_agent
+from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.model import calls as calls_module
+from consolidator.jobs.retention import prune
+from consolidator.models.event import NewEvent
+from consolidator.service.corrections import correct, forget
+from consolidator.service.erasure import erase, plan
+from consolidator.settings import Settings
+from consolidator.store.memory import digests, lookup
+from consolidator.store.memory import revisions as store
+from consolidator.store.queries import rows
+from consolidator.testing import ModelServer, Reply
+from tests.nights import held, stuck
+from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
+from tests.support import logged, memory_of, night, said, unbroken
+
+HOUR = timedelta(hours=1)
+BETTER = "gpt-4o"
+NOTHING = Reply.json({"facts": []})
+LIKES = re.compile(r"(\w+) delights me")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test wait for the next try."""
+    monkeypatch.setattr(calls_module, "LONGEST_WAIT", 0.01)
+
+
+def two_models(asked: dict[str, Any]) -> Reply:
+    """Answer as a model that sees the first thing said only, or as a better one that sees all and says it otherwise."""
+    if schema_of(asked) == "decisions":
+        return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+    found = []
+    for name, who, words in lines(asked):
+        liked = LIKES.findall(words) if who == "user" else []
+        for what in liked if asked["model"] == BETTER else liked[:1]:
+            sentence = f"The user is fond of {what}." if asked["model"] == BETTER else f"The user likes {what}."
+            told = fact(name, f"{what} delights me", "likes", what, sentence, "preference", single_valued=False)
+            found.append(told)
+    return Reply.json({"facts": found})
+
+
+async def talked(database: Database, clock: FrozenClock, name: str, *words: str) -> None:
+    talk: list[NewEvent] = [said(one) for one in words]
+    await logged(database, name, talk, peer="mara")
+    clock.advance(HOUR)
+
+
+async def believed(database: Database) -> set[str]:
+    async with database.connection() as conn:
+        return {r["sentence"] for r in await rows(conn, "select sentence from fact where superseded_at is null")}
+
+
+async def drafted(database: Database, settings: Settings, **more: Any) -> dict[str, Any]:
+    assert isinstance(database.clock, FrozenClock)
+    database.clock.advance(HOUR)
+    choice = Choice(reprocess=True, **more)
+    return await Reprocessing(database, settings, choice, BETTER, asyncio.Event()).run()
+
+
+async def promoted(database: Database, settings: Settings, number: int) -> dict[str, Any]:
+    assert isinstance(database.clock, FrozenClock)
+    database.clock.advance(HOUR)
+    return await revisions.promote(database, settings, number, asyncio.Event())
+
+
+async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me, rain delights me.", "snow delights me.")
+        await night(database, told)
+        before = await memory_of(database)
+        shown = await drafted(database, told)
+        assert await memory_of(database) == before
+        assert shown["added"] == ["coder: The user is fond of rain."]
+        assert shown["lost"] == []
+        assert [[was, now] for was, now in shown["changed"]] == [
+            [f"coder: The user likes {one}.", f"coder: The user is fond of {one}."] for one in ("snow", "tea")
+        ]
+        clock.advance(HOUR)
+        await night(database, told)  # and no night believes a draft
+        assert await memory_of(database) == before
+        again = await drafted(database, told)
+        assert (again["generation"], again["calls"]["calls"]) == (shown["generation"], 0)
+        assert again["changed"] == shown["changed"]
+    await unbroken(database)
+
+
+async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    told_then: list[tuple[datetime, set[str]]] = []
+
+    async def seen() -> set[str]:
+        told_then.append((clock.now(), await believed(database)))
+        return told_then[-1][1]
+
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me, rain delights me.")
+        await night(database, told)
+        before = await seen()
+        draft = (await drafted(database, told))["generation"]
+        await talked(database, clock, "s1", "snow delights me.")
+        await night(database, told)
+        await promoted(database, told, draft)
+        after = {"The user is fond of tea.", "The user is fond of rain.", "The user likes snow."}
+        assert await seen() == after
+        await talked(database, clock, "s2", "frost delights me.")
+        await night(database, told)  # nights go on from there
+        assert await seen() == after | {"The user likes frost."}
+        with pytest.raises(UsageError, match="is no draft"):
+            await promoted(database, told, draft)
+        await unbroken(database)
+        clock.advance(HOUR)
+        await revisions.restore(database, told, asyncio.Event())
+        assert await seen() == before | {"The user likes snow.", "The user likes frost."}
+        await promoted(database, told, draft)
+        assert await seen() == after | {"The user likes frost."}
+    await unbroken(database)
+    async with database.connection() as conn:  # what was believed at each of these moments is still told
+        for moment, facts in told_then:
+            assert {one["sentence"] for one in await lookup.facts(conn, as_of=moment)} == facts
+
+
+async def drafted_by_one_that_finds_nothing(database: Database, clock: FrozenClock, settings: Settings) -> int:
+    """Have a fact believed, and a draft made without it; return the draft."""
+    async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.")
+        await night(database, told)
+        return int((await drafted(database, told))["generation"])
+
+
+async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    draft = await drafted_by_one_that_finds_nothing(database, clock, settings)
+
+    async def merged() -> None:
+        async with database.transaction() as conn:
+            await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
+
+    async with database.connection() as conn:
+        await conn.execute("update candidate set reconciled = false")
+    with held(database.dsn, "lock table fact in exclusive mode"):
+        merging = asyncio.create_task(merged())
+        await stuck(database.dsn)  # it has read what the generation before said
+        promoting = asyncio.create_task(promoted(database, settings, draft))
+        await stuck(database.dsn, 2)
+    await asyncio.gather(merging, promoting)
+    assert await believed(database) == set()
+    await unbroken(database)
+
+
+async def test_what_is_outdated_already_is_not_written_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await promoted(database, settings, await drafted_by_one_that_finds_nothing(database, clock, settings))
+    async with database.transaction() as conn:
+        written = "select xmin::text, ctid::text, superseded_by from fact"
+        before = await rows(conn, written)
+        assert [one["superseded_by"] for one in before] == ["another generation"]
+        await conn.execute("update candidate set reconciled = false")
+        await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
+        assert await rows(conn, written) == before
+
+
+@pytest.mark.parametrize("doing", ["compare", "promote", "restore"])
+async def test_turning_to_a_generation_waits_for_a_merge_before_it_locks_anything_the_merge_wants(
+    database: Database, clock: FrozenClock, settings: Settings, doing: str
+) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
+        await night(database, told)
+        draft = (await drafted(database, told))["generation"]
+        if doing == "restore":
+            await promoted(database, told, draft)
+    turning: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+        "compare": lambda: revisions.compare(database, draft),
+        "promote": lambda: revisions.promote(database, settings, draft, asyncio.Event()),
+        "restore": lambda: revisions.restore(database, settings, asyncio.Event()),
+    }
+    async with database.transaction() as conn:
+        await digests.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
+        await conn.execute("select from candidate order by ctid desc limit 1 for update")
+        task = asyncio.create_task(turning[doing]())
+        waiting = asyncio.create_task(stuck(database.dsn))
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        assert not task.done(), task.exception()
+        await conn.execute("select from candidate order by ctid for update")
+    await task
+    await unbroken(database)
+
+
+async def test_what_a_person_told_memory_stays_so(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
+        await night(database, told)
+        async with database.connection() as conn:
+            ids = {r["value"]: r["id"] for r in await rows(conn, "select id, value from fact")}
+        await forget(database, ids["tea"])
+        await correct(database, ids["snow"], "The user likes snow on mountains only.")
+        draft = (await drafted(database, told))["generation"]
+        await promoted(database, told, draft)
+    assert await believed(database) == {"The user likes snow on mountains only."}
+
+
+async def test_a_discarded_draft_leaves_nothing(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me, rain delights me.")
+        await night(database, told)
+        before = await memory_of(database)
+        draft = (await drafted(database, told))["generation"]
+        async with database.transaction() as conn:
+            await store.discard(conn, draft)
+        with pytest.raises(UsageError, match="is no draft"):
+            await promoted(database, told, draft)
+    async with database.connection() as conn:
+        assert not await rows(conn, "select 1 from candidate where generation > 1")
+        assert not await rows(conn, "select 1 from generation_reach")
+        with pytest.raises(NotFound):
+            await store.get(conn, 99)
+    assert await memory_of(database) == before
+
+
+async def test_what_was_pruned_keeps_what_the_generation_before_read(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me, rain delights me.")
+        await night(database, told)
+        clock.advance(timedelta(days=40))
+        await prune(database, older_than=timedelta(days=30))
+        await talked(database, clock, "s1", "snow delights me.")
+        await night(database, told)
+        draft = (await drafted(database, told))["generation"]
+        await promoted(database, told, draft)
+    assert {"The user likes tea.", "The user is fond of snow."} <= await believed(database)
+
+
+async def test_after_retention_the_generation_before_is_gone(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.")
+        await night(database, told)
+        await promoted(database, told, (await drafted(database, told))["generation"])
+        after = await believed(database)
+        clock.advance(timedelta(days=40))
+        await prune(database, older_than=timedelta(days=30))
+        with pytest.raises(UsageError, match="past retention"):
+            await revisions.restore(database, told, asyncio.Event())
+    async with database.connection() as conn:
+        assert not await rows(conn, "select 1 from candidate where retired_by is not null")
+    assert await believed(database) == after
+    await unbroken(database)
+
+
+async def test_an_erased_session_leaves_every_generation(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "zebras delights me.")
+        await talked(database, clock, "s1", "tea delights me.")
+        await night(database, told)
+        draft = (await drafted(database, told))["generation"]
+        await promoted(database, told, draft)
+        await erase(database, told, await plan(database, session="s0"), reason="asked")
+        async with database.connection() as conn:
+            for table in ("candidate", "fact", "generation_reach"):
+                assert not await rows(conn, f"select 1 from {table} t where t::text ~ 'zebras|s0'"), table
+        clock.advance(HOUR)
+        await revisions.restore(database, told, asyncio.Event())
+    assert await believed(database) == {"The user likes tea."}
+
+
+async def test_a_server_that_fails_leaves_a_draft_to_go_on_with(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    sick = {"now": False}
+    async with ModelServer(lambda asked: Reply.failed(401) if sick["now"] else two_models(asked)) as server:
+        told = configured(settings, server)
+        await talked(database, clock, "s0", "tea delights me.")
+        await night(database, told)
+        sick["now"] = True
+        first = await drafted(database, told)
+        assert first["deferred"] == 1
+        sick["now"] = False
+        second = await drafted(database, told)
+    assert (second["generation"], second["deferred"]) == (first["generation"], 0)
+    assert [now for _, now in second["changed"]] == ["coder: The user is fond of tea."]
+
+
+async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    async with ModelServer(two_models) as server:
+        told = configured(settings, server).model_copy(update={"workers": 1})
+        for number in range(4):
+            await talked(database, clock, f"s{number}", f"tea{number} delights me.")
+        await night(database, told)
+        stop = asyncio.Event()
+        asked = len(server.requests)
+        job = Reprocessing(database, told, Choice(reprocess=True), BETTER, stop, progress=lambda _: stop.set())
+        with pytest.raises(Interrupted):
+            await job.run()
+        done = await drafted(database, told)
+        assert len(server.requests) - asked == 4  # no session is read twice
+    assert len(done["changed"]) == 4

@@ -1,0 +1,215 @@
+"""I10: for each run and unit, events seen = learnt from + nothing to learn + deferred + dead-lettered."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, strategies
+from hypothesis import settings as examples
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs.consolidation import learning
+from consolidator.jobs.consolidation.backfill import retry
+from consolidator.jobs.nightly import Nights
+from consolidator.jobs.scheduler import summary
+from consolidator.memory.procedures.digest import Digest
+from consolidator.models.event import Event, NewEvent
+from consolidator.models.payload import EventType
+from consolidator.service.erasure import erase, plan
+from consolidator.settings import Settings
+from tests import nights
+from tests.integration.conftest import Fresh
+from tests.logs import Story, story
+from tests.nights import all_learnt, ask, balance, count, tonight, workday, worked
+from tests.support import PATIENCE, called, logged, memory_of, returned, said, unbroken
+
+LENGTH = len(workday(0))
+COUNTS = ("seen", "learnt", "nothing", "deferred", "dead")
+TASK = NewEvent(EventType.TASK_START, {"task_id": "t"}, task_id="t")
+DONE = NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success"}, task_id="t")
+
+
+async def test_every_event_is_accounted_for_once_over_all_nights(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 3)
+    first = await tonight(database, clock, settings)
+    assert (first["seen"], first["deferred"], first["dead"]) == (3 * LENGTH, 0, 0)
+    assert first["learnt"] + first["nothing"] == first["seen"]
+    assert first["learnt"] >= 3 * 12  # of calls, results and what was stated
+    await worked(database, 1, begin=3)
+    second = await tonight(database, clock, settings)
+    assert (second["seen"], second["units"]) == (LENGTH, 1)
+    third = await tonight(database, clock, settings)
+    assert (third["seen"], third["units"], third["status"]) == (0, 0, "done")
+    await balance(database)
+
+
+@dataclass(frozen=True)
+class Deferral:
+    """A session that may not be read to its end tonight, and what makes it fit to be read tomorrow."""
+
+    today: list[NewEvent]
+    read: int
+    tomorrow: list[NewEvent]
+    pause: timedelta = timedelta(hours=1)
+
+
+DEFERRALS = {
+    "it is not quiet yet": Deferral(workday(0), 0, [], timedelta(minutes=5)),
+    "a call is open": Deferral([*workday(0), called("z", "get_user", {})], LENGTH, [returned("z", {"a": 1})]),
+    "a task is open and it is not quiet": Deferral([TASK, DONE, TASK, said("go on")], 2, [DONE], timedelta(minutes=5)),
+}
+
+
+@pytest.mark.parametrize("why", DEFERRALS)
+async def test_what_is_deferred_comes_the_next_night(
+    database: Database, clock: FrozenClock, settings: Settings, why: str
+) -> None:
+    case = DEFERRALS[why]
+    await logged(database, "s", case.today, project="shop")
+    clock.advance(case.pause)
+    done = await Nights(database, settings).run_now("consolidation")
+    assert (done["seen"], done["deferred"]) == (len(case.today), len(case.today) - case.read)
+    assert await count(database, "select consolidated_to from session") == case.read
+    await logged(database, "s", case.tomorrow)
+    done = await tonight(database, clock, settings)
+    assert (done["seen"], done["deferred"]) == (len(case.today) - case.read + len(case.tomorrow), 0)
+    assert await all_learnt(database)
+    await balance(database)
+    await unbroken(database)
+
+
+async def test_a_call_that_nobody_answers_is_given_up_after_a_day(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await logged(database, "s", [*workday(0), called("z", "get_user", {})])
+    await tonight(database, clock, settings)
+    assert not await all_learnt(database)
+    done = await tonight(database, clock, settings, hours=23)
+    assert (done["seen"], done["deferred"]) == (1, 0)
+    assert await all_learnt(database)
+
+
+async def test_an_event_that_comes_while_its_session_is_read_is_seen_the_next_night(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await worked(database, 1)
+    loop = asyncio.get_running_loop()
+    learn = learning.learn
+
+    def meanwhile(*words: Any) -> Any:
+        one_more = logged(database, "coder-00", [said("one more thing")])
+        asyncio.run_coroutine_threadsafe(one_more, loop).result(PATIENCE)
+        return learn(*words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "learn", meanwhile)
+        done = await tonight(database, clock, settings)
+    assert done["seen"] == LENGTH
+    assert await count(database, "select head - consolidated_to from session") == 1
+    done = await tonight(database, clock, settings)
+    assert done["seen"] == 1
+    assert await all_learnt(database)
+    await balance(database)
+
+
+async def test_a_session_erased_in_the_middle_of_its_night_ends_quietly(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 2)
+    working = asyncio.create_task(tonight(database, clock, settings))
+    async with nights.replica(database) as other:
+        with nights.held(database.dsn, "lock table candidate in exclusive mode"):
+            await nights.stuck(database.dsn)
+            planned = await plan(other, session="coder-00")
+            erasing = asyncio.create_task(erase(other, settings, planned, reason="asked to"))
+            await nights.stuck(database.dsn, 3)
+        await erasing
+    done = await working
+    assert done["status"] == "done"
+    assert done["seen"] in (LENGTH, 2 * LENGTH)
+    for table in ("event", "digest", "candidate", "error_record"):
+        assert await count(database, f"select count(*) from {table} where session_id = 'coder-00'") == 0
+    await balance(database)
+    await unbroken(database)
+
+
+async def test_a_session_erased_after_it_was_claimed_ends_quietly(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 2)
+    working = asyncio.create_task(tonight(database, clock, settings))
+    with nights.held(database.dsn, "lock table session in access exclusive mode") as holding:
+        await nights.stuck(database.dsn)  # the night is about to look at the sessions
+        holding.execute("select set_config('consolidator.erase', 'coder-00', true)")
+        holding.execute("delete from event where session_id = 'coder-00'")
+        holding.execute("delete from session where id = 'coder-00'")
+        holding.commit()
+    done = await working
+    assert (done["status"], done["seen"]) == ("done", LENGTH)
+    await balance(database)
+
+
+def test_a_night_that_sees_everything_and_learns_nothing_says_so_loudly() -> None:
+    counts = {"job": "consolidation", "seen": 3, "learnt": 0, "nothing": 3, "deferred": 0, "dead": 0, "units": 1}
+    assert summary(counts).startswith("NOTHING LEARNT")
+    assert not summary(counts | {"learnt": 1, "nothing": 2}).startswith("NOTHING LEARNT")
+
+
+@examples(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(seed=strategies.integers(0, 2**32))
+def test_random_nights_with_poison_balance_and_a_retry_learns_what_one_batch_does(
+    fresh: Fresh, settings: Settings, seed: int
+) -> None:
+    told = story(seed)
+    chance = random.Random(seed)
+    poisoned = {
+        (session.name, seq)
+        for session in told.sessions
+        for seq in range(1, len(session.events) + 1)
+        if chance.random() < 0.05
+    }
+    nightly = asyncio.run(_with_poison(fresh, told, poisoned, settings))
+    batch = asyncio.run(_with_poison(fresh, Story(told.sessions, told.evenings[-1:]), set(), settings))
+    assert nightly == batch
+
+
+async def _with_poison(fresh: Fresh, told: Story, poisoned: set[tuple[str, int]], settings: Settings) -> Any:
+    feed = Digest.feed
+
+    def dying(self: Digest, event: Event) -> None:
+        if (event.session_id, event.seq) in poisoned:
+            raise ValueError("poison")
+        feed(self, event)
+
+    async with fresh() as database:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Digest, "feed", dying)
+            for number, evening in enumerate(told.evenings):
+                for place, session in enumerate(told.sessions):
+                    new = session.events[told.until(place, number - 1) if number else 0 : told.until(place, number)]
+                    await logged(database, session.name, new, **session.columns)
+                assert isinstance(database.clock, FrozenClock)
+                await tonight(database, database.clock, settings, seconds=evening.pause.total_seconds())
+                await balance(database)
+                await unbroken(database)
+        unstamped = await ask(database, "select session_id, seq from event where consolidated_at is null")
+        assert {(one["session_id"], one["seq"]) for one in unstamped} == poisoned
+        letters = await ask(database, "select session_id, seq from dead_letter where settled_at is null")
+        assert {(one["session_id"], one["seq"]) for one in letters} == poisoned
+        assert await retry(database, settings) == {"settled": len(poisoned), "remaining": 0}
+        await unbroken(database)
+        return await memory_of(database)

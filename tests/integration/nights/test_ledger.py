@@ -1,0 +1,250 @@
+"""A run's units: whatever a worker dies of, none stays held, none is done twice, and none brings every night down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import exc
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import DatabaseUnavailable
+from consolidator.jobs.ledger import Ledger, Unit, beating, interrupt, record
+from consolidator.jobs.nightly import Job, Nights
+from consolidator.jobs.retention import RetentionReport
+from consolidator.settings import Settings
+from consolidator.store.nights import runs
+from tests.integration.locks import of_the_dead
+from tests.nights import ask, count, eventually
+from tests.support import PATIENCE
+
+pytestmark = pytest.mark.timeout(90)
+OUTAGE = DatabaseUnavailable("the database went away")
+
+
+async def begun(database: Database, settings: Settings, *units: str, **more: Any) -> Ledger:
+    """Begin a run with some units."""
+    now = database.clock.now()
+    ledger = Ledger(database, settings, "", **more)
+    async with database.transaction() as conn:
+        run = await runs.start(conn, job="consolidation", slot=now, trigger="schedule", owner=ledger.owner, now=now)
+    ledger.run = run["id"]
+    await ledger.begin(list(units))
+    return ledger
+
+
+async def none_lost(_unit: str) -> int:
+    return 0
+
+
+def done_by(database: Database, before: Callable[[Unit], Awaitable[None]]) -> Callable[[list[Unit]], Awaitable[None]]:
+    """Return work that commits unit by unit, as a merge does, each after something else."""
+
+    async def work(units: list[Unit]) -> None:
+        for unit in units:
+            await before(unit)
+            async with database.transaction() as conn:
+                await record(conn, [unit], [runs.Step(unit.name, done=True)])
+
+    return work
+
+
+async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_waiting(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await begun(database, settings, "a", "b")
+    claim, lost, idle = Ledger._claim, asyncio.Event(), asyncio.Event()
+
+    async def answer_lost(self: Ledger, phase: int) -> list[Unit]:
+        found = await claim(self, phase)
+        if not found:
+            idle.set()  # the other one has ended its own, and waits for what the dead one holds
+        if lost.is_set():
+            return found
+        lost.set()
+        raise OUTAGE
+
+    async def until_lost(_unit: Unit) -> None:
+        await lost.wait()
+
+    monkeypatch.setattr(Ledger, "_claim", answer_lost)
+    async with asyncio.timeout(PATIENCE), beating(ledger):
+        with pytest.raises(DatabaseUnavailable):
+            await ledger.work(0, done_by(database, until_lost), none_lost)
+    assert await count(database, "select count(*) from claim where status = 'leased'") == 0
+    monkeypatch.setattr(Ledger, "_claim", claim)
+    await ledger.work(0, done_by(database, until_lost), none_lost)
+    assert await ask(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
+
+
+async def test_a_heartbeat_outlives_whatever_it_meets(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await begun(database, settings.model_copy(update={"lease_seconds": 1, "workers": 1}), "a")
+    renew, met, go = runs.renew, [psycopg.errors.DeadlockDetected(), exc.TimeoutError(), OUTAGE], asyncio.Event()
+
+    async def stumbling(*given: Any, **more: Any) -> None:
+        if met:
+            raise met.pop()
+        await renew(*given, **more)
+
+    async def held(_unit: Unit) -> None:
+        await go.wait()
+
+    monkeypatch.setattr(runs, "renew", stumbling)
+    async with beating(ledger):
+        working = asyncio.create_task(ledger.work(0, done_by(database, held), none_lost))
+        await eventually(database, "select count(*) from claim where status = 'leased'")
+        clock.advance(timedelta(hours=1))
+        await eventually(database, "select count(*) from claim where lease_until > %s", clock.now())
+        go.set()
+        await working
+    assert not met
+
+
+async def test_what_a_lot_has_committed_is_not_done_again_where_a_later_unit_fails(
+    database: Database, settings: Settings
+) -> None:
+    names, told, did = [f"u{n}" for n in range(8)], list[str](), list[str]()
+    one = settings.model_copy(update={"workers": 1})
+    ledger = await begun(database, one, *names, progress=told.append)
+
+    async def fail_once(unit: Unit) -> None:
+        did.append(unit.name)
+        if unit.name == "u1" and did.count("u1") == 1:
+            raise psycopg.errors.DeadlockDetected("deadlock detected")
+
+    await ledger.work(0, done_by(database, fail_once), none_lost)
+    assert sorted(did) == sorted([*names, "u1"])
+    assert sorted(told) == names
+    assert await count(database, "select count(*) from claim where status = 'done'") == len(names)
+
+
+async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_up(
+    database: Database, settings: Settings
+) -> None:
+    names = [f"u{n}" for n in range(8)]
+    one = settings.model_copy(update={"workers": 1})
+    lots: list[int] = []
+    ledger = await begun(database, one, *names, owner=of_the_dead())
+    for _ in range(settings.max_attempts):
+        while (units := await ledger._claim(0)) and units[0].name != "u0":
+            async with database.transaction() as conn:
+                await record(conn, units, [runs.Step(unit.name, done=True) for unit in units])
+        lots.append(len(units))  # here its process is killed
+        ledger = Ledger(database, one, ledger.run, owner=of_the_dead())
+        await ledger.begin([])
+    assert lots == [2, 1, 1]
+
+    async def never(unit: Unit) -> None:
+        assert unit.name != "u0"
+
+    async def seven(_unit: str) -> int:
+        return 7
+
+    await ledger.work(0, done_by(database, never), seven)
+    given_up = "select status, attempts, dead, error from claim where unit = 'u0'"
+    (found,) = await ask(database, given_up)
+    assert (found["status"], found["dead"]) == ("dead", 7)
+    assert "died" in found["error"]
+    assert await count(database, "select count(*) from claim where status = 'done'") == 7
+
+
+async def test_a_replica_that_stops_marks_no_run_that_others_work_on(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    status = "select status from run"
+    staying = await begun(database, settings, "a", "merge:ann")
+    assert len(await staying._claim(0)) == 1
+    await interrupt(database, staying.run)
+    assert await ask(database, status) == [{"status": "running"}]
+    clock.advance(timedelta(seconds=settings.lease_seconds + 1))
+    await interrupt(database, staying.run)
+    assert await ask(database, status) == [{"status": "interrupted"}]
+
+
+async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database: Database, settings: Settings) -> None:
+    async def nothing(_unit: Unit) -> None:
+        pass
+
+    ledger = await begun(database, settings, "merge:ann")
+    await ledger.work(0, done_by(database, nothing), none_lost)
+    await interrupt(database, ledger.run)
+    await ledger.begin(["merge:ann"], again=True)
+    assert await count(database, "select count(*) from claim where status = 'open'") == 1
+
+
+@pytest.mark.parametrize("job", ["consolidation", "retention", "import"])
+async def test_a_run_by_hand_that_dies_of_a_bug_is_not_left_running(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    night, work = Nights(database, settings), {"consolidation": "consolidate", "retention": "prune"}
+    secret = "ghp_" + "Zk3" * 12
+    await night.run_owed(job)
+
+    async def dying(*_: Any, **__: Any) -> Any:
+        raise KeyError(secret)
+
+    monkeypatch.setattr(f"consolidator.jobs.nightly.{work.get(job, 'import_sources')}", dying)
+    with pytest.raises(KeyError):
+        await night.run_now(job)
+    (left,) = await ask(database, "select status, error from run where trigger = 'manual'")
+    assert left["status"] == "failed"
+    assert left["error"].startswith("KeyError: ")
+    assert secret not in left["error"]
+
+
+async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_and_no_others(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for job, trigger in (("consolidation", "manual"), ("consolidation", "batch"), ("retention", "manual")):
+        await left(database, job, trigger)
+    await left(database, "backfill", "manual")
+    await left(database, "import", "schedule")
+    clock.advance(timedelta(seconds=settings.lease_seconds + 1))
+    await left(database, "retention", "batch")  # its process may well live
+    await Nights(database, settings).run_owed("consolidation")
+    found = await ask(database, "select job, trigger, status from run where owner = 'gone' order by job, trigger, slot")
+    assert [tuple(one.values()) for one in found] == [
+        ("backfill", "manual", "interrupted"),
+        ("consolidation", "batch", "failed"),
+        ("consolidation", "manual", "failed"),
+        ("import", "schedule", "running"),
+        ("retention", "batch", "running"),
+        ("retention", "manual", "failed"),
+    ]
+
+
+async def left(database: Database, job: str, trigger: str) -> None:
+    """Leave a run that nobody works on."""
+    assert isinstance(database.clock, FrozenClock)
+    database.clock.advance(timedelta(microseconds=1))
+    now = database.clock.now()
+    async with database.connection() as conn:
+        await runs.start(conn, job=job, slot=now, trigger=trigger, owner="gone", now=now)
+
+
+async def test_a_run_by_hand_keeps_its_heart_beating_from_its_beginning_to_its_end(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = asyncio.Event()
+
+    async def slow(*_: Any, **__: Any) -> Any:
+        await go.wait()
+        return RetentionReport(clock.now(), dry_run=False)
+
+    monkeypatch.setattr("consolidator.jobs.nightly.prune", slow)
+    short = settings.model_copy(update={"lease_seconds": 1})
+    working = asyncio.create_task(Nights(database, short).run_now("retention", older_than=timedelta(days=1)))
+    await eventually(database, "select count(*) from run")
+    clock.advance(timedelta(hours=1))
+    await eventually(database, "select count(*) from run where heartbeat_at = %s", clock.now())
+    await Nights(database, short).run_owed("consolidation")
+    go.set()
+    await working
+    assert await count(database, "select count(*) from run where job = 'retention' and status = 'done'") == 1

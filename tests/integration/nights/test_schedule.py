@@ -1,0 +1,402 @@
+"""The schedule: what is owed is decided from the ledger, so that no clock, replica or restart repeats a night."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import DatabaseUnavailable, UsageError
+from consolidator.jobs import scheduler
+from consolidator.jobs.nightly import Nights
+from consolidator.jobs.scheduler import Service
+from consolidator.settings import Settings
+from tests.acceptance.agents import Claude, Office
+from tests.nights import all_learnt, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
+from tests.support import PATIENCE, free_port, later, logged, said, unbroken
+
+DIGESTS = "lock table digest in access exclusive mode"  # a unit comes here when it has been claimed, and reads
+ONCE = "select job, slot from run order by slot"
+
+
+def at(text: str) -> datetime:
+    """Return a moment in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+async def slots_done(database: Database, job: str = "consolidation") -> list[datetime]:
+    """Return the slots of a job that were done, in order."""
+    found = await ask(database, "select slot from run where job = %s and status = 'done' order by slot", job)
+    return [one["slot"] for one in found]
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the tests' own import of "the logs on this machine" to an empty home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+async def test_a_missed_week_is_caught_up_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    night = Nights(database, settings)
+    await worked(database, 1)
+    clock.set(at("2026-03-03T03:00"))
+    assert await night.run_owed("consolidation")
+    assert await night.run_owed("consolidation") is None
+    await worked(database, 1, begin=1)
+    clock.set(at("2026-03-10T17:00"))
+    assert await night.owed("consolidation") == at("2026-03-10T03:00")
+    done = await night.run_owed("consolidation")
+    assert done is not None
+    assert done["seen"] == len(workday(0))
+    assert await night.run_owed("consolidation") is None
+    assert await slots_done(database) == [at("2026-03-03T03:00"), at("2026-03-10T03:00")]
+    assert await all_learnt(database)
+
+
+async def test_a_first_start_owes_the_night_that_was(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    assert await Nights(database, settings).owed("consolidation") == at("2026-03-02T03:00")
+    clock.set(at("2026-03-02T02:59"))
+    assert await Nights(database, settings).owed("consolidation") == at("2026-03-01T03:00")
+
+
+async def test_a_slot_that_another_replica_did_is_not_done_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with replica(database) as other:
+        assert await Nights(other, settings).run_owed("consolidation")
+        assert await Nights(database, settings).run_owed("consolidation") is None
+        assert await Nights(database, settings)._run("consolidation", at("2026-03-02T03:00"), "schedule") is None
+    assert await slots_done(database) == [at("2026-03-02T03:00")]
+
+
+async def test_a_night_with_dead_letters_is_not_run_again_and_again(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await worked(database, 1)
+    clock.advance(timedelta(hours=1))
+    with monkeypatch.context() as patch:
+        patch.setattr("consolidator.jobs.consolidation.pipeline.commit", None)
+        done = await Nights(database, settings).run_owed("consolidation")
+    assert done is not None
+    assert done["status"] == "failed"
+    assert await Nights(database, settings).owed("consolidation") is None
+
+
+async def test_a_run_by_hand_does_not_take_the_place_of_the_night(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    night = Nights(database, settings)
+    await night.run_owed("consolidation")
+    clock.set(at("2026-03-03T02:59"))
+    await night.run_now("consolidation")
+    clock.set(at("2026-03-03T03:00"))
+    assert await night.owed("consolidation") == at("2026-03-03T03:00")
+    await night.run_now("consolidation")  # by hand, but the night is owed: it is the night
+    assert await night.owed("consolidation") is None
+    triggers = await ask(database, "select trigger from run order by started_at")
+    assert [run["trigger"] for run in triggers] == ["schedule", "manual", "schedule"]
+
+
+async def test_two_runs_by_hand_in_one_moment_are_both_answered(database: Database, settings: Settings) -> None:
+    night = Nights(database, settings)
+    await night.run_owed("consolidation")
+    first, second = await night.run_now("consolidation"), await night.run_now("consolidation")
+    assert (first["status"], second["status"]) == ("done", "done")
+
+
+async def test_a_clock_that_goes_back_brings_no_night_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    night = Nights(database, settings)
+    await night.run_owed("consolidation")
+    clock.set(at("2026-02-20T12:00"))
+    assert await night.owed("consolidation") is None
+    await logged(database, "s", [said("from the past")])
+    clock.set(at("2026-03-03T12:00"))
+    assert await night.run_owed("consolidation")
+    assert await all_learnt(database)
+    await unbroken(database)
+
+
+@pytest.mark.parametrize(
+    ("evening", "nights_in_utc"),
+    [
+        ("2026-03-28T12:00", ["2026-03-28T01:30", "2026-03-29T01:30", "2026-03-30T00:30"]),  # 02:30 does not exist
+        ("2026-10-24T12:00", ["2026-10-24T00:30", "2026-10-25T00:30", "2026-10-26T01:30"]),  # 02:30 comes twice
+    ],
+)
+async def test_when_the_clocks_change_there_is_one_night_a_day(
+    database: Database, clock: FrozenClock, settings: Settings, evening: str, nights_in_utc: list[str]
+) -> None:
+    berlin = settings.model_copy(update={"timezone": "Europe/Berlin", "consolidation_cron": "30 2 * * *"})
+    for quarter in range(48 * 4):
+        clock.set(at(evening) + timedelta(minutes=15 * quarter))
+        await Nights(database, berlin).run_owed("consolidation")
+    assert await slots_done(database) == [at(moment) for moment in nights_in_utc]
+
+
+@asynccontextmanager
+async def serving(database: Database, settings: Settings) -> AsyncIterator[Service]:
+    """Serve in this process, and stop in the end."""
+    service = Service(Nights(database, settings))
+    working = asyncio.create_task(service.serve())
+    try:
+        yield service
+    finally:
+        service.nights.stop.set()
+        await asyncio.wait_for(working, PATIENCE)
+
+
+async def test_a_clock_that_jumps_over_the_night_misses_none(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "LOOK", 0.05)
+    clock.set(at("2026-03-03T02:30"))
+    done = "select count(*) from run where job = 'retention' and status = 'done' and slot = %s"
+    async with serving(database, settings):
+        await eventually(database, done, at("2026-03-02T03:30"))
+        await worked(database, 1)
+        clock.set(at("2026-03-03T04:10"))  # a laptop that slept
+        await eventually(database, "select count(*) / 6 from run where status = 'done'")
+    runs = await ask(database, ONCE)
+    assert [(run["job"], run["slot"]) for run in runs[3:]] == [
+        ("import", at("2026-03-03T02:45")),
+        ("consolidation", at("2026-03-03T03:00")),
+        ("retention", at("2026-03-03T03:30")),
+    ]
+    assert len(runs) == 6
+    assert await all_learnt(database)
+
+
+async def test_a_night_that_overruns_is_waited_for_by_retention(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "LOOK", 0.05)
+    await worked(database, 2)
+    clock.set(at("2026-03-03T03:05"))
+    async with serving(database, settings) as service:
+        with held(database.dsn, DIGESTS):
+            await stuck(database.dsn)
+            clock.set(at("2026-03-03T03:45"))
+            await service._tick()
+            await asyncio.sleep(0.2)
+            assert await count(database, "select count(*) from run where job = 'retention'") == 0
+        await eventually(database, "select count(*) from run where job = 'retention' and status = 'done'")
+    assert await slots_done(database) == [at("2026-03-03T03:00")]
+    await balance(database)
+
+
+async def test_retention_from_another_process_spares_what_the_night_still_reads(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await worked(database, 2)
+    clock.set(later(clock.now(), days=40))
+    working = asyncio.create_task(Nights(database, settings).run_owed("consolidation"))
+    async with replica(database) as other:
+        with held(database.dsn, DIGESTS):
+            await stuck(database.dsn)
+            pruned = await Nights(other, settings).run_owed("retention")
+        assert pruned is not None
+        assert (pruned["events"], pruned["spared"]) == (0, {"not learnt from": 2 * len(workday(0))})
+        done = await working
+        assert done is not None
+        assert done["seen"] == 2 * len(workday(0))
+        clock.set(later(clock.now(), days=1))
+        pruned = await Nights(other, settings).run_owed("retention")
+        assert pruned is not None
+        assert pruned["events"] == 2 * len(workday(0))
+    await unbroken(database)
+
+
+async def test_a_service_told_to_stop_in_a_night_leaves_no_unit_held(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path
+) -> None:
+    await worked(database, 5)
+    clock.set(at("2026-03-03T03:05"))
+    service = Service(Nights(database, settings))
+    working = asyncio.create_task(service.serve())
+    with held(database.dsn, DIGESTS):
+        await stuck(database.dsn)
+        await service._tick()
+        service.nights.stop.set()
+    await working
+    assert await count(database, "select count(*) from claim where status = 'leased'") == 0
+    assert await count(database, "select count(*) from claim where status = 'open'") > 0
+    (cut,) = await ask(database, "select * from run where job = 'consolidation'")
+    assert cut["status"] == "interrupted"
+    done = await Nights(database, settings).run_owed("consolidation")
+    assert done is not None
+    assert (done["run"], done["seen"]) == (cut["id"], 5 * len(workday(0)))
+    await balance(database)
+
+
+async def test_a_night_that_dies_of_a_bug_ends_no_other_and_is_told_until_it_is_well(
+    database: Database,
+    settings: Settings,
+    at_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service(Nights(database, settings))
+    secret = "ghp_" + "Zk3" * 12
+    for error in (KeyError(secret), DatabaseUnavailable("the database went away")):
+        with monkeypatch.context() as patch:
+
+            async def dying(*_: Any, error: Exception = error, **__: Any) -> Any:
+                raise error
+
+            patch.setattr("consolidator.jobs.nightly.consolidate", dying)
+            await service.look()
+        assert "consolidation" in service.trouble
+        assert set(service.last) >= {"import", "retention"}
+    assert secret not in caplog.text
+    await service.look()
+    assert (service.trouble, service.failures) == ({}, {})
+    assert "consolidation" in service.last
+
+
+async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_until_the_next_is_well(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(Nights(database, settings))
+    secret, tries = "ghp_" + "Zk3" * 12, 0
+    one = "select status, deaths, error, finished_at from run where job = 'import' order by slot desc limit 1"
+
+    async def dying(*_: Any, **__: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        raise KeyError(secret)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consolidator.jobs.nightly.import_sources", dying)
+        await service.look()
+        (run,) = await ask(database, one)
+        assert (run["status"], run["deaths"]) == ("failed", 1)
+        assert run["error"].startswith("KeyError")
+        assert secret not in run["error"]
+        for _ in range(2 * settings.max_attempts):
+            await service.look()
+        with pytest.raises(KeyError):
+            await Nights(database, settings).run_now("import")  # by hand, and once
+    assert tries == settings.max_attempts + 1
+    assert list(service.failures) == ["import"]
+    assert service.failures["import"].startswith("import: KeyError")
+    assert secret not in service.failures["import"]
+    assert await count(database, "select count(*) from run where status <> 'done'") == 2
+    clock.advance(timedelta(days=1))
+    await service.look()
+    assert (service.trouble, service.failures) == ({}, {})
+    (run,) = await ask(database, one)
+    assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
+
+
+async def test_a_night_that_died_of_a_bug_is_done_by_the_next_look(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Nights(database, settings)
+    with monkeypatch.context() as patch:
+        patch.setattr("consolidator.jobs.nightly.prune", None)
+        with pytest.raises(TypeError):
+            await night.run_owed("retention")
+    assert await night.run_owed("retention")
+    assert await night.run_owed("retention") is None
+    (run,) = await ask(database, "select status, deaths, error from run")
+    assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
+
+
+def _healthy_at(port: int) -> dict[str, str]:
+    return {"CONSOLIDATOR_HEALTH_PORT": str(port)}
+
+
+def _healthz(port: int) -> tuple[int, dict[str, Any]] | None:
+    """Return what the health port answers; None while nobody does."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+    except OSError:
+        return None
+
+
+def _well(port: int) -> tuple[int, dict[str, Any]]:
+    """Return what the health port answers once all three jobs have been caught up."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        told = _healthz(port)
+        if told is not None and "retention" in told[1]["last"]:
+            return told
+        time.sleep(0.05)
+    raise AssertionError(f"not well within {PATIENCE} s")
+
+
+async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
+    database: Database, environment: dict[str, str], at_home: Path
+) -> None:
+    agent = Claude("served", at("2026-03-01T09:00"), "/home/ada/shop")
+    agent.hears("From now on run the tests before you commit.").runs("uv run pytest", "3 passed").says("They pass.")
+    Office(at_home / "somewhere", [agent.file]).write(at("2026-03-02T00:00"))
+    (at_home / ".claude").mkdir()
+    (at_home / "somewhere" / "claude").rename(at_home / ".claude" / "projects")
+    with free_port() as port, started("serve", environment=environment | _healthy_at(port)) as service:
+        told = await asyncio.to_thread(_well, port)
+        listening = [c.laddr.ip for c in psutil.Process(service.pid).net_connections() if c.status == "LISTEN"]
+        service.send_signal(signal.SIGTERM)
+        printed, logs = await asyncio.to_thread(service.communicate, None, PATIENCE)
+    assert (service.returncode, printed) == (0, "")
+    assert "health at http://127.0.0.1" in logs
+    assert "stopping" in logs
+    assert listening == ["127.0.0.1"]
+    status, body = told
+    assert (status, body["status"], body["database"], body["failure"]) == (200, "ok", "ok", None)
+    assert body["next"] == {
+        "import": "2026-03-03T02:45:00+00:00",
+        "consolidation": "2026-03-03T03:00:00+00:00",
+        "retention": "2026-03-03T03:30:00+00:00",
+    }
+    assert "new events in 1 sessions" in body["last"]["import"]
+    assert await all_learnt(database)
+    assert await count(database, "select count(*) from fact") == 1  # imported before the night, and learnt in it
+    assert [run["job"] for run in await ask(database, ONCE)] == ["import", "consolidation", "retention"]
+
+
+async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
+    database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replica(database) as other:
+        here, there = (Service(Nights(one, settings)) for one in (database, other))
+
+        async def looked(first: Service, then: Service, error: str | None = None) -> None:
+            clock.advance(timedelta(days=1))
+            with monkeypatch.context() as patch:
+                if error is not None:
+
+                    async def failing(*_: Any, **__: Any) -> Any:
+                        raise UsageError(error)
+
+                    patch.setattr("consolidator.jobs.nightly.import_sources", failing)
+                await first.look()
+            await then.look()
+
+        await looked(here, there, "no such source")
+        assert here.failures == {"import": "import: no such source"}
+        await looked(there, here, "no such format")
+        assert here.failures == {"import": "import: no such format"}
+        await looked(there, here)
+        assert here.failures == {}

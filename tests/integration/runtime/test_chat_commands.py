@@ -1,0 +1,238 @@
+"""A chat's lines and commands: what a person can do in the terminal, over the functions that all front ends call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.cli import chat as command
+from consolidator.cli.conversation import COMMANDS, Conversation
+from consolidator.cli.stdin import Typed
+from consolidator.cli.tool_file import tools_in
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.models.payload import EventType
+from consolidator.runtime import sessions as people
+from consolidator.runtime.agent import Consolidator
+from consolidator.settings import Settings
+from consolidator.store.log import events, sessions
+from consolidator.testing import ModelServer, Reply
+from tests.support import logged, night, said
+
+TOOLS = '''
+from pathlib import Path
+
+from consolidator import tool
+
+DONE = Path(__file__).with_name("done")
+
+
+@tool(idempotent=True)
+def shout(word: str) -> str:
+    """Shout a word."""
+    return word.upper()
+
+
+@tool(needs_approval=True)
+async def push(branch: str) -> str:
+    """Push a branch."""
+    DONE.write_text(branch)
+    return f"pushed {branch}"
+'''
+KEY = "main:cli:mara"
+
+
+def answer(asked: dict[str, Any]) -> Reply:
+    """Answer as the last message wants it."""
+    last = asked["messages"][-1]
+    text = str(last["content"])
+    if last["role"] == "tool":
+        return Reply(text=f"It says: {text}.")
+    if "shout" in text:
+        return Reply.calling(("shout", {"word": "hey"}))
+    if "push" in text:
+        return Reply.calling(("push", {"branch": "main"}))
+    users = sum(one["role"] == "user" for one in asked["messages"])
+    return Reply(text=f"You said {text!r} in turn {users}.")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer(answers=answer) as opened:
+        yield opened
+
+
+@pytest.fixture
+def chatting(settings: Settings, server: ModelServer, tmp_path: Path) -> Settings:
+    """Settings of a chat, and a file with tools."""
+    (tmp_path / "mytools.py").write_text(TOOLS)
+    return settings.model_copy(update={"model": "stand-in", "openai_base_url": server.url})
+
+
+class Talks:
+    """Conversations with lines that come from a pipe, each in an agent of its own."""
+
+    def __init__(self, database: Database, settings: Settings, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+        self.database, self.settings, self.capsys, self.home = database, settings, capsys, home
+
+    async def __call__(self, *lines: str) -> tuple[str, str]:
+        """Return what was printed, and the warnings."""
+        reading, writing = os.pipe()
+        os.write(writing, "".join(f"{line}\n" for line in lines).encode())
+        os.close(writing)
+        talk = Conversation(Typed(reading))
+        tools = [talk.announced(one) for one in tools_in(str(self.home / "mytools.py"))]
+        recall = command.remembered(self.database, self.settings)
+        async with Consolidator(tools, settings=self.settings, database=self.database, recall=recall) as agent:
+            await talk.begin(agent, KEY)
+        os.close(reading)
+        seen = self.capsys.readouterr()
+        return seen.out, " ".join(seen.err.split())
+
+
+@pytest.fixture
+def talk(database: Database, chatting: Settings, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Talks:
+    return Talks(database, chatting, capsys, tmp_path)
+
+
+async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes_on(
+    database: Database, clock: FrozenClock, talk: Talks
+) -> None:
+    seen, warned = await talk("hello", "shout it", "/cost", "/nonsense")
+    assert "You said 'hello' in turn 1." in seen
+    assert '· shout {"word": "hey"}' in seen
+    assert "It says: HEY." in seen
+    assert "2 turns" in seen
+    assert "no command /nonsense; there are: /new" in warned
+
+    clock.advance(timedelta(minutes=1))
+    seen, _ = await talk("/history", "/history 1", "again", "/new", "other", "/sessions", "/help")
+    assert f"restored: 2 earlier turns of {KEY}" in seen
+    assert "you said: shout it" in seen
+    assert "you: hello\nagent: You said 'hello' in turn 1.\nyou: shout it\nagent: It says: HEY.\n" in seen
+    assert seen.count("you: hello") == 1, "of one turn, the last"
+    assert seen.count("you: shout it\nagent: It says: HEY.") == 2
+    assert "it said: It says: HEY." in seen
+    assert "You said 'again' in turn 3." in seen
+    assert "You said 'other' in turn 1." in seen
+    listed = [line.split("\t") for line in seen.splitlines() if line.count("\t") == 5]
+    assert sorted((one[0], one[2], one[3]) for one in listed) == [("", KEY, "3"), ("*", KEY, "1")]
+    assert all(f"/{name} " in seen for name in COMMANDS)
+
+
+async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(database: Database, talk: Talks) -> None:
+    await talk("hello", "/new", "other")
+    async with database.connection() as conn:
+        [older] = [one["id"] for one in await sessions.listing(conn) if not one["current"]]
+    seen, warned = await talk(f"/switch {older}", "back", "/switch", "/delete", "fresh", "/switch work:cli:mara", "hi")
+    assert "you said: hello" in seen
+    assert "You said 'back' in turn 2." in seen
+    assert "/switch KEY" in warned
+    assert f"`consolidator erase {older}` would remove it" in seen
+    assert "You said 'fresh' in turn 1." in seen
+    assert "You said 'hi' in turn 1." in seen
+    async with database.connection() as conn:
+        gone = await sessions.get(conn, older)
+        log = await events.read(conn, older)
+        agents = {one["agent"] for one in await sessions.listing(conn)}
+        listed = {one["id"] for one in await sessions.listing(conn)}
+        hidden = {one["id"] for one in await sessions.listing(conn, hidden=True)} - listed
+    assert (gone["status"], gone["hidden"]) == ("ended", True)
+    assert log[-1].type is EventType.SESSION_END
+    assert agents == {"main", "work"}
+    assert hidden == {older}
+
+    seen, warned = await talk("/sessions", f"/switch {older}")
+    assert older not in seen
+    assert "has ended: `consolidator replay" in warned
+
+
+async def test_a_call_that_needs_approval_waits_for_the_person(talk: Talks, tmp_path: Path) -> None:
+    seen, _ = await talk("push it", "not on a Friday", "push it")
+    assert 'push {"branch": "main"}' in seen
+    assert "not on a Friday" in next(line for line in seen.splitlines() if line.startswith("It says:"))
+    assert "it waits: consolidator approve" in seen
+    assert not (tmp_path / "done").exists()
+
+    seen, _ = await talk("y")
+    assert "It says: pushed main." in seen
+    assert (tmp_path / "done").read_text() == "main"
+
+
+async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
+    database: Database, chatting: Settings, talk: Talks, tmp_path: Path
+) -> None:
+    await talk("push it")
+    async with Consolidator(
+        tools_in(str(tmp_path / "mytools.py")), settings=chatting, database=database
+    ) as elsewhere:  # as `consolidator approve` and `wake` do
+        [asking] = await people.attention(database)
+        assert await people.decide(database, next(iter(asking["attention"])), allow=True) == asking["id"]
+        [woken] = await elsewhere.wake_all()
+    assert woken.result is not None
+    assert (woken.result.finish_reason, woken.result.executed_tool_count) == ("stop", 1)
+    assert woken.result.usage.output_tokens > 0
+
+    assert "\nIt says: pushed main.\n" in (await talk())[0]
+    seen, _ = await talk()
+    assert "it said: It says: pushed main." in seen
+    assert seen.count("pushed main") == 1
+
+
+async def test_what_the_night_learnt_of_a_person_is_known_the_next_day(
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, talk: Talks
+) -> None:
+    await logged(database, "yesterday", [said("I prefer tabs, always.")], agent="main", peer="mara")
+    await logged(database, "elsewhere", [said("I prefer spaces, always.")], agent="main", peer="tom")
+    clock.advance(timedelta(hours=1))
+    await night(database, settings)
+    await talk("What do I prefer, tabs or something else?")
+    recalled, _, said_now = str(server.requests[-1]["messages"][-1]["content"]).partition("</recalled-memory>")
+    assert "tabs" in recalled
+    assert "spaces" not in recalled
+    assert "What do I prefer" in said_now
+
+
+async def test_what_a_person_types_comes_at_any_time_and_a_pasted_block_at_once() -> None:
+    reading, writing = os.pipe()
+    typed = Typed(reading, live=True)
+    os.write(writing, "one\nand two, grün\r\n/quit\nlast".encode())
+    assert await typed.next() == "one\nand two, grün"
+    assert await typed.next() == "/quit"
+    waiting = asyncio.create_task(typed.next())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    os.close(writing)
+    assert [await typed.next(), await typed.next(), await typed.next()] == ["last", None, None]
+    os.close(reading)
+
+
+def test_a_chat_without_a_model_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONSOLIDATOR_MODEL", raising=False)
+    with pytest.raises(UsageError, match="CONSOLIDATOR_MODEL"):
+        command.chat()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "no Python file"),
+        ("def plain() -> None: ...", "has no tools"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("from consolidator import tool\n@tool\ndef odd(*words: str) -> None: ...", "a model cannot fill"),
+        ("def broken(:", "SyntaxError"),
+    ],
+)
+def test_a_file_without_tools_is_refused(text: str | None, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        tools_in(str(path))

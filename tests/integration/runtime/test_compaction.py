@@ -1,0 +1,239 @@
+"""Compaction: contexts get shorter, what matters stays data, the log keeps all; paid for within the session's cap."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from consolidator.context.build import Context, build_context
+from consolidator.context.compaction import Compaction, Hooks, Plan
+from consolidator.database import Database
+from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.llm.client import ModelClient, Request
+from consolidator.llm.client import Reply as Answer
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.compaction import compact, requested
+from consolidator.settings import Settings
+from consolidator.testing import ModelServer, Reply
+from tests.nights import ask, count
+from tests.reuse import dsn, emptied
+from tests.support import answered, logged, said, step
+
+__all__ = ["dsn", "emptied"]  # fixtures
+
+KEY = "ghp_" + "q7Xv2LmN9bTz4RkW8sYc3HdF6gJp1AeU5oQi"  # of nobody
+SUMMARY = {"summary": f"They fix the login; key {KEY} was used.", "next_steps": ["run the tests"]}
+WORK = [
+    NewEvent(EventType.TASK_START, {"task_id": "t1", "goal": "Fix the login"}),
+    NewEvent(EventType.TASK_START, {"task_id": "t2", "goal": "Write the docs"}),
+    NewEvent(EventType.TASK_END, {"task_id": "t2", "outcome": "success"}),
+    said(f"Please fix the login, with {KEY}."),
+    *step("a", "Bash", {"command": "pytest tests/login.py"}, "E   KeyError: 'user'\nFAILED", "error"),
+    *step("b", "Bash", {"command": "ruff check --fx"}, "error: unexpected argument '--fx'", "error"),
+    *step("c", "Bash", {"command": "ruff check --fix"}, "All checks passed!"),
+    answered("The test fails."),
+]
+
+
+async def worked(database: Database, *, turns: int = 30, **columns: Any) -> None:
+    """Log some work, and much talk after it."""
+    talk = [event for n in range(turns) for event in (said(f"Question {n}? " * 15), answered(f"Answer {n}. " * 15))]
+    await logged(database, "one", [*WORK, *talk], **columns)
+
+
+async def shown(database: Database, **more: Any) -> Context:
+    """Return the compacted context."""
+    async with database.connection() as conn:
+        return await build_context(conn, "one", strategy="compacted", **more)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    """A model that sums up."""
+    async with ModelServer([Reply.json(SUMMARY)]) as running:
+        yield running
+
+
+async def compacted(database: Database, server: ModelServer, model: str, **more: Any) -> Compaction:
+    """Compact with a model's help."""
+    client = ModelClient(server.url, "key", 10)
+    try:
+        done = await compact(database, "one", budget=3000, client=client, model=model, **more)
+    finally:
+        await client.close()
+    assert done is not None
+    return done
+
+
+async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(database: Database) -> None:
+    await worked(database)
+    before = await shown(database, budget=3000)
+    done = await compact(database, "one", budget=3000)
+    assert done is not None
+    assert (done.by, done.tokens_after < done.tokens_before) == ("digest", True)
+    after = await shown(database, budget=3000)
+    assert not after.squeezed
+    assert after.tokens < before.tokens
+    told = after.messages[0]["content"]
+    assert "Please fix the login" in told
+    assert "Open tasks:\n- Fix the login" in told
+    assert "Write the docs" not in told
+    assert "Unresolved errors:\n- Bash: E KeyError: 'user'" in told
+    assert "--fx" not in told.partition("Unresolved errors")[2].partition("\n\n")[0]
+    assert await count(database, "select head from session") == len(WORK) + 61
+    assert await count(database, "select compactions from session") == 1
+    async with database.connection() as conn:
+        assert "Question 0?" in str((await build_context(conn, "one", strategy="full")).messages)
+
+
+async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> None:
+    await worked(database)
+    first = await compact(database, "one", budget=3000)
+    assert await compact(database, "one", budget=3000) is None
+    more = [event for n in range(20) for event in (said(f"More {n}? " * 15), answered(f"Yes {n}. " * 15))]
+    mended = step("d", "Bash", {"command": "pytest tests/login.py"}, "1 passed")
+    await logged(database, "one", [*mended, NewEvent(EventType.TASK_END, {"task_id": "t1"}), *more])
+    second = await compact(database, "one", budget=3000)
+    assert first is not None
+    assert second is not None
+    assert second.kept_from > first.kept_from
+    told = (await shown(database, budget=3000)).messages[0]["content"]
+    assert "Open tasks" not in told
+    assert "Unresolved errors" not in told
+    assert "Please fix the login" in told
+    assert await count(database, "select compactions from session") == 2
+
+
+async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, server: ModelServer) -> None:
+    await worked(database, model="gpt-4o")
+    done = await compacted(database, server, "gpt-4o-mini")
+    assert done.by == "model"
+    told = (await shown(database, budget=3000)).messages[0]["content"]
+    assert "They fix the login" in told
+    assert "Still to do:\n- run the tests" in told
+    assert KEY not in told
+    (spent,) = await ask(database, "select purpose, tier, strategy, cost, settled_at is not null as settled from spend")
+    assert (spent["purpose"], spent["tier"], spent["strategy"], spent["settled"]) == (
+        "compaction", "cheap", "compacted", True,
+    )  # fmt: skip
+    assert await ask(database, "select cost, reserved from session") == [{"cost": spent["cost"], "reserved": 0}]
+    script = server.requests[0]["messages"][1]["content"]
+    assert "Question 0?" in script
+    assert "failed: [error] E   KeyError" in script
+    assert "[redacted:" in script
+    assert KEY not in script
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply.failed(500), Reply.refused(), Reply.truncated(), Reply(text="no JSON"), Reply.json({"summary": ""})]
+)
+async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, reply: Reply) -> None:
+    await worked(database)
+    async with ModelServer([reply]) as server:
+        done = await compacted(database, server, "gpt-4o-mini")
+    assert done.by == "digest"
+    (spent,) = await ask(database, "select cost, settled_at is not null as settled from spend")
+    assert spent["settled"]
+    assert (spent["cost"] == 0) == (reply.status == 500)
+
+
+async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database, server: ModelServer) -> None:
+    await worked(database)
+    async with database.connection() as conn:
+        await conn.execute("update session set max_cost = 0.0001")
+    done = await compacted(database, server, "gpt-4o")
+    assert done.by == "digest"
+    assert server.requests == []
+    assert await count(database, "select count(*) from spend") == 0
+
+
+async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_is_woken_meanwhile(
+    database: Database, settings: Settings, server: ModelServer
+) -> None:
+    await worked(database)
+    woken: list[Exception] = []
+
+    class Meanwhile(ModelClient):
+        async def send(self, request: Request) -> Answer:
+            async with Consolidator(settings=settings, database=database) as agent:
+                try:
+                    await agent.wake("one")
+                except SessionBusy as error:
+                    woken.append(error)
+            return await super().send(request)
+
+    client = Meanwhile(server.url, "key", 10)
+    try:
+        done = await requested(database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60)
+    finally:
+        await client.close()
+    assert done is not None
+    assert len(woken) == 1
+    (paid,) = await ask(database, "select cost, reserved, output_tokens from spend")
+    assert 0 < paid["cost"] < paid["reserved"]
+    (row,) = await ask(database, "select cost, reserved, lease_owner, output_tokens from session")
+    assert row == {"cost": paid["cost"], "reserved": 0, "lease_owner": None, "output_tokens": paid["output_tokens"]}
+
+
+async def test_a_zombie_compacts_nothing(database: Database) -> None:
+    await worked(database)
+    with pytest.raises(StaleEpoch):
+        await compact(database, "one", budget=3000, epoch=7)
+    assert await count(database, "select count(*) from event where event_type = 'PolicyDecision'") == 0
+    assert await count(database, "select compactions from session") == 0
+
+
+async def test_hooks_are_called_before_and_after(database: Database, server: ModelServer) -> None:
+    await worked(database)
+    seen: list[Any] = []
+
+    async def before(plan: Plan) -> str:
+        seen.append(plan.kept_from)
+        return "Keep every file's name."
+
+    async def after(done: Compaction) -> None:
+        seen.append(done)
+
+    hooks = Hooks(before, after)
+    done = await compacted(database, server, "gpt-4o-mini", hooks=hooks)
+    assert seen == [done.kept_from, done]
+    assert server.requests[0]["messages"][1]["content"].endswith("Keep every file's name.")
+
+
+async def test_a_short_session_is_left_as_it_is(database: Database) -> None:
+    await logged(database, "one", [])
+    assert await compact(database, "one") is None
+    await logged(database, "one", [said("Hello"), answered("Hi")])
+    assert await compact(database, "one") is None
+
+
+async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
+    database: Database, settings: Settings
+) -> None:
+    def answers(asked: dict[str, Any]) -> Reply:
+        return Reply(text="Noted. " * 30) if asked.get("stream") else Reply.json(SUMMARY)
+
+    async with ModelServer(answers) as server:
+        mine = settings.model_copy(update={"openai_base_url": server.url, "extract_model": "gpt-4o-mini"})
+        async with Consolidator(settings=mine, database=database) as agent:
+            session = await agent.open(
+                "coder:cli:ada", model="gpt-4o", max_cost_usd=Decimal(5), strategy="compacted", budget=2000
+            )
+            for n in range(16):
+                said_back = "".join([delta async for delta in session.send(f"Remember {n}. " * 20)])
+                assert said_back == "Noted. " * 30
+    streamed = [asked for asked in server.requests if asked.get("stream")]
+    assert len(streamed) == 16
+    compactions = await count(database, "select compactions from session")
+    assert 1 <= compactions == len(server.requests) - 16
+    assert "They fix the login" in streamed[-1]["messages"][0]["content"]
+    (row,) = await ask(database, "select cost, reserved, turns, (select sum(cost) from spend) as paid from session")
+    assert (row["cost"], row["reserved"], row["turns"]) == (row["paid"], 0, 16)
+    assert {spent["tier"] for spent in await ask(database, "select tier from spend where purpose = 'compaction'")} == {
+        "cheap"
+    }

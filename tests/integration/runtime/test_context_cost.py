@@ -1,0 +1,93 @@
+"""A context's cost depends on its window, not on the length of the log: told by plans, never by a clock."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from consolidator.context.build import advance, build_context
+from consolidator.database import Database
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.store.log import context as store
+from consolidator.store.log import events, sessions
+from tests.nights import ask
+
+LONG = 100_000
+
+
+@pytest.fixture
+async def logs(database: Database) -> Database:
+    """One short log and one of 100,000 events."""
+    talk = [
+        NewEvent(EventType.USER_MESSAGE, {"text": "Again?"}),
+        NewEvent(EventType.ASSISTANT_RESPONSE, {"text": "Yes."}),
+    ]
+    prepared = [events.prepare(event) for event in talk]
+    for name, many in (("short", 100), ("long", LONG)):
+        async with database.transaction() as conn:
+            await sessions.open_session(conn, {"id": name, "agent": "coder"}, now=database.clock.now())
+            await events.load_bulk(conn, name, prepared * (many // 2), now=database.clock.now())
+    async with database.connection() as conn:
+        await conn.execute("vacuum analyze event")
+    return database
+
+
+async def touched(database: Database, query: str, values: dict[str, Any]) -> tuple[int, int]:
+    """Return how many rows a query's scans read or dropped, and how many pages it touched."""
+    async with database.connection() as conn:
+        cursor = await conn.execute(f"explain (analyze, buffers, format json) {query}", values)
+        found = await cursor.fetchone()
+    assert found is not None
+    plan = found[0][0]["Plan"] if isinstance(found[0], list) else json.loads(found[0])[0]["Plan"]
+    rows = sum(
+        one["Actual Rows"] * one["Actual Loops"] + one.get("Rows Removed by Filter", 0)
+        for one in nodes(plan)
+        if "Scan" in one["Node Type"]
+    )
+    return int(rows), plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a plan's nodes."""
+    return [plan, *(below for one in plan.get("Plans", ()) for below in nodes(one))]
+
+
+async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_of_a_hundred(logs: Database) -> None:
+    cost = {}
+    for name in ("short", "long"):
+        (row,) = await ask(logs, "select head, created_at, last_event_at from session where id = %s", name)
+        span = events.Span(name, row["head"] - 50, row["head"], (row["created_at"], row["last_event_at"]))
+        rows, pages = await touched(logs, events._SQL["read"], {**span.values(), "limit": None})
+        view, _ = await touched(logs, store._SQL["view"], {"session": name})
+        bounds = {"session": name, "low": row["created_at"], "high": row["last_event_at"]}
+        asked, _ = await touched(logs, store._SQL["asked"], {**bounds, "after": 0, "upto": row["head"] - 50})
+        cost[name] = (rows, view, asked, pages)
+    assert cost["long"][:3] == cost["short"][:3]
+    assert cost["short"][0] == 50
+    assert cost["long"][3] <= cost["short"][3] + 10
+
+
+async def test_a_context_reads_so_many_rows_however_long_the_log(
+    logs: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    async def counted(conn: Any, span: events.Span) -> Any:
+        found = await asked(conn, span)
+        read.append(len(found))
+        return found
+
+    asked = events.read_rows
+    monkeypatch.setattr(events, "read_rows", counted)
+    async with logs.connection() as conn:
+        made = await build_context(conn, "long", strategy="window", last=50)
+        assert (made.first_seq, made.upto_seq, sum(read)) == (LONG - 49, LONG, 50)
+        read.clear()
+        await build_context(conn, "long", strategy="budget", budget=2000)
+        assert sum(read) <= 500
+        read.clear()
+        assert await advance(conn, "long", limit=100) == LONG - 100
+        assert sum(read) == 100

@@ -1,0 +1,139 @@
+"""I12 through the whole runtime: wherever a process dies, what it set aside counts as spent, and the cap holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.llm.prices import price
+from consolidator.models.event import NewEvent
+from consolidator.runtime.agent import Consolidator, Session
+from consolidator.runtime.tools.tool import tool
+from consolidator.settings import Settings
+from consolidator.store.log import events
+from consolidator.testing import ModelServer, Reply
+from consolidator.testing.kill_points import interrupted_at, recorded
+from tests.nights import ask, count
+from tests.reuse import dsn, emptied
+from tests.support import answered, later, said
+
+__all__ = ["dsn", "emptied"]  # fixtures
+MODEL, CAP = "gpt-4o", Decimal("0.05")
+SUMMARY = {"summary": "They add numbers.", "next_steps": []}
+TALK: list[NewEvent] = [one for n in range(12) for one in (said(f"Add {n}! " * 30), answered(f"{n} it is. " * 30))]
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@tool(idempotent=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def answers(asked: dict[str, Any]) -> Reply:
+    """Sum up where asked to; else call the tool once, then answer."""
+    if not asked.get("stream"):
+        return Reply.json(SUMMARY)
+    if asked["messages"][-1]["role"] == "tool":
+        return Reply(text="It is three. " * 5)
+    return Reply.calling(("add", {"a": 1, "b": 2}))
+
+
+@asynccontextmanager
+async def agent_on(database: Database, settings: Settings, server: ModelServer) -> AsyncIterator[Consolidator]:
+    """A process that drives sessions."""
+    mine = settings.model_copy(update={"openai_base_url": server.url, "model": MODEL})
+    async with Consolidator(tools=[add], settings=mine, database=database) as agent:
+        yield agent
+
+
+async def long_session(agent: Consolidator, name: str) -> Session:
+    """Open a session that the next message makes too long for its contexts."""
+    session = await agent.open(
+        f"coder:cli:{name}", model=MODEL, max_cost_usd=CAP, strategy="compacted", budget=2000, answer_tokens=100
+    )
+    async with agent.database.transaction() as conn:
+        await events.append(conn, session.id, TALK, now=agent.database.clock.now())
+        await conn.execute("update session set settled_to = head where id = %s", [session.id])
+    return session
+
+
+async def heard(session: Session) -> str:
+    """Say something and return the answer."""
+    return "".join([delta async for delta in session.send("Add one and two.")])
+
+
+def billed(server: ModelServer) -> Decimal:
+    """Return at least what the server could charge: the questions it was asked."""
+    sizes = (sum(len(str(m.get("content") or "")) for m in asked["messages"]) // 8 for asked in server.requests)
+    return sum((price(MODEL, input_tokens=size) or Decimal(0) for size in sizes), Decimal(0))
+
+
+async def test_wherever_a_process_dies_its_money_is_settled_and_the_cap_holds(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(answers) as server, agent_on(database, settings, server) as agent:
+        session = await long_session(agent, "whole")
+        with recorded() as passed:
+            assert "three" in await heard(session)
+        assert len(server.requests) == 3
+        assert "after compaction" in passed
+        firsts = {name: number for number, name in reversed(list(enumerate(passed, 1)))}
+        lasts = {name: number for number, name in enumerate(passed, 1)}
+        for number in sorted({*firsts.values(), *lasts.values()}):
+            await dies_at(number, passed[number - 1], clock, settings, server, agent)
+
+
+async def dies_at(
+    number: int, name: str, clock: FrozenClock, settings: Settings, server: ModelServer, agent: Consolidator
+) -> None:
+    """Die at a boundary, wake the session elsewhere, and look at the money."""
+
+    def die(_: str) -> None:
+        raise Killed
+
+    told, database = f"{number}: {name}", agent.database
+    server.requests.clear()
+    session = await long_session(agent, f"n{number}")
+    with interrupted_at(number, die), pytest.raises(Killed):
+        await heard(session)
+    clock.set(later(clock.now(), minutes=10))  # its lease runs out
+    async with agent_on(database, settings, server) as other:
+        await other.wake(session.id)
+    (row,) = await ask(database, "select cost, reserved, pending, compactions from session where id = %s", session.id)
+    spends = await ask(database, "select cost, settled_at from spend where session_id = %s", session.id)
+    assert row["reserved"] == 0, told
+    assert not row["pending"], told
+    assert all(one["settled_at"] is not None for one in spends), told
+    assert row["cost"] == sum(one["cost"] for one in spends), told
+    assert billed(server) <= row["cost"] <= CAP, told
+    assert row["compactions"] == (name != "before commit message"), told
+
+
+async def test_a_session_that_reaches_its_cap_ends_its_turn_and_says_so(database: Database, settings: Settings) -> None:
+    async with ModelServer([Reply(text="Noted. " * 20)]) as server, agent_on(database, settings, server) as agent:
+        session = await agent.open("coder:cli:ada", model=MODEL, max_cost_usd="0.004", answer_tokens=100)
+        turns = []
+        while session.result is None or session.result.finish_reason == "stop":
+            turns.append(await heard(session))
+        assert session.result.finish_reason == "budget"
+        assert "cap of 0.004 USD is reached" in turns[-1]
+        assert len(server.requests) == len(turns) - 1 >= 2
+        (row,) = await ask(database, "select cost, reserved from session")
+        assert 0 < row["cost"] <= Decimal("0.004")
+        assert row["reserved"] == 0
+        stops = "select count(*) from event where event_type = 'PolicyDecision' and data->>'decision' = 'budget_stop'"
+        assert await count(database, stops) == 1
+        await agent.wake(session.id)
+        assert len(server.requests) == len(turns) - 1
+        again = await agent.open("coder:cli:ada", max_cost_usd=1)
+        assert "Noted." in await heard(again)

@@ -1,0 +1,84 @@
+"""What people do to a session while others work on it: nothing acknowledged is lost, no word undoes another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from consolidator.database import Database, Driver
+from consolidator.errors import UsageError
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.runtime import lease, sessions
+from consolidator.store.log import events
+from consolidator.store.log import lease as marks
+from consolidator.store.log import sessions as rows
+from tests.integration.locks import waiting
+from tests.reuse import dsn, emptied
+from tests.runtime import KEY, in_words, log_of
+
+__all__ = ["dsn", "emptied"]  # fixtures
+
+
+async def opened(database: Database, key: str = KEY, **config: Any) -> str:
+    """Open a session and return its id."""
+    return str((await sessions.open_session(database, key, model=None, max_cost=None, config=config))["id"])
+
+
+@asynccontextmanager
+async def during(database: Database, *works: Any) -> AsyncIterator[Driver]:
+    """Yield a transaction that commits when works, begun after the block, wait for its locks; then end them."""
+    async with database.transaction() as conn:
+        yield conn
+        tasks = [asyncio.create_task(work) for work in works]
+        await waiting(database, len(tasks))
+    await asyncio.gather(*tasks)
+
+
+async def test_a_message_that_comes_while_the_session_is_given_back_is_heard_of(database: Database) -> None:
+    name = await opened(database)
+    await sessions.say(database, name, "first")
+    held = await lease.acquire(database, name, seconds=60)
+    assert held is not None
+    head = held.row["head"]
+    async with during(database, sessions.say(database, name, "second", mode="follow_up")) as conn:
+        await marks.settle(conn, name, held.epoch, settled=head, delivered=head, pending=False, head=head)
+    async with database.connection() as conn:
+        assert await marks.pending(conn) == [name]
+    assert [one.split(": ")[-1] for one in in_words(await log_of(database, name))][1:] == ["first", "second"]
+
+
+async def test_a_message_that_comes_while_the_session_is_ended_is_refused(database: Database) -> None:
+    name = await opened(database)
+    with pytest.raises(UsageError, match="has ended"):
+        async with during(database, sessions.say(database, name, "too late")) as conn:
+            await events.append(conn, name, [NewEvent(EventType.SESSION_END, {})], now=database.clock.now())
+    assert in_words(await log_of(database, name)) == ["SessionStart", "SessionEnd"]
+
+
+async def test_two_openings_at_once_each_set_what_they_were_given(database: Database) -> None:
+    name = await opened(database)
+    async with during(database, opened(database, last=7), opened(database, budget=5000)) as conn:
+        await rows.lock(conn, [name])
+    async with database.connection() as conn:
+        config = (await rows.get(conn, name))["config"]
+    assert config == {"last": 7, "budget": 5000}
+
+
+async def test_of_two_that_are_made_current_at_once_the_key_names_the_last(database: Database) -> None:
+    names = []
+    for _ in range(3):
+        names.append(await opened(database))
+        await sessions.lay_aside(database, names[-1])
+    first, second, third = names
+    await sessions.resume(database, third)
+    async with during(database, sessions.resume(database, first), sessions.resume(database, second)) as conn:
+        await rows.lock(conn, [third])
+    async with database.connection() as conn:
+        found = await rows.current(conn, KEY)
+        assert found is not None
+        assert found["id"] in (first, second)

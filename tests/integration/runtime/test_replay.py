@@ -1,0 +1,129 @@
+"""Replay: what people saw comes back from the log, byte for byte and piece by piece, also what turned out void."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consolidator import tool
+from consolidator.database import Database
+from consolidator.errors import NotFound
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.runtime.agent import VOID, Consolidator
+from consolidator.runtime.replay import EVERYTHING, Shown, replay
+from consolidator.settings import Settings
+from consolidator.store.log import events, generation
+from consolidator.testing import ModelServer, Reply
+from tests.reuse import dsn, emptied
+from tests.support import answered, logged, said
+
+__all__ = ["dsn", "emptied"]  # fixtures
+
+
+async def replayed(database: Database, session: str, channel: str | None = None) -> list[Shown]:
+    """Return all that a replay shows."""
+    async with database.connection() as conn:
+        return [shown async for shown in replay(conn, session, channel=channel)]
+
+
+def text_of(shown: list[Shown]) -> str:
+    """Return what a person saw of answers."""
+    return "".join(VOID if one.kind == "void" else one.text for one in shown if one.kind != "user")
+
+
+@tool(idempotent=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def test_what_was_streamed_comes_back_byte_for_byte(database: Database, settings: Settings) -> None:
+    words = "Zwei\tWörter, \U0001f600 und\r\nmehr — \x1b[31mrot\x1b[0m. " * 40
+    asked = 0
+
+    def answers(body: dict[str, Any]) -> Reply:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            return Reply(text=words, cut=True)
+        return Reply(text=f"{asked}: {words}")
+
+    saw: list[str] = []
+    async with ModelServer(answers) as server:
+        mine = settings.model_copy(update={"openai_base_url": server.url})
+        async with Consolidator(tools=[add], settings=mine, database=database) as agent:
+            agent.harness.sleep = _at_once
+            session = await agent.open("coder:cli:ada", model="gpt-4o")
+            for question in ("first", "second", "third"):
+                async for delta in session.send(question):
+                    saw.append(delta)
+    found = await replayed(database, session.id)
+    assert [one.text for one in found if one.kind == "user"] == ["first", "second", "third"]
+    assert text_of(found) == "".join(saw)
+    assert [VOID if one.kind == "void" else one.text for one in found if one.kind != "user"] == saw
+    assert saw.count(VOID) == 1
+    assert text_of(await replayed(database, session.id, EVERYTHING)) == "".join(saw)
+    assert text_of(await replayed(database, session.id, "elsewhere")) == ""
+
+
+async def _at_once(_: float) -> None:
+    return
+
+
+async def streamed(database: Database, name: str, pieces: list[str], *, after: int = 0, delivered: int = 0) -> None:
+    """Commit pieces of a message that begins with the session's last event."""
+    async with database.transaction() as conn:
+        (row,) = await (await conn.execute("select head, lease_epoch from session where id = 'one'")).fetchall()
+        now = database.clock.now()
+        await generation.add_chunks(conn, "one", name, pieces, after=after, started=row[0], epoch=row[1], now=now)
+        if delivered:
+            await generation.deliver(conn, "one", name, "direct", upto=delivered, started=row[0], now=now)
+
+
+def began(name: str) -> NewEvent:
+    """The model is asked."""
+    return NewEvent(EventType.THINKING_START, {"message_id": name, "model": "m"})
+
+
+async def test_a_piece_that_the_channel_never_had_is_not_replayed(database: Database) -> None:
+    await logged(database, "one", [said("Go."), began("m1")])
+    await streamed(database, "m1", ["a", "b", "c"], delivered=2)
+    found = await replayed(database, "one")
+    assert [(one.kind, one.text) for one in found] == [("user", "Go."), ("piece", "a"), ("piece", "b")]
+    assert [one.text for one in await replayed(database, "one", EVERYTHING)] == ["Go.", "a", "b", "c"]
+    assert [one.piece for one in found] == [0, 1, 2]
+
+
+async def test_a_word_in_between_stands_where_it_was_said(database: Database) -> None:
+    await logged(database, "one", [said("Go."), began("m1")])
+    await streamed(database, "m1", ["a", "b"], delivered=2)
+    replaced = NewEvent(EventType.POLICY_DECISION, {"decision": "generation_replaced", "message_id": "m1"})
+    await logged(database, "one", [said("Stop!", mode="steer"), replaced, began("m2")])
+    await streamed(database, "m2", ["c"], delivered=1)
+    told = {"text": "c", "message_id": "m2", "chunks": 1}
+    await logged(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
+    found = await replayed(database, "one")
+    assert [one.text or one.kind for one in found] == ["Go.", "a", "b", "Stop!", "void", "c"]
+
+
+async def test_an_imported_session_is_replayed_by_its_turns(database: Database) -> None:
+    await logged(database, "one", [said("Hello", speaker="Ada"), said("hint", origin="harness"), answered("Hi")])
+    found = await replayed(database, "one")
+    assert [(one.kind, one.text, one.speaker) for one in found] == [("user", "Hello", "Ada"), ("piece", "Hi", None)]
+    with pytest.raises(NotFound):
+        await replayed(database, "two")
+
+
+async def test_a_long_session_is_replayed_page_by_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consolidator.runtime.replay.PAGE", 3)
+    for n in range(5):
+        await logged(database, "one", [said(f"Q{n}"), began(f"m{n}")])
+        await streamed(database, f"m{n}", [f"a{n}", f"b{n}"])
+        told = {"text": f"a{n}b{n}", "message_id": f"m{n}", "chunks": 2}
+        await logged(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
+    found = await replayed(database, "one")
+    assert "".join(one.text for one in found) == "".join(f"Q{n}a{n}b{n}" for n in range(5))
+    async with database.connection() as conn:
+        assert len(await events.read(conn, "one")) == 15

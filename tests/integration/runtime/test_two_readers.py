@@ -1,0 +1,176 @@
+"""Two who speak to one session in one process: each hears an answer, whoever drives it and whoever goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from consolidator import Session
+from consolidator.database import Database
+from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.runtime import generation, sessions
+from consolidator.runtime import wake as waking
+from consolidator.runtime.agent import VOID
+from consolidator.store.queries import Row
+from consolidator.testing import ModelServer, Reply
+from consolidator.testing.kill_points import interrupted_at
+from tests.nights import eventually
+from tests.reuse import dsn, emptied
+from tests.runtime import KEY, agent_on, heard
+from tests.support import PATIENCE
+
+__all__ = ["dsn", "emptied"]  # fixtures
+SAID = "select count(*) = 2 from event where event_type = 'UserMessage'"
+
+
+def answers(asked: dict[str, Any]) -> Reply:
+    """Answer what was said last, in words enough for pieces."""
+    return Reply(text=f"Well: {asked['messages'][-1]['content']}, and so on.")
+
+
+@dataclass
+class Window:
+    """The moment between the first one's giving back and its end, in which the second takes the session up."""
+
+    first: Session
+    second: Session
+    gave_back: asyncio.Event = field(default_factory=asyncio.Event)
+    taken_up: asyncio.Event = field(default_factory=asyncio.Event)
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def info(self) -> Row:
+        """Hold the first one, who looks at the session, until the second has taken it up."""
+        self.gave_back.set()
+        await self.taken_up.wait()
+        return await Session.info(self.first)
+
+    async def recall(self, _: Row, message: str) -> None:
+        """Hold the second one, who is about to ask the model."""
+        if message == "second":
+            self.taken_up.set()
+            await self.go_on.wait()
+
+
+@asynccontextmanager
+async def window(database: Database) -> AsyncIterator[Window]:
+    """Open a session twice, for two who speak to it."""
+    async with (
+        asyncio.timeout(PATIENCE),
+        ModelServer(answers=answers) as server,
+        agent_on(database, server) as agent,
+    ):
+        found = Window(await agent.open(KEY), await agent.open(KEY))
+        found.first.info = found.info  # type: ignore[method-assign]
+        agent.harness.recall = found.recall
+        yield found
+
+
+async def test_who_is_left_alone_hears_what_they_drive_themselves(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 2)
+    monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
+    async with (
+        asyncio.timeout(PATIENCE),
+        ModelServer(answers=answers) as server,
+        agent_on(database, server) as agent,
+    ):
+        leaving = (await agent.open(KEY)).send("first")
+        assert isinstance(leaving, AsyncGenerator)
+        assert await anext(leaving) == "Well: first, "
+        staying = asyncio.create_task(heard(await agent.open(KEY), "second"))
+        await eventually(database, SAID)
+        await leaving.aclose()
+        assert (await staying).endswith("second, and so on.")
+
+
+async def test_who_finds_the_other_ones_ears_closed_is_told_from_the_log(database: Database) -> None:
+    async with window(database) as found:
+        first = asyncio.create_task(heard(found.first, "first"))
+        await found.gave_back.wait()
+        second = asyncio.create_task(heard(found.second, "second"))
+        assert await first == "Well: first, and so on."
+        found.go_on.set()
+        assert await second == "Well: second, and so on."
+
+
+async def test_who_speaks_into_the_other_ones_ears_is_not_held_when_these_go_away(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 2)
+    monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
+    async with window(database) as found:
+        leaving = found.first.send("first")
+        assert isinstance(leaving, AsyncGenerator)
+        assert "".join([await anext(leaving) for _ in range(3)]) == "Well: first, and so on."
+        more = asyncio.ensure_future(anext(leaving))
+        await found.gave_back.wait()
+        held, found.taken_up = found.taken_up, asyncio.Event()  # the first one stays as it is
+        second = asyncio.create_task(heard(found.second, "second"))
+        await found.taken_up.wait()
+        found.go_on.set()
+        assert await more == "Well: second, "
+        await leaving.aclose()
+        assert not held.is_set()
+        assert await second == "Well: second, and so on."
+
+
+async def test_what_was_heard_while_another_drove_is_not_told_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wake = waking.wake
+
+    async def overtaken(harness: Any, name: str) -> None:
+        await wake(harness, name)  # as another task of this process, which finds our ears
+        raise SessionBusy(name)
+
+    monkeypatch.setattr(waking, "wake", overtaken)
+    async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
+        assert await heard(await agent.open(KEY), "hello") == "Well: hello, and so on."
+
+
+async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BATCH_PIECES", 2)
+    monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
+    wake = waking.wake
+
+    def stop(_: str) -> None:
+        raise StaleEpoch
+
+    async def overtaken(harness: Any, name: str) -> None:
+        with interrupted_at(1, stop, "after delivery"), suppress(StaleEpoch):
+            await wake(harness, name)
+        ears = harness.listeners.pop(name)
+        await wake(harness, name)  # as another process, which has no ears of ours
+        harness.listeners[name] = ears
+        raise SessionBusy(name)
+
+    monkeypatch.setattr(waking, "wake", overtaken)
+    async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
+        assert await heard(await agent.open(KEY), "hello") == f"Well: hello, {VOID}Well: hello, and so on."
+
+
+async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_waiting(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wake = waking.wake
+
+    async def late(harness: Any, name: str) -> Any:
+        await sessions.end(database, name, reason="somebody else was done with it")
+        return await wake(harness, name)
+
+    monkeypatch.setattr(waking, "wake", late)
+    async with (
+        asyncio.timeout(PATIENCE),
+        ModelServer(answers=answers) as server,
+        agent_on(database, server) as agent,
+    ):
+        assert await heard(await agent.open(KEY), "hello") == ""
+        assert server.requests == []

@@ -1,0 +1,262 @@
+"""Building recall's index anew: the same comes out, whatever had happened to it, and whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database, Driver
+from consolidator.errors import Interrupted
+from consolidator.jobs.indexing import indexer
+from consolidator.jobs.indexing.reindex import Reindexing
+from consolidator.service.erasure import erase, plan
+from consolidator.service.recall import recall
+from consolidator.settings import Settings
+from consolidator.store.search import index
+from consolidator.store.search import vectors as stored_vectors
+from consolidator.testing import ModelServer
+from tests.integration.locks import waiting
+from tests.nights import ask, count, tonight
+from tests.support import logged, said
+
+SAYINGS = {
+    "one": ["From now on, always use tabs for indentation.", "The heron nests at the mill.", "!?"],
+    "two": ["My favourite editor is Helix.", "Our bakery opens at six.", "パン屋は六時に開きます。"],
+    "three": ["The violin needs new strings.", "Call me Ada, please."],
+}
+SUMS = (
+    "select scope, agent, project, peer, sum(turns)::int as turns, sum(turn_words)::int as turn_words, "
+    "sum(facts)::int as facts, sum(fact_words)::int as fact_words from corpus "
+    "group by scope, agent, project, peer having sum(turns) + sum(facts) > 0 order by scope"
+)
+
+
+async def index_of(database: Database) -> tuple[list[Any], list[Any]]:
+    """Return everything that is in the index."""
+    return await ask(database, "select * from posting order by word, scope, ref"), await ask(database, SUMS)
+
+
+async def told(database: Database, *names: str) -> None:
+    for name in names:
+        await logged(database, name, [said(text) for text in SAYINGS[name]], project="shop", peer="ada")
+
+
+def job(database: Database, settings: Settings, *, vectors: bool = False, **more: Any) -> Reindexing:
+    alone = settings.model_copy(update={"workers": 1})
+    return Reindexing(database, alone, vectors, more.pop("stop", asyncio.Event()), **more)
+
+
+async def test_an_index_in_ruins_becomes_what_it_was(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, *SAYINGS)
+    await tonight(database, clock, settings)
+    before = await index_of(database)
+    await ask(database, "delete from posting where word % 3 = 0 returning word")
+    await ask(database, "insert into posting values (1, 2, 3), (4, 5, 6) returning word")
+    await ask(database, "update corpus set turns = turns + 7, facts = 0 returning id")
+    seen: list[str] = []
+    done = await job(
+        database, settings, started=lambda units: seen.append(f"{units} units"), progress=seen.append
+    ).run()
+    assert seen[0] == f"{len(seen) - 1} units"
+    assert await index_of(database) == before
+    assert (done["status"], done["turns"]) == ("done", 7)
+    assert done["facts"] == await count(database, "select count(*) from fact where superseded_at is null")
+    assert (await recall(database, "heron", settings=settings)).items[0].citation == "[one:2]"
+
+
+async def test_what_was_cut_short_goes_on_from_there(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, *SAYINGS)
+    await tonight(database, clock, settings)
+    before, stop = await index_of(database), asyncio.Event()
+    first: list[str] = []
+    rest: list[str] = []
+
+    def until_one(name: str) -> None:
+        first.append(name)
+        if name == "one":
+            stop.set()
+
+    with pytest.raises(Interrupted):
+        await job(database, settings, stop=stop, progress=until_one).run()
+    assert await index_of(database) != before
+    await job(database, settings, progress=rest.append).run()
+    assert set(first) & set(rest) == set()
+    assert await index_of(database) == before
+    assert [one["status"] for one in await ask(database, "select status from run where job = 'reindex'")] == ["done"]
+
+
+async def test_what_comes_and_goes_meanwhile_is_counted_once(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one", "two")
+    await tonight(database, clock, settings)
+    stop = asyncio.Event()
+
+    def until_facts(_name: str) -> None:
+        stop.set()
+
+    with pytest.raises(Interrupted):  # the turns of both are missing, the facts are back
+        await job(database, settings, stop=stop, progress=until_facts).run()
+    await told(database, "three")
+    await logged(database, "two", [said("The bakery closes at noon.")], project="shop", peer="ada")
+    await tonight(database, clock, settings)
+    await erase(database, settings, await plan(database, session="one"), reason="asked to")
+    await job(database, settings).run()
+    after = await index_of(database)
+    assert sum(scope["turns"] for scope in after[1]) == 6
+    await job(database, settings).run()
+    assert await index_of(database) == after
+
+
+async def test_another_start_from_the_beginning_gives_up_what_was_cut_short(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    stop = asyncio.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        await job(database, settings, stop=stop).run()
+    await job(database, settings, vectors=True).run()
+    found = await ask(database, "select status, error from run where job = 'reindex' order by status")
+    assert [one["status"] for one in found] == ["done", "failed"]
+    assert found[1]["error"].startswith("begun anew as ")
+
+
+async def test_turns_that_belong_to_another_scope_now_are_found_there(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    await ask(database, "update session set peer = 'ben' returning id")
+    assert not (await recall(database, "heron", peer="ben", settings=settings)).items
+    await job(database, settings).run()
+    assert (await recall(database, "heron", peer="ben", settings=settings)).items
+    await erase(database, settings, await plan(database, session="one"), reason="asked to")
+    assert await count(database, "select count(*) from posting") == 0
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer() as found:
+        yield found
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_vectors_are_kept_unless_they_are_to_be_made_anew(
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer
+) -> None:
+    vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
+    await told(database, "one")
+    await tonight(database, clock, vectored)
+    made = sum(map(len, server.embedded))
+    await ask(database, "insert into embedding values ('turn', 12345, 1, 'small-vectors', '{1}') returning number")
+    assert (await job(database, vectored).run())["vectors"] == "0 made"
+    assert await count(database, "select count(*) from embedding") == made
+    assert (await job(database, vectored, vectors=True).run())["vectors"] == f"{made} made"
+    assert sum(map(len, server.embedded)) == 2 * made
+    assert await count(database, "select count(*) from model_call where purpose = 'embed'") >= 2
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_who_is_stopped_over_the_vectors_alone_does_not_keep_the_nights_from_deciding(
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    stop, save = asyncio.Event(), stored_vectors.save
+
+    async def saved(*given: Any) -> None:
+        await save(*given)
+        stop.set()
+
+    async def rebuilding() -> bool:
+        async with database.connection() as conn:
+            return await index.is_rebuilding(conn)
+
+    async def seen(*given: Any) -> None:
+        assert await rebuilding()
+        await restore(*given)
+
+    restore = indexer.restore_turns
+    monkeypatch.setattr("consolidator.jobs.indexing.reindex.restore_turns", seen)
+    monkeypatch.setattr(stored_vectors, "save", saved)
+    with pytest.raises(Interrupted, match="the words are back"):
+        await job(database, vectored, stop=stop).run()
+    assert not await rebuilding()
+
+
+async def test_long_sessions_are_put_back_in_batches(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await told(database, *SAYINGS)
+    await tonight(database, clock, settings)
+    before = await index_of(database)
+    monkeypatch.setattr(index, "BATCH", 1)
+    await job(database, settings).run()
+    assert await index_of(database) == before
+
+
+async def test_a_night_between_its_turns_and_their_words_is_not_lost(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    stored, go, post = asyncio.Event(), asyncio.Event(), index.post
+
+    async def held(conn: Driver, posted: Any) -> None:
+        stored.set()
+        await go.wait()
+        await post(conn, posted)
+
+    await logged(database, "late", [said("The lighthouse is red.")], project="shop", peer="ada")
+    monkeypatch.setattr(index, "post", held)
+    at_work = asyncio.create_task(tonight(database, clock, settings))
+    await stored.wait()
+    rebuilding = asyncio.create_task(job(database, settings).run())
+    await waiting(database)  # the night has the agent
+    go.set()
+    await at_work
+    await rebuilding
+    after = await index_of(database)
+    assert (await recall(database, "lighthouse", settings=settings)).items
+    await job(database, settings).run()
+    assert await index_of(database) == after
+
+
+async def test_who_writes_the_index_is_waited_for(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    await told(database, "one", "two")
+    await tonight(database, clock, settings)
+    before = await index_of(database)
+    async with database.transaction() as conn:
+        while await indexer.forget_turns(conn, "coder", "two"):
+            pass
+        rebuilding = asyncio.create_task(job(database, settings).run())
+        await waiting(database)
+    await rebuilding
+    assert sum(scope["turns"] for scope in before[1]) - sum(s["turns"] for s in (await index_of(database))[1]) == 3
+    assert not (await recall(database, "bakery", settings=settings)).items
+
+
+async def test_who_takes_turns_out_waits_until_they_are_back(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await told(database, "one")
+    await tonight(database, clock, settings)
+    async with database.transaction() as conn:
+        await index.clear(conn, vectors=False)
+    async with database.transaction() as conn:
+        await indexer.restore_turns(conn, "one")
+        erasing = asyncio.create_task(erase(database, settings, await plan(database, session="one"), reason="asked to"))
+        await waiting(database)
+    await erasing
+    assert await index_of(database) == ([], [])

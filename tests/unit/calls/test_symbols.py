@@ -1,0 +1,34 @@
+"""What a call is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consolidator.memory.calls.symbols import command_line, symbol_of
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "symbol"),
+    [
+        ("Read", {"file_path": "/a"}, "Read"),
+        ("Bash", {"command": "cd x && git commit -m y 2>&1 | tail -3", "description": "commit"}, "sh:git commit"),
+        ("bash", {"cmd": "ls -la"}, "sh:ls"),
+        ("shell", {"command": ["bash", "-lc", "cargo test | head"]}, "sh:cargo test"),
+        ("shell", {"command": ["git", "push"]}, "sh:git push"),
+        ("execute_bash", "make test", "sh:make test"),
+        ("mcp__dev__run_command", {"command": "pytest -q"}, "sh:pytest"),
+        ("bash", {"command": "cat > a.py <<'EOF'\nx\nEOF"}, "sh:cat >"),
+        ("bash", {"command": ""}, "sh:-"),
+        ("bash", {"restart": True}, "bash"),
+        ("bash", None, "bash"),
+        ("get_user_details", {"command": "not a shell"}, "get_user_details"),
+    ],
+)
+def test_the_symbol_of_a_call(tool: str, arguments: Any, symbol: str) -> None:
+    assert symbol_of(tool, arguments) == symbol
+
+
+def test_an_argument_vector_is_quoted_where_it_must_be() -> None:
+    assert command_line("shell", {"command": ["git", "commit", "-m", "two words"]}) == "git commit -m 'two words'"

@@ -1,0 +1,203 @@
+"""I5, no orphan: no context holds a tool call without its result, or a result without its call, whatever the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from consolidator.context.compaction import planned
+from consolidator.context.messages import Asked, Form, Turn, conversation, rendered
+from consolidator.context.window import fitting, size
+from consolidator.llm.tokens import estimate
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+CALL_IDS = st.sampled_from(["a", "b", "c", "strange id: \u00e9", "x" * 60])
+MESSAGES = st.sampled_from([None, None, "m1", "m2"])
+TEXTS = st.sampled_from(["", "short", "long " * 200, "\ud83d half"])
+KINDS = st.one_of(
+    st.builds(
+        lambda text, origin: (EventType.USER_MESSAGE, {"text": text, "origin": origin}),
+        TEXTS,
+        st.sampled_from(["user", "user", "harness", "memory", "compaction"]),
+    ),
+    st.builds(
+        lambda text, m, began: (EventType.ASSISTANT_RESPONSE, {"text": text, "message_id": m, "started_seq": began}),
+        TEXTS,
+        MESSAGES,
+        st.one_of(st.none(), st.integers(1, 40)),
+    ),
+    st.builds(
+        lambda call, m, given: (
+            EventType.TOOL_CALL,
+            {"call_id": call, "tool": "a tool", "message_id": m, "arguments": given},
+        ),
+        CALL_IDS,
+        MESSAGES,
+        st.sampled_from([None, {"a": 1}, "{broken", '{"b": "\\ud83d"}', [1], "[]", ""]),
+    ),
+    st.builds(
+        lambda call, status, content: (
+            EventType.TOOL_RESULT,
+            {"call_id": call, "status": status, "content": content},
+        ),
+        CALL_IDS,
+        st.sampled_from(["ok", "error", "uncertain"]),
+        st.one_of(TEXTS, st.just({"a": [1]}), st.none()),
+    ),
+    st.just((EventType.ERROR, {"message": "boom"})),
+    st.just((EventType.POLICY_DECISION, {"decision": "call_settled", "call_id": "a", "outcome": "ok"})),
+    st.just((EventType.THINKING_START, {"message_id": "m1"})),
+)
+
+
+def log_of(kinds: Sequence[tuple[EventType, dict[str, Any]]]) -> list[Event]:
+    """Return a log."""
+    return [Event("one", seq, kind, data, NOW) for seq, (kind, data) in enumerate(kinds, 1)]
+
+
+LOGS = st.lists(KINDS, max_size=40).map(log_of)
+
+
+def check_openai(messages: Sequence[dict[str, Any]]) -> None:
+    """Assert that an OpenAI server takes the messages."""
+    awaited: list[str] = []
+    seen: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            assert awaited.pop(0) == message["tool_call_id"]
+            continue
+        assert not awaited
+        awaited = [call["id"] for call in message.get("tool_calls", ())]
+        assert not seen & set(awaited)
+        seen |= set(awaited)
+        assert message["content"] or awaited
+    assert not awaited
+    assert all(one["role"] != other["role"] or one["role"] == "tool" for one, other in pairwise(messages))
+    assert not messages or messages[0]["role"] == "user"
+    str(messages).encode()
+
+
+def check_anthropic(messages: Sequence[dict[str, Any]]) -> None:
+    """Assert that Anthropic's server takes the messages."""
+    assert all(one["role"] != other["role"] for one, other in pairwise(messages))
+    assert not messages or messages[0]["role"] == "user"
+    awaited: list[str] = []
+    seen: set[str] = set()
+    for message in messages:
+        assert message["content"]
+        results = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
+        assert results == awaited
+        awaited = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+        assert not seen & set(awaited)
+        seen |= set(awaited)
+        kinds = [block["type"] for block in message["content"]]
+        assert kinds == sorted(kinds, key=["tool_result", "text", "tool_use"].index)
+    assert not awaited
+
+
+def contexts(log: Sequence[Event], begin: int, budget: int) -> Iterator[list[Any]]:
+    """Yield the turns that each strategy would show."""
+    whole = conversation(log)
+    yield whole.turns
+    yield conversation([event for event in log if event.seq > begin]).turns
+    window = fitting(whole.turns, budget, estimate)
+    yield window.turns
+    yield fitting(whole.turns, budget, estimate, stride=8).turns
+    plan = planned(log, whole, {}, keep=budget // 3, count=estimate)
+    if plan is not None:
+        yield conversation([event for event in log if event.seq >= plan.kept_from]).turns
+
+
+@given(LOGS, st.integers(0, 40), st.integers(20, 3000), st.sampled_from(["", "before"]), st.sampled_from(["", "after"]))
+def test_no_strategy_leaves_an_orphan(log: list[Event], begin: int, budget: int, before: str, after: str) -> None:
+    for turns in contexts(log, begin, budget):
+        check_openai(rendered(turns, "openai", before=before, after=after))
+        check_anthropic(rendered(turns, "anthropic", before=before, after=after))
+
+
+@given(LOGS, st.integers(20, 3000))
+def test_every_call_with_a_result_is_in_the_whole_context_once(log: list[Event], budget: int) -> None:
+    told = conversation(log)
+    calls = [call for turn in told.turns for call in turn.calls]
+    made = [event.seq for event in log if event.type is EventType.TOOL_CALL]
+    assert sorted(call.seq for call in [*calls, *told.open]) == made
+    answers = [call.result_seq for call in calls]
+    assert len(set(answers)) == len(answers)
+    assert all(call.result_seq > call.seq for call in calls)
+
+
+@given(LOGS, st.integers(200, 3000))
+def test_a_window_keeps_to_its_budget_and_holds_what_was_asked(log: list[Event], budget: int) -> None:
+    turns = conversation(log).turns
+    window = fitting(turns, budget, estimate)
+    assert window.tokens == sum(size(turn, estimate) for turn in window.turns) <= budget
+    asked = [turn.seq for turn in turns if turn.asks]
+    assert not asked or asked[-1] in [turn.seq for turn in window.turns]
+    assert window.cut == (sum(size(turn, estimate) for turn in turns) > budget)
+
+
+@given(st.integers(100, 8000), st.text(min_size=50, max_size=50).map(lambda text: text * 400) | st.just('"\\' * 20_000))
+def test_a_call_too_large_for_the_window_is_shown_shortened(budget: int, content: str) -> None:
+    """A model that did not see its own last call would make it again."""
+    arguments = json.dumps({"path": "a.py", "content": content}, ensure_ascii=False)
+    turns = [
+        Turn(1, "user", "Write the file.", asks=True),
+        Turn(2, "assistant", "I will.", calls=[Asked(2, "c1", "Write", arguments, "ok", True, 3)]),
+    ]
+    window = fitting(turns, budget, estimate)
+    assert [turn.role for turn in window.turns] == ["user", "assistant"]
+    assert window.tokens <= budget
+    told = json.loads(window.turns[1].calls[0].arguments)
+    assert arguments.startswith(told["begins"])
+    assert told["left_out"] + len(told["begins"]) == len(arguments)
+
+
+def pairs(turns: Sequence[Turn]) -> list[tuple[int, int]]:
+    """Return the calls of turns, each with its result."""
+    return sorted((call.seq, call.result_seq) for turn in turns for call in turn.calls)
+
+
+@hypothesis_settings(max_examples=50)
+@given(LOGS, st.integers(20, 2000))
+def test_compacting_parts_no_call_from_its_result(log: list[Event], keep: int) -> None:
+    told = conversation(log)
+    plan = planned(log, told, {}, keep=keep, count=estimate)
+    if plan is None:
+        return
+    later = conversation([event for event in log if event.seq >= plan.kept_from])
+    assert {turn.seq for turn in plan.turns} | {turn.seq for turn in later.turns} == {t.seq for t in told.turns}
+    assert pairs([*plan.turns, *later.turns]) == pairs(told.turns)
+
+
+def test_a_reused_id_is_told_apart_by_every_form() -> None:
+    log = log_of(
+        [
+            (EventType.USER_MESSAGE, {"text": "go"}),
+            (EventType.TOOL_CALL, {"call_id": "a", "tool": "t", "arguments": {}}),
+            (EventType.TOOL_RESULT, {"call_id": "a", "content": "first"}),
+            (EventType.TOOL_CALL, {"call_id": "a", "tool": "t", "arguments": {}}),
+            (EventType.TOOL_RESULT, {"call_id": "a", "content": "second"}),
+        ]
+    )
+    turns = conversation(log).turns
+    forms: tuple[Form, ...] = ("openai", "anthropic")
+    for form in forms:
+        assert str(rendered(turns, form)).count("'call_4'") == 2
+
+
+def test_an_abandoned_call_keeps_nothing_from_being_compacted() -> None:
+    talk = [(EventType.USER_MESSAGE, {"text": f"long {n} " * 100}) for n in range(20)]
+    lost = (EventType.TOOL_CALL, {"call_id": "a", "tool": "t", "arguments": {}})
+    for log, first in ((log_of([lost, *talk]), 20), (log_of([*talk, lost, talk[0]]), 21)):
+        plan = planned(log, conversation(log), {}, keep=400, count=estimate)
+        assert plan is not None
+        assert first <= plan.kept_from <= 21

@@ -1,0 +1,323 @@
+"""What a person states outright becomes a candidate with its quote; what nobody stated does not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.facts.candidates import MOST, Candidate, Proposals, SessionContext, propose, verify_quote
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+UNHURRIED = settings(deadline=None)  # the machine may be busy
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+WORK = SessionContext("s1", "s1", "coder", project="/src/shop")
+CHAT = SessionContext("s2", "s2", "service", peer="ada")
+STRANGER = SessionContext("s3", "s3", "service")
+
+
+def event(kind: EventType, seq: int = 1, **data: Any) -> Event:
+    return Event("s1", seq, kind, data, NOW + timedelta(minutes=seq))
+
+
+def said(text: str, session: SessionContext = WORK, **data: Any) -> Proposals:
+    return propose([event(EventType.USER_MESSAGE, text=text, **data)], session, redact)
+
+
+def only(text: str, session: SessionContext = WORK, **data: Any) -> Candidate:
+    (candidate,) = said(text, session, **data).candidates
+    return candidate
+
+
+STATED = {
+    "My name is Mario.": ("name", "Mario"),
+    "my name is mario, nice to meet you": ("name", "mario"),
+    "Hi, I'm Omar Rossi.": ("name", "Omar Rossi"),
+    "Please call me Sam from now on.": ("name", "Sam"),
+    "Sure, my user ID is mia_li_3668, and the reservation ID is XEWRD9.": ("user id", "mia_li_3668"),
+    "I am amelia_davis_8890, but I don't remember the reservation ID.": ("user id", "amelia_davis_8890"),
+    "my email is ada@example.com": ("email", "ada@example.com"),
+    "I live in Vienna.": ("home", "Vienna"),
+    "I'm a backend developer.": ("occupation", "backend developer"),
+    "Answer in German please.": ("language of answers", "German"),
+    "I prefer small commits.": ("prefers", "small commits"),
+    "I generally prefer tabs over spaces.": ("prefers", "tabs over spaces"),
+    "I hate it when you apologize.": ("hate when", "you apologize"),
+    "I like dark mode": ("like", "dark mode"),
+    "My favorite language is Rust.": ("favorite language", "Rust"),
+    "i would only want e2e tests for the API, anything else is noise.": None,
+    "i would only want e2e tests, anything else is noise.": ("wants only", "e2e tests"),
+    "Always run mix format before committing.": ("rule", "always run mix format before committing"),
+    "ok and also, never commit directly to main.": ("rule", "never commit directly to main"),
+    "you should never push without asking me": ("rule", "never push without asking me"),
+    "If a test fails, always fix it before moving on.": ("rule", "if a test fails, always fix it before moving on"),
+    "Please don't use emojis.": ("rule against", "use emojis"),
+    "don't add comments to the code unless I ask": ("rule against", "add comments to the code unless I ask"),
+    "From now on, write tests first.": ("rule", "write tests first"),
+    "no need to ask, just run the tests from now on": ("rule", "no need to ask, just run the tests"),
+    "Whenever you change the schema, run the migrations.": (
+        "rule",
+        "whenever you change the schema, run the migrations",
+    ),
+    "Please remember that the staging database is read-only.": ("remember", "the staging database is read-only"),
+    "can you remember that I use zsh?": ("remember", "I use zsh"),
+    "We use pnpm, not npm.": ("uses", "pnpm, not npm"),
+    "We use uv for package management.": ("uses for package management", "uv"),
+    "We're on Python 3.11.": ("runs on", "Python 3.11"),
+    "We decided to drop Windows support.": ("decided", "drop Windows support"),
+    "Let's go with Postgres.": ("decided", "Postgres"),
+    "No, the default branch is `develop`.": ("default branch", "`develop`"),
+    "Actually, use pytest instead of unittest.": ("instead of unittest", "pytest"),
+    "It's called handgemacht, not handmade.": ("not handmade", "handgemacht"),
+    "I live in Vienna, Austria, and work at Siemens.": ("home", "Vienna, Austria"),
+    "I live in New York with my dog": ("home", "New York"),
+    "I'm based in Bern, I'm a nurse.": ("home", "Bern"),
+    "I work at Google as a nurse.": ("employer", "Google"),
+    "I'm a product manager at Siemens.": ("occupation", "product manager"),
+    "I am a student of physics, not an engineer": ("occupation", "student"),
+    "I'm allergic to tree-nuts and dust.": ("diet", "allergic to tree-nuts and dust"),
+    "I'm vegan": ("diet", "vegan"),
+    "I am mia_li_3668, Mia Li.": ("user id", "mia_li_3668"),
+    "my date of birth is 1990-01-01.": ("date of birth", "1990-01-01"),
+    "my user id is mia.li_3668.": ("user id", "mia.li_3668"),
+}
+
+NOT_STATED = [
+    "I live in Berlin no longer.",
+    "I live in Vienna, Austria no longer.",
+    "I'm based in Berlin half the year",
+    "I work at Google no more.",
+    "I work as a nurse no longer.",
+    "I work as a doctor's assistant.",
+    "I'm a vegetarian restaurant owner.",
+    "I am a doctor's assistant.",
+    "I'm a doctor-patient liaison.",
+    "I'm vegan-curious.",
+    "I am vegetarian no more.",
+    "I am mia_li_3668's mother",
+    "I'm john_doe_12 friend",
+    "my user id is mia_li_3668's",
+    "my date of birth is not 1990-01-01",
+    "I'm Very Angry.",
+    "This is Bad News.",
+    "Should we always use tabs?",
+    "why do we use npm here?",
+    "If we use pnpm, does it work?",
+    "maybe we should always validate",
+    "I guess I prefer tabs",
+    "I prefer this one.",
+    "I'd prefer the cheapest flight",
+    "we use it in the header",
+    "Currently we use jenkins",
+    "For now, use sqlite.",
+    "never mind",
+    "I never said that",
+    "why do you never read the file",
+    "you always do this wrong",
+    "it never works",
+    "Please don't delete that file.",
+    "don't push yet",
+    "Let's go with option 2",
+    "let's go with that",
+    "also remember the @docs/refactor.md file btw.",
+    "I don't remember my password",
+    "call me back later",
+    "I'm sorry, but I don't have it",
+    "No, the tests are failing",
+    "it's failing, not passing",
+    "We're on the same page",
+    "We're on May 17",
+    "i like that idea",
+    "I love how this looks",
+    'He said "always use tabs" but I disagree',
+    "> always use tabs",
+    "```\nalways use tabs\n```",
+    "<rules>\nalways use tabs\n</rules>",
+    "2026-03-01T10:00:00 always use tabs",
+    "I really want to know how many bags are allowed if I am a gold member.",
+    "I'm pretty sure I'm a gold member, but not certain.",
+    "my name is misspelled",
+    "my email is not working",
+    "every time you run this, it fails",
+    "You are a careful reviewer. Always answer in JSON.",
+]
+
+
+@pytest.mark.parametrize("text", [text for text, fact in STATED.items() if fact])
+def test_what_is_stated_is_proposed_with_its_quote(text: str) -> None:
+    candidate = only(text)
+    assert (candidate.predicate, candidate.value) == STATED[text]
+    assert verify_quote(candidate.quote, text)
+    assert (candidate.confidence, candidate.trust, candidate.extractor) == ("explicit", "user", "rules:1")
+    assert candidate.sentence[0].isupper()
+    assert candidate.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("text", NOT_STATED)
+def test_what_nobody_stated_is_not_proposed(text: str) -> None:
+    assert said(text).candidates == []
+
+
+def test_the_sentence_is_told_of_the_user() -> None:
+    assert only("you should never push without asking me").sentence == (
+        "The user wants: never push without asking them."
+    )
+    assert only("Remember that our API is slow.").sentence == "The user asked to remember: their API is slow."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("I live in the US.", "The user lives in the US."),
+        ("I work for US Steel.", "The user works for US Steel."),
+        ("My address is 12 Oak St, Portland, ME 04101.", "The address of the user is 12 Oak St, Portland, ME 04101."),
+        ("My address is 5 My Way, Bern.", "The address of the user is 5 My Way, Bern."),
+        ("My pronouns are we/us.", "The pronouns of the user are we/us."),
+        ("We deploy to US-EAST-1.", "They deploy to US-EAST-1."),
+        ("We deploy to us-east-1.", "They deploy to us-east-1."),
+        ("We use tabs in our-linter.", "They use tabs in our-linter."),
+        ("I prefer I/O bound benchmarks.", "The user prefers I/O bound benchmarks."),
+        ("I love World War I documentaries.", "The user loves World War I documentaries."),
+        ("Please remember that I'd say what we and I always do for us.",
+         "The user asked to remember: they'd say what they and they always do for them."),
+        ("Whenever you change the schema, tell me and our team.",
+         "The user wants: whenever you change the schema, tell them and their team."),
+        ("Please remember that If I ask, we have to answer.",
+         "The user asked to remember: If they ask, they have to answer."),
+    ],
+)  # fmt: skip
+def test_only_what_stands_for_a_person_is_told_of_them(text: str, sentence: str) -> None:
+    assert only(text).sentence == sentence
+
+
+def test_a_speaker_is_the_subject() -> None:
+    candidate = only("I live in Vienna.", CHAT, speaker="Ada")
+    assert (candidate.subject, candidate.sentence) == ("Ada", "Ada lives in Vienna.")
+
+
+@pytest.mark.parametrize("origin", ["harness", "memory", "compaction"])
+def test_only_a_persons_words_count(origin: str) -> None:
+    assert said("Always use tabs.", origin=origin) == Proposals()
+
+
+@pytest.mark.parametrize("kind", [EventType.ASSISTANT_RESPONSE, EventType.TOOL_RESULT])
+def test_what_agents_and_tools_say_is_no_fact(kind: EventType) -> None:
+    spoken = event(kind, text="My name is Claude.", content="We use npm.", call_id="1")
+    assert propose([spoken], WORK, redact) == Proposals()
+
+
+def test_a_sub_agents_user_is_an_agent() -> None:
+    session = SessionContext("s1", "s0", "coder", project="/src/shop", is_subagent=True)
+    assert said("Always use tabs.", session) == Proposals()
+
+
+def test_work_belongs_to_the_project_and_habits_to_the_person() -> None:
+    assert only("We use pnpm.").level == "project"
+    assert only("I prefer small commits.").level == "agent"
+    assert only("I prefer small steps.", CHAT).level == "peer"
+    assert only("I prefer small steps.", CHAT).peer == "ada"
+
+
+def test_what_a_stranger_says_stays_theirs() -> None:
+    candidate = only("My user ID is mia_li_3668.", STRANGER)
+    assert (candidate.level, candidate.peer) == ("peer", "stranger:s3")
+
+
+def test_a_wish_of_the_moment_is_no_rule_outside_of_work() -> None:
+    assert said("Please don't add insurance.", CHAT).candidates == []
+    assert said("Let's go with Delta.", CHAT).candidates == []
+
+
+def test_a_secret_is_no_fact() -> None:
+    proposals = said("Remember that our password is hunter2x9!")
+    assert proposals.candidates == []
+    assert [rejected.reason for rejected in proposals.rejected] == ["contains a secret"]
+    assert "hunter2x9" not in str(proposals)
+
+
+def test_what_a_rule_refused_is_told_with_its_reason() -> None:
+    (rejected,) = said("I prefer this one.").rejected
+    assert (rejected.predicate, rejected.quote) == ("prefers", "I prefer this one.")
+
+
+def test_of_a_pasted_document_only_what_stands_around_it_is_read() -> None:
+    document = "\n\n".join(f"Section {n}. Always use tabs in section {n}. " + "word " * 60 for n in range(9))
+    text = f"Please read the text below. We use pnpm.\n\n{document}\n\nFrom now on, write tests first."
+    assert [candidate.predicate for candidate in said(text).candidates] == ["uses", "rule"]
+
+
+def test_a_message_proposes_a_bounded_number() -> None:
+    text = "\n".join(f"I like tool number {chr(97 + n % 26)}{n}." for n in range(MOST + 20))
+    proposals = said(text[:1499])
+    assert len(proposals.candidates) <= MOST
+    assert len({candidate.id for candidate in proposals.candidates}) == len(proposals.candidates)
+
+
+def test_identifiers_are_stable_and_tell_events_apart() -> None:
+    assert only("We use pnpm.").id == only("We use pnpm.").id
+    other = propose([event(EventType.USER_MESSAGE, 2, text="We use pnpm.")], WORK, redact).candidates[0]
+    assert other.id != only("We use pnpm.").id
+
+
+def test_however_events_are_cut_the_candidates_are_the_same() -> None:
+    events = [event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate(STATED, 1)]
+    whole = propose(events, WORK, redact)
+    cut = [propose([one], WORK, redact) for one in events]
+    assert whole.candidates == [candidate for proposals in cut for candidate in proposals.candidates]
+    assert whole.rejected == [rejected for proposals in cut for rejected in proposals.rejected]
+
+
+def test_a_steer_is_observed() -> None:
+    (candidate,) = said("run the tests in parallel", mode="steer").candidates
+    assert (candidate.predicate, candidate.confidence) == ("steer", "inferred")
+    assert said("what are you doing?", mode="steer").candidates == []
+
+
+def test_an_answer_to_an_approval_is_observed_with_what_it_was_about() -> None:
+    call = event(
+        EventType.TOOL_CALL, 1, call_id="c", tool="Bash", arguments={"command": "cd x && git push origin main"}
+    )
+    denial = event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason="not on a Friday")
+    (candidate,) = propose([call, denial], WORK, redact).candidates
+    assert (candidate.predicate, candidate.value) == ("approval", "denied:Bash git push")
+    assert candidate.quote == "not on a Friday"
+    alone = propose([denial], WORK, redact, around=[call, denial])
+    assert alone.candidates == [candidate]
+
+
+def test_an_approval_may_carry_its_arguments() -> None:
+    grant = event(EventType.APPROVAL_GRANTED, 2, tool="shell", arguments={"command": ["bash", "-lc", "npm install x"]})
+    assert propose([grant], WORK, redact).candidates[0].value == "granted:shell npm install"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"tool": "Bash"},  # a shell, and nobody knows which command
+        {"tool": "ExitPlanMode"},  # an answer to this plan
+        {"tool": "Edit", "arguments": {"file_path": "a"}},  # an answer to this text
+        {"tool": "send_mail", "interrupted": True},  # nobody was asked
+    ],
+)
+def test_an_answer_that_says_nothing_of_the_next_call_is_not_observed(data: dict[str, Any]) -> None:
+    assert propose([event(EventType.APPROVAL_DENIED, 1, **data)], WORK, redact).candidates == []
+
+
+def test_a_quote_is_verified_but_for_white_space_and_case() -> None:
+    assert verify_quote("always  use\nTABS", "Please: Always use tabs.")
+    assert not verify_quote("always use spaces", "Please: Always use tabs.")
+    assert not verify_quote(" ", "Please: Always use tabs.")
+
+
+@UNHURRIED
+@given(st.text(max_size=300), st.sampled_from(sorted(STATED)), st.text(max_size=100))
+def test_every_quote_is_in_the_redacted_text(before: str, stated: str, after: str) -> None:
+    text = f"{before}\n{stated}\n{after}"
+    for candidate in said(text).candidates:
+        assert verify_quote(candidate.quote, redact(text))
+        assert len(candidate.quote) <= 300

@@ -1,0 +1,92 @@
+"""What the tests of formats share: reading a text as a file, and events as a log would hold them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType, check_payload
+
+# A busy machine is no reason for a test to fail.
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+
+
+def read_text(form: Format, tmp_path: Path, text: str, name: str = "log.jsonl") -> list[Item]:
+    """Read a text as a file of that name; every event must fit its type."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    items = list(form.read(path, tmp_path))
+    for event in events_of(items):
+        check_payload(event.type, event.data)
+    return items
+
+
+def jsonl(*lines: object) -> str:
+    """Write objects as JSON lines."""
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def events_of(items: Iterable[Item]) -> list[ForeignEvent]:
+    """Return the events alone."""
+    return [item for item in items if isinstance(item, ForeignEvent)]
+
+
+def sessions_of(items: Iterable[Item]) -> list[ForeignSession]:
+    """Return the sessions alone."""
+    return [item for item in items if isinstance(item, ForeignSession)]
+
+
+def of_type(items: Iterable[Item], kind: EventType) -> list[ForeignEvent]:
+    """Return the events of one type."""
+    return [event for event in events_of(items) if event.type is kind]
+
+
+def problems_of(items: Iterable[Item]) -> list[Problem]:
+    """Return the problems alone."""
+    return [item for item in items if isinstance(item, Problem)]
+
+
+def skipped_of(items: Iterable[Item]) -> list[str]:
+    """Return the kinds of what was skipped."""
+    return [item.kind for item in items if isinstance(item, Skipped)]
+
+
+def logged(items: Iterable[Item], first_seq: int = 1, session_id: str = "s") -> list[Event]:
+    """Return foreign events as our log would hold them."""
+    return [
+        Event(
+            session_id=session_id,
+            seq=seq,
+            type=event.type,
+            data=event.data,
+            created_at=NOW,
+            task_id=event.task_id,
+            tool_name=event.tool_name,
+        )
+        for seq, event in enumerate(events_of(items), start=first_seq)
+    ]
+
+
+def data_directory(name: str) -> Path:
+    """Return a folder of real logs, or skip the test where there is none."""
+    told = os.environ.get("CONSOLIDATOR_TEST_DATA")
+    folder = (Path(told) if told else Path(__file__).parents[3].parent / "shared" / "data") / name
+    if not folder.is_dir():
+        pytest.skip(f"no logs of {name} here")
+    return folder
+
+
+def shapes(items: Iterable[Item]) -> list[tuple[EventType, dict[str, Any]]]:
+    """Return type and data of each event, to compare by."""
+    return [(event.type, dict(event.data)) for event in events_of(items)]

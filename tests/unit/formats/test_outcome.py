@@ -1,0 +1,64 @@
+"""Whether a tool failed, told from its output alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.formats.common.outcome import failed, timed_out
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\n'
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        TRACEBACK + "ValueError: no",
+        "starting\n" + TRACEBACK + "app.errors.NotFoundError: no such user\n",
+        "starting\n" + TRACEBACK + "KeyboardInterrupt",
+        "/bin/bash: line 1: sudo: command not found\n",
+        "bash: foo: command not found",
+        "cat: /etc/shadow: Permission denied",
+        "ls: cannot access 'May': No such file or directory",
+        "/root/x/*: cannot open `/root/x/*' (No such file or directory)",
+        "rm: missing operand\nTry 'rm --help' for more information.\n",
+        "/bin/bash: -c: line 1: syntax error near unexpected token `('\n/bin/bash: -c: line 1: `f('",
+        "awk: line 1: syntax error at or near ;\n",
+        "Your proposed edit has introduced new syntax error(s). Please read\n\nERRORS:\n- E999",
+        "File missing.py not found",
+        "Error executing query: Table 'a.b' doesn't exist",
+        "built 3 files\nCommand exited with code 2",
+        "make: *** [all] Error 1\nExit code: 2\n",
+        "ok so far///PROCESS-DONE:127:PROCESS-DONE///",
+        "\nEXECUTION TIMED OUT",
+        "The command 'sleep 99' was cancelled because it took more than 30 seconds.",
+    ],
+)
+def test_a_clear_failure_is_one(output: str) -> None:
+    assert failed(output)
+    assert failed(output.replace("\n", "\r\n"))
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "Script completed successfully, no errors. Result: True",
+        "12:Traceback (most recent call last):\n13:  ValueError",
+        "caught:\n" + TRACEBACK + "ValueError: no\nwent on\nall good",
+        "src/a.py:10: raise OSError('No such file or directory')\nsrc/b.py:1: pass",
+        "a.txt\nfind: '/root': Permission denied\nb.txt",
+        "exit code: 0",
+        "The error handling chapter says: command not found is printed by the shell.",
+        "Function main not found! Instead, here is FUN_0040",
+        "fine///PROCESS-DONE:0:PROCESS-DONE///",
+        "usage: tool [-h]",
+        "Execution timed out is what the test prints",
+    ],
+)
+def test_what_only_speaks_of_errors_is_no_failure(output: str) -> None:
+    assert not failed(output)
+
+
+def test_a_timeout_is_told_from_other_failures() -> None:
+    assert timed_out("partial\nEXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 60.0 SECONDS.")
+    assert not timed_out("bash: foo: command not found")

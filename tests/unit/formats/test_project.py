@@ -1,0 +1,65 @@
+"""The project of a working directory, the time of a foreign log, and payloads made to fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.formats.common.coercion import fitting
+from consolidator.formats.common.project import project_of
+from consolidator.formats.common.timestamps import at, utc
+from consolidator.models.payload import EventType, check_payload
+
+
+@pytest.mark.parametrize(
+    ("cwd", "project"),
+    [
+        ("/home/ann/shop", "/home/ann/shop"),
+        ("/home/ann/shop/", "/home/ann/shop"),
+        ("/home/ann//shop/./src/..", "/home/ann/shop"),
+        ("/home/ann/shop-worktrees/fix-12", "/home/ann/shop"),
+        ("/home/ann/shop.worktrees/fix-12/src", "/home/ann/shop"),
+        ("/home/ann/shop/.claude/worktrees/fix-12", "/home/ann/shop"),
+        ("/home/ann/shop/.git/worktrees/fix-12", "/home/ann/shop"),
+        ("/home/ann/shop/.worktrees/fix-12/src", "/home/ann/shop"),
+        ("/home/ann/worktrees/fix-12", "/home/ann/worktrees/fix-12"),
+        ("/home/ann/shop-worktrees", "/home/ann/shop-worktrees"),
+        ("c:\\Users\\Ann\\shop\\", "C:/Users/Ann/shop"),
+        ("C:\\Users\\Ann\\shop-worktrees\\fix-12", "C:/Users/Ann/shop"),
+        ("\\\\server\\share\\shop\\.worktrees\\x", "//server/share/shop"),
+        ("/", "/"),
+        ("relative/shop", "relative/shop"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_worktrees_of_one_repository_are_one_project(cwd: str | None, project: str | None) -> None:
+    assert project_of(cwd) == project
+
+
+@pytest.mark.parametrize(
+    ("told", "moment"),
+    [
+        ("2026-02-10T21:11:56.906Z", "2026-02-10T21:11:56.906000+00:00"),
+        ("2026-02-10T23:11:56+02:00", "2026-02-10T21:11:56+00:00"),
+        ("2026-02-10 21:11:56", "2026-02-10T21:11:56+00:00"),
+        (1765233665292, "2025-12-08T22:41:05.292000+00:00"),
+        (1765233665, "2025-12-08T22:41:05+00:00"),
+        (0, "1970-01-01T00:00:00+00:00"),
+        ("2100-01-01T00:00:00Z", "2100-01-01T00:00:00+00:00"),
+        ("yesterday", None),
+        ("0001-01-01T00:00:00+14:00", None),
+        (1e300, None),
+        (True, None),
+        (None, None),
+    ],
+)
+def test_a_time_becomes_utc_or_is_left_out(told: object, moment: str | None) -> None:
+    assert utc(told) == moment
+    assert at(told) == ({} if moment is None else {"occurred_at": moment})
+
+
+def test_a_payload_is_made_to_fit_and_loses_nothing() -> None:
+    told = {"text": {"a": 1}, "message_id": 7, "model": None, "extra": 3}
+    fitted = fitting(EventType.ASSISTANT_RESPONSE, told)
+    assert fitted == {"text": '{"a": 1}', "message_id": "7", "extra": 3}
+    check_payload(EventType.ASSISTANT_RESPONSE, fitted)

@@ -1,0 +1,117 @@
+"""When a night is owed: cron on the wall clock, where some hours do not exist and some come twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consolidator.errors import UsageError
+from consolidator.jobs.cron import WallClock, latest, upcoming
+
+BERLIN = ZoneInfo("Europe/Berlin")
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo")
+EXPRESSIONS = ("45 2 * * *", "0 3 * * *", "30 2 * * 0", "*/20 1-3 * * *", "0 0 1 * *")
+
+
+def at(text: str) -> datetime:
+    """Return a moment in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def nights_of(expression: str, timezone: str, begin: str, days: int) -> list[datetime]:
+    """Return the slots that somebody who looks every ten minutes finds."""
+    found: list[datetime] = []
+    for step in range(days * 24 * 6):
+        slot = latest(expression, timezone, at(begin) + timedelta(minutes=10 * step))
+        assert slot is not None
+        if not found or slot != found[-1]:
+            found.append(slot)
+    return found
+
+
+def test_the_latest_moment_is_the_one_that_has_come() -> None:
+    assert latest("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-02T03:00")
+    assert latest("0 3 * * *", "UTC", at("2026-03-02T02:59:59")) == at("2026-03-01T03:00")
+    assert upcoming("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-03T03:00")
+
+
+def test_a_night_that_does_not_exist_comes_once_and_an_hour_later() -> None:
+    found = nights_of("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", 3)
+    assert found == [at("2026-03-28T01:30"), at("2026-03-29T01:30"), at("2026-03-30T00:30"), at("2026-03-31T00:30")]
+    assert found[1].astimezone(BERLIN).hour == 3
+
+
+def test_a_night_that_comes_twice_is_one_night() -> None:
+    found = nights_of("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", 3)
+    assert found == [at("2026-10-24T00:30"), at("2026-10-25T00:30"), at("2026-10-26T01:30"), at("2026-10-27T01:30")]
+
+
+def test_a_scheduler_that_asks_in_the_hour_that_comes_twice_gets_past_it() -> None:
+    trigger = WallClock("45 2 * * *", "Europe/Berlin")
+    moment, seen = at("2026-10-24T12:00"), []
+    for _ in range(3):
+        moment = trigger.get_next_fire_time(moment, moment)
+        seen.append(moment)
+    assert seen == [at("2026-10-25T00:45"), at("2026-10-26T01:45"), at("2026-10-27T01:45")]
+
+
+@pytest.mark.parametrize("timezone", ZONES)
+def test_every_day_of_a_year_has_one_night(timezone: str) -> None:
+    trigger, moment = WallClock("30 2 * * *", timezone), at("2026-01-01T12:00")
+    days = []
+    for _ in range(365):
+        following = trigger.after(moment)
+        assert following is not None
+        moment = following
+        days.append(moment.astimezone(ZoneInfo(timezone)).date())
+    assert len(set(days)) == 365
+    assert days == sorted(days)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    expression=st.sampled_from(EXPRESSIONS),
+    timezone=st.sampled_from(ZONES),
+    seconds=st.integers(0, 366 * 24 * 3600),
+)
+def test_now_lies_between_the_latest_and_the_next_moment(expression: str, timezone: str, seconds: int) -> None:
+    now = at("2026-01-01T00:00") + timedelta(seconds=seconds)
+    last, following = latest(expression, timezone, now), upcoming(expression, timezone, now)
+    assert last is not None
+    assert following is not None
+    assert last <= now < following
+    assert upcoming(expression, timezone, last - timedelta(microseconds=1)) == last
+    assert latest(expression, timezone, following) == following
+
+
+@pytest.mark.parametrize(
+    ("told", "days"),
+    [
+        ("0", {6}), ("7", {6}), ("1", {0}), ("1-5", {0, 1, 2, 3, 4}), ("0-4", {6, 0, 1, 2, 3}), ("5-7", {4, 5, 6}),
+        ("0-6", set(range(7))), ("*/2", {6, 1, 3, 5}), ("1-5/2", {0, 2, 4}), ("mon,FRI", {0, 4}),
+        ("fri-sun", {4, 5, 6}), ("sat,0", {5, 6}), ("*", set(range(7))), ("5/1", {4, 5}),
+    ],
+)  # fmt: skip
+def test_weekdays_are_cron_s_own(told: str, days: set[int]) -> None:
+    moment, found = at("2026-03-01T12:00"), set()
+    for _ in range(7):
+        following = upcoming(f"0 3 * * {told}", "UTC", moment)
+        assert following is not None
+        moment = following
+        found.add(moment.weekday())
+    assert found == days
+
+
+@pytest.mark.parametrize("told", ["", "0 3 * *", "61 3 * * *", "0 3 * * 8", "0 3 * * mon-", "0 3 * * 1#2", "at night"])
+def test_what_is_no_cron_expression_is_refused(told: str) -> None:
+    with pytest.raises(UsageError, match="not a cron expression"):
+        latest(told, "UTC", at("2026-03-01T12:00"))
+
+
+def test_a_day_that_never_comes_is_never_owed() -> None:
+    assert latest("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None
+    assert upcoming("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None

@@ -1,0 +1,236 @@
+"""An error is named by its telling line, and the same error gets the same name wherever it is met."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consolidator.memory.solutions.fingerprint import (
+    EDGE,
+    NOTHING,
+    complains,
+    fingerprint,
+    headline,
+    masked,
+    reads_failed,
+    signature,
+    tokens,
+)
+
+PYTHON = """Running
+Traceback (most recent call last):
+  File "/srv/app/main.py", line 14, in <module>
+    load(path)
+  File "/srv/app/main.py", line 9, in load
+    raise ValueError("error: bad header")
+KeyError: 'header'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/srv/app/main.py", line 20, in <module>
+    main()
+app.errors.ConfigError: no section 'server' in /etc/app.ini
+"""
+NODE = """/srv/web/node_modules/tool/dist/run.cjs:3
+`)},"log"),error=I(g.red(" failed "));
+Error: Cannot find module './config.js'
+Require stack:
+- /srv/web/[eval]
+    at Module._resolveFilename (node:internal/modules/cjs/loader:1225:15) {
+  code: 'MODULE_NOT_FOUND'
+}
+Node.js v22.1.0
+
+
+Command exited with code 1"""
+ELIXIR = """Exit code 2
+Compiling 4 files (.ex)
+Running ExUnit with seed: 12, max_cases: 8
+
+  1) test mount shows the list (Shop.ListTest)
+     test/shop/list_test.exs:40
+     ** (RuntimeError) no adapter configured for Shop.Repo
+     stacktrace:
+       (phoenix 1.7.0) lib/phoenix.ex:10: Phoenix.start/2
+
+Finished in 0.3 seconds
+3 tests, 1 failure"""
+RUST = """   Compiling shop v0.1.0 (/srv/shop)
+warning: unused variable: `x`
+error[E0425]: cannot find value `total` in this scope
+ --> src/main.rs:7:20
+error: could not compile `shop` (bin "shop") due to 1 previous error"""
+JAVA = """Exception in thread "main" java.lang.IllegalStateException: start failed
+\tat shop.Main.main(Main.java:12)
+Caused by: java.sql.SQLException: No suitable driver found for jdbc:x
+\tat java.sql.DriverManager.getConnection(DriverManager.java:1)
+\t... 1 more"""
+PYTEST = """============ FAILURES ============
+____ test_total ____
+    def test_total():
+>       assert total([1]) == 2
+E       AssertionError: assert 1 == 2
+tests/test_total.py:4: AssertionError
+1 failed, 12 passed in 0.10s"""
+TSC = """> shop@1.0.0 check
+> tsc --noEmit
+
+src/cart.ts(12,34): error TS2339: Property 'sum' does not exist on type 'Cart'.
+
+Command exited with code 2"""
+HOOK = "Pre-commit validation failed:\\n\\n[FORMAT] Code is not formatted.\\nRun 'fmt'.\n\nTotal errors: 11, Skipped: 0"
+
+CASES = [
+    (
+        "sh:git push",
+        "Exit code 128\nfatal: The current branch a-b has no upstream branch.\nTo push",
+        "fatal: The current",
+    ),
+    ("Read", "<tool_use_error>File does not exist.</tool_use_error>", "File does not exist."),
+    ("sql", "Error executing query: Table 'shop.carts' doesn't exist", "Error executing query: Table 'shop.carts'"),
+    ("sh:python", PYTHON, "app.errors.ConfigError: no section"),
+    ("sh:tsx", NODE, "Error: Cannot find module"),
+    ("sh:mix test", ELIXIR, "** (RuntimeError) no adapter configured"),
+    ("sh:cargo build", RUST, "error[E0425]: cannot find value"),
+    ("sh:java", JAVA, "Caused by: java.sql.SQLException"),
+    ("sh:pytest", PYTEST, "E       AssertionError: assert 1 == 2"),
+    ("sh:npm run check", TSC, "src/cart.ts(12,34): error TS2339"),
+    ("sh:git commit", HOOK, "Pre-commit validation failed:"),
+    ("sh:foo", "\x1b[31mbash: line 3: foo: command not found\x1b[0m", "bash: line 3: foo: command not found"),
+    ("sh:go test", "panic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:", "panic: runtime error"),
+    (
+        "sh:x",
+        "thread 'main' panicked at src/main.rs:2:5:\nnot a number",
+        "thread 'main' panicked at src/main.rs:2:5: not a",
+    ),
+    (
+        "edit",
+        "Your edit has new errors.\n\nERRORS:\n- E999 SyntaxError: unmatched ']'",
+        "- E999 SyntaxError: unmatched",
+    ),
+    ("api", '{"error": {"code": 404, "message": "No such order"}}', "No such order"),
+    (
+        "shell",
+        '{"output": "make: cc: Permission denied\\n", "metadata": {"exit_code": 2}}',
+        "make: cc: Permission denied",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tool", "text", "line"), CASES)
+def test_the_telling_line_is_found(tool: str, text: str, line: str) -> None:
+    assert headline(text).lstrip().startswith(line.lstrip())
+    assert fingerprint(tool, text).startswith(f"v1:{tool.split(' ')[0]}|")
+
+
+SAME = [
+    (
+        "fatal: The current branch a-b1 has no upstream branch.",
+        "fatal: The current branch fix-login has no upstream branch.",
+    ),
+    ("Could not find the exact text in /home/a/x.py.", "Could not find the exact text in /srv/other/deep/y.ts."),
+    ("Table 'shop.carts' doesn't exist", "Table 'zoo.animals' doesn't exist"),
+    ("zsh: command not found: tree", "bash: line 7: tree: command not found"),
+    ("/bin/sh: 1: tree: not found", "(eval):1: command not found: tree"),
+    ("File content (806.5KB) exceeds maximum (256KB)", "File content (1.2MB) exceeds maximum (256KB)"),
+    ("no user 0b9f7a52-1c3d-4e5f-8a9b-0c1d2e3f4a5b since 2024-01-02T03:04:05Z", "no user 7 since 2025-06-07T08:09:10Z"),
+    ("GET https://a.example/x/1?q=2 failed: 502", "GET http://localhost:8080/ failed: 504"),
+    ("src/a.ts(1,2): error TS2339: Property 'x' is gone", "lib/b/c.ts(30,4): error TS2339: Property 'yy' is gone"),
+    ("syntax to use near ') as x FROM y' at line 1", "syntax to use near 'LIMIT 3"),
+    ("Error: not enough seats on flight HAT290", "Error: not enough seats on flight HAT88"),
+    ("Error: flight HAT030 not available on date 2024-05-13", "Error: flight ZRH7 not available on date 2025-01-02"),
+    (
+        "undefined function get/2 (expected A.B to define it)",
+        "undefined function render_it/3 (expected Foo.Bar to define it)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "two"), SAME)
+def test_names_numbers_and_places_do_not_tell_errors_apart(one: str, two: str) -> None:
+    if "no user" in one:
+        assert masked(one).split(" since")[1] == masked(two).split(" since")[1]
+    else:
+        assert signature(one) == signature(two)
+
+
+DIFFERENT = [
+    ("error TS2339: Property 'x' is gone", "error TS2305: Property 'x' is gone"),
+    ("ORA-00942: table is gone", "ORA-00904: table is gone"),
+    ("a/b.py:3:1: E302 expected two lines", "a/b.py:3:1: E305 expected two lines"),
+    ("cannot assign (TS2322) here", "cannot assign (TS2345) here"),
+    ("KeyError: 'a'", "ValueError: 'a'"),
+    ("bash: tree: command not found", "bash: jq: command not found"),
+    ("error: unknown option --fast", "error: unknown option --slow"),
+]
+
+
+@pytest.mark.parametrize(("one", "two"), DIFFERENT)
+def test_codes_classes_programs_and_options_tell_errors_apart(one: str, two: str) -> None:
+    assert signature(one) != signature(two)
+
+
+def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -> None:
+    text = "fatal: not a git repository"
+    assert fingerprint("sh:git push", text) == fingerprint("sh:git pull", text)
+    assert fingerprint("sh:git push", text) != fingerprint("sh:hg push", text)
+
+
+def test_a_text_without_words_still_has_a_name() -> None:
+    assert headline("(no output)\n\nCommand exited with code 1") == ""
+    assert fingerprint("Bash", "Exit code 1") == f"v1:Bash|{NOTHING}"
+
+
+def test_only_the_two_ends_of_a_long_text_are_read() -> None:
+    filler = "all is well\n" * EDGE
+    assert headline(f"{filler}error: in the middle\n{filler}") == "all is well"
+    assert headline(f"{filler}{filler}error: at the end") == "error: at the end"
+
+
+def test_lines_that_only_speak_of_errors_are_passed_over() -> None:
+    assert (
+        headline("0 errors, 2 warnings\nerror handler installed\nThe port is already taken")
+        == "The port is already taken"
+    )
+
+
+def test_tokens_are_what_a_person_would_search_by() -> None:
+    found = tokens("fatal: The current branch a-b has no upstream branch.")
+    assert {"fatal", "branch", "upstream"} <= set(found)
+    assert found == sorted(found)
+    assert "id" not in found
+
+
+def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None:
+    assert reads_failed(PYTEST)
+    assert not reads_failed("12 passed in 0.1s\n0 failures")
+    assert complains(TSC)
+    assert not complains("src/a.py:3: def error_free(): pass")
+
+
+@given(st.text(max_size=400), st.text(max_size=20))
+def test_any_text_has_one_short_name(text: str, tool: str) -> None:
+    name = fingerprint(tool, text)
+    assert name == fingerprint(tool, text)
+    assert name.startswith("v1:")
+    assert len(name) <= 300
+    assert len(headline(text)) <= 300
+
+
+@given(st.lists(st.sampled_from([case[1] for case in CASES]), min_size=1, max_size=6), st.randoms())
+def test_what_was_seen_before_never_changes_a_fingerprint(texts: list[str], random: object) -> None:
+    alone = {text: fingerprint("t", text) for text in reversed(texts)}
+    assert [fingerprint("t", text) for text in texts] == [alone[text] for text in texts]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_any_json_answer_is_read(value: object) -> None:
+    assert fingerprint("t", json.dumps(value)).startswith("v1:t|")

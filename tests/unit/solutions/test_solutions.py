@@ -1,0 +1,206 @@
+"""Solutions are sums over records: in any order the same, confirmed by sessions, and fit to be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consolidator.memory.calls.pairing import Call
+from consolidator.memory.solutions.failures import ErrorFold
+from consolidator.memory.solutions.publishing import SessionRef, Sighting, Solution, solution_id, solutions
+
+UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
+Told = tuple[str, Any, bool, str]
+
+
+def session(name: str, *told: Told, root: str | None = None, project: str | None = "shop") -> list[Sighting]:
+    """Return the records of a session made of (tool, arguments, ok, result)."""
+    fold = ErrorFold(lambda text: text)
+    for index, (tool, arguments, ok, result) in enumerate(told):
+        at = f"2025-01-01T00:{index % 60:02}:00+00:00"
+        fold.feed(Call(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
+    return [(SessionRef(name, root or name, "coder", project), record) for record in fold.records]
+
+
+def sh(command: str, ok: bool = True, result: str = "done") -> Told:
+    return ("Bash", {"command": command}, ok, result)
+
+
+def push(name: str, branch: str, root: str | None = None) -> list[Sighting]:
+    return session(
+        name,
+        sh("git push", False, UPSTREAM.format(branch)),
+        sh(f"git push -u origin {branch}"),
+        root=root,
+    )
+
+
+def only(records: list[Sighting]) -> Solution:
+    found = solutions(records)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_fix_of_two_sessions_is_confirmed_and_reads_well() -> None:
+    found = only([*push("s1", "fix-a"), *push("s2", "fix-b")])
+    assert found.status == "confirmed"
+    assert found.line == (
+        "git push failed: “fatal: The current branch fix-b has no upstream branch.” → "
+        "ran `git push -u origin fix-b` (worked 2 of 2, in 2 sessions)"
+    )
+    assert [evidence.session_id for evidence in found.fixes[0].evidence] == ["s2", "s1"]
+    assert found.evidence[0].quote.startswith("fatal: ")
+
+
+def test_a_fix_of_one_session_is_an_observation() -> None:
+    found = only(push("s1", "fix-a"))
+    assert (found.status, found.fixes[0].confirmed) == ("unconfirmed", False)
+    assert found.line.endswith("(worked 1 of 1, in 1 session, unconfirmed)")
+
+
+def test_forks_of_one_session_count_once() -> None:
+    found = only([*push("s1", "fix-a", root="r"), *push("s2", "fix-b", root="r")])
+    assert (found.status, found.sessions, found.occurrences) == ("unconfirmed", 1, 2)
+
+
+def test_what_was_tried_in_vain_is_told() -> None:
+    broken = "error: no rule for it"
+    found = only(session("s1", sh("make it", False, broken), sh("make it -j", False, broken)))
+    assert (found.status, found.fixes) == ("unsolved", ())
+    assert found.tried == ("make it -j: error: no rule for it",)
+    assert found.line.endswith("no fix seen yet (met 2 times, in 1 session)")
+
+
+def test_noise_never_appears() -> None:
+    assert solutions(session("s1", sh("grep x a.py", False, "Exit code 1"), sh("make", False, "Command aborted"))) == []
+
+
+def test_projects_are_kept_apart_and_names_are_stable() -> None:
+    told = (sh("git push", False, UPSTREAM.format("a-b")), sh("git push -u origin a-b"))
+    found = solutions([*session("s1", *told, project="shop"), *session("s2", *told, project="zoo")])
+    assert {solution.project for solution in found} == {"shop", "zoo"}
+    assert len({solution.id for solution in found}) == 2
+    for solution in found:
+        assert solution.id == solution_id("coder", solution.project, solution.fingerprint)
+
+
+def test_an_edit_after_reading_again_is_told_as_such_whatever_was_edited() -> None:
+    def stale(name: str, path: str, text: str) -> list[Sighting]:
+        edit = {"file_path": path, "old_string": text, "new_string": "b"}
+        return session(
+            name,
+            ("Edit", edit, False, "File has not been read yet. Read it first before writing to it."),
+            ("Read", {"file_path": path}, True, "a"),
+            ("Edit", edit, True, "done"),
+        )
+
+    found = only([*stale("s1", "/srv/app/one.py", "a"), *stale("s2", "/srv/app/two.py", "c")])
+    assert found.status == "confirmed"
+    assert found.fixes[0].description == "read app/two.py again, then made the same edit"
+
+
+def test_the_steps_between_are_the_fix_where_the_call_is_the_same() -> None:
+    told = [
+        sh("mix test t.exs", False, "** (RuntimeError) Phoenix requires lazy_html"),
+        ("Edit", {"file_path": "/w/shop/mix.exs", "old_string": "a", "new_string": "{:lazy_html}\na"}, True, "done"),
+        sh("mix deps.get"),
+        sh("mix test t.exs"),
+    ]
+    found = only(session("s1", *told))
+    assert found.fixes[0].description == (
+        "edited shop/mix.exs (added `{:lazy_html}`), ran `mix deps.get`; then the same call worked"
+    )
+
+
+def test_indentation_that_was_missing_is_told_as_such() -> None:
+    wrong = "E999 IndentationError: unexpected indent"
+    line = session("s1", sh("edit 3:3\nreturn x\nend", False, wrong), sh("edit 3:3\n    return x\nend"))
+    assert only(line).fixes[0].description == "the same call with other indentation or line breaks worked"
+    edit = {"path": "a.py", "old_string": "pass", "new_string": "return x"}
+    text = session("s2", ("Edit", edit, False, wrong), ("Edit", {**edit, "new_string": "    return x"}, True, "done"))
+    assert only(text).fixes[0].description == "the same call with other indentation or line breaks worked"
+
+
+def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
+    def paid(name: str, *told: tuple[str, bool, str]) -> list[Sighting]:
+        return session(
+            name,
+            *(("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": by}, ok, result) for by, ok, result in told),
+        )
+
+    refused, short = "Error: certificate cannot be used", "Error: balance too low"
+    passed = [paid(name, ("cert", False, refused), ("gift", False, short)) for name in ("s1", "s2")]
+    worked = session(
+        "s3",
+        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "cert", "cabin": "high"}, False, refused),
+        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "gift", "cabin": "low"}, True, "done"),
+    )
+    found = next(one for one in solutions([*passed[0], *passed[1], *worked]) if refused in one.headline)
+    assert found.status == "confirmed"
+    assert [fix.confirmed for fix in found.fixes] == [True, False]
+    assert "unconfirmed" not in found.line
+    assert "got past this error, to another" in found.line
+
+
+def test_what_an_agent_told_itself_is_no_part_of_a_fix() -> None:
+    broken = "Error: no such order"
+    thought = ("think", {"thought": "perhaps it is back"}, True, "")
+    asked = {"order": "F-20791-aa"}
+    found = only(session("s1", ("refund", asked, False, broken), thought, ("refund", asked, True, "done")))
+    assert found.fixes[0].description == "the same call, tried again, worked"
+
+
+def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
+    limit = session(
+        "s1",
+        ("Read", {"file_path": "/w/app.js"}, False, "File content (806.5KB) exceeds maximum allowed size (256KB)."),
+        ("Read", {"file_path": "/w/app.js", "limit": 50}, True, "text"),
+    )
+    assert only(limit).fixes[0].description == "set limit = 50"
+    tree = session("s1", sh("tree /w/lib", False, "zsh: command not found: tree"), sh("find /w/lib -type d"))
+    assert only(tree).fixes[0].description == "used `find /w/lib -type d` instead of `tree /w/lib`"
+
+
+def test_the_certain_and_the_frequent_come_first() -> None:
+    many = [record for name in "abc" for record in push(name, "x-1")]
+    once = session("d", sh("make it", False, "error: one thing"), sh("make it"))
+    never = session("e", *[sh("deploy", False, "error: denied here")] * 9)
+    found = solutions([*never, *once, *many])
+    assert [solution.status for solution in found] == ["confirmed", "unconfirmed", "unsolved"]
+
+
+COMMANDS = st.sampled_from(
+    [
+        "make it",
+        "make it -j",
+        "git push",
+        "git push -u origin a-b",
+        "tree /w/lib",
+        "find /w/lib",
+        "deploy x",
+        "mix test",
+    ]
+)
+RESULTS = st.sampled_from(
+    ["error: one", "error: two", "zsh: command not found: tree", UPSTREAM.format("a-b"), "Exit code 1"]
+)
+SESSIONS = st.lists(st.lists(st.tuples(COMMANDS, st.booleans(), RESULTS), max_size=12), min_size=1, max_size=5)
+
+
+@settings(max_examples=50)
+@given(SESSIONS, st.randoms(use_true_random=False))
+def test_the_order_of_sessions_never_changes_solutions(told: list[list[tuple[str, bool, str]]], random: Any) -> None:
+    records = [
+        record
+        for number, calls in enumerate(told)
+        for record in session(f"s{number}", *(sh(*call) for call in calls), root=f"r{number % 3}")
+    ]
+    shuffled = list(records)
+    random.shuffle(shuffled)
+    found = solutions(records)
+    assert solutions(shuffled) == found
+    assert sum(s.occurrences for s in found) == sum(record.status != "noise" for _, record in records)
+    assert len(json.loads(json.dumps([solution.to_json() for solution in found]))) == len(found)

@@ -1,0 +1,46 @@
+"""Sentences that say the same in other words are told from those that only look alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.memory.text.similarity import LIKE, agree, likeness, lost, same_value
+
+SAME = [
+    ("The user lives in Bern.", "Bern is where the user lives."),
+    ("The project runs on PostgreSQL 18.1.", "PostgreSQL 18.1 is what the project runs on."),
+    ("Staging is at stage-3.example.org", "stage-3.example.org is staging"),
+]
+OTHER = [
+    ("The team deploys on Fridays.", "The team never deploys on Fridays."),
+    ("PostgreSQL is 18.1.", "PostgreSQL is 18.2."),
+    ("Ann works at Acme.", "Ann worked at Acme."),
+    ("The user lives in Bern.", "The user lives in Basel."),
+    ("Der Nutzer wohnt in Bern.", "Der Nutzer wohnt nicht in Bern."),
+    ("The user likes Python for scripts at work.", "The user hates Python for scripts at work."),
+    ("The user eats peanuts with tea.", "The user avoids peanuts with tea."),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_paraphrases_agree(one: str, other: str) -> None:
+    assert agree(one, other)
+    assert agree(other, one)
+    assert likeness(one, other) >= LIKE
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_what_differs_in_a_number_a_name_a_denial_or_its_time_does_not_agree(one: str, other: str) -> None:
+    assert not agree(one, other)
+    assert likeness(one, other) >= LIKE  # so somebody looks
+
+
+def test_what_a_sentence_would_lose_is_named() -> None:
+    assert lost("The server is db-7 since 2024.", "The server is a database.") == "2024, 7"
+    assert lost("My home is in Bern.", "Bern is where I live.") is None  # a sentence begins with a capital anyway
+    assert lost("Ann lives in Bern.", "Ann lives by the river in Bern.") is None
+
+
+def test_values_are_compared_by_their_words_in_order() -> None:
+    assert same_value("short answers", "Short answers.")
+    assert not same_value("Ann to Bob", "Bob to Ann")
