@@ -10,7 +10,7 @@ from benchmarks.made import tool_result
 from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
 from consolidator.database import partitions
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.store.log import events, sessions
 
 TITLE = "one event durably, against a bare INSERT of the same row"
@@ -52,7 +52,7 @@ async def measure(server: Server, scale: str) -> Report:
     return report
 
 
-def door(conn: Driver, count: int) -> Timed:
+def door(conn: Connection, count: int) -> Timed:
     """Return the appending of so many events, one after another."""
 
     async def append() -> float:
@@ -65,7 +65,7 @@ def door(conn: Driver, count: int) -> Timed:
     return append
 
 
-def bare(conn: Driver, count: int) -> Timed:
+def bare(conn: Connection, count: int) -> Timed:
     """Return the writing of so many bare rows, one after another."""
     written = 0
 

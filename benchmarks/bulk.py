@@ -22,9 +22,9 @@ from benchmarks.report import Report, Timed, by_turns, ratio
 from benchmarks.server import Server
 from consolidator.clock import Clock
 from consolidator.database import Database, partitions
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.formats import FORMATS
-from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.store.log import events, sessions
 
 TITLE = "prepared rows against COPY of the same rows, and imports of each format"
@@ -68,7 +68,7 @@ async def _loading(server: Server, scale: str, report: Report) -> None:
 class _Loader:
     """Loads rows into a new session each time, in one transaction."""
 
-    def __init__(self, conn: Driver, clock: Clock, rows: Sequence[events.Prepared]) -> None:
+    def __init__(self, conn: Connection, clock: Clock, rows: Sequence[events.Prepared]) -> None:
         self._conn, self._clock, self._rows = conn, clock, rows
         self._count = 0
 
@@ -83,7 +83,7 @@ class _Loader:
         return time.perf_counter() - started
 
 
-def _copier(conn: Driver, clock: Clock, rows: Sequence[events.Prepared]) -> Timed:
+def _copier(conn: Connection, clock: Clock, rows: Sequence[events.Prepared]) -> Timed:
     count = 0
 
     async def load() -> float:
@@ -108,7 +108,7 @@ async def _format(
         report.notes.append(f"{name}: skipped, there are no samples of it here")
         return
     started = time.perf_counter()
-    done = await import_sources(database, [Source(folder, FORMATS[name])])
+    done = await import_sources(database, [ImportSource(folder, FORMATS[name])])
     seconds = time.perf_counter() - started
     report.add(f"import {name}", written / 1e6 / seconds, f"MB/s, {done.events / seconds:,.0f} events/s")
     if done.repeated or done.problem_count:
@@ -140,7 +140,7 @@ async def _import(dsn: str, folder: Path) -> None:
     """Import a folder and print how long it took and how much memory."""
     database = Database(dsn, Clock())
     started = time.perf_counter()
-    await import_sources(database, [Source(folder)])
+    await import_sources(database, [ImportSource(folder)])
     seconds = time.perf_counter() - started
     await database.close()
     print(json.dumps({"seconds": seconds, "peak": peak_megabytes()}))

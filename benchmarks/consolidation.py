@@ -62,7 +62,7 @@ async def measure(server: Server, scale: str) -> Report:
 
 
 async def written(server: Server, clock: FrozenClock, numbers: range, length: int, like: str | None = None) -> str:
-    """Return the name of a database whose log holds made-up sessions, nothing of them learnt from."""
+    """Return the name of a database whose log holds made-up sessions, nothing of them learned from."""
     name = await server.create(like=like) if like else await server.prepared()
     database = server.opened(name, clock)
     for number in numbers:

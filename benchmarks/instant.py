@@ -6,22 +6,22 @@ import asyncio
 import sys
 from typing import Any
 
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 
 LONG = "tell all"  # to be said, to be told all of a long text
 TOOL = "look"  # to be said, to be asked for a call of the tool of that name
 TOKENS = 400
 
 
-def answer(asked: dict[str, Any]) -> Reply:
+def answer(asked: dict[str, Any]) -> ScriptedReply:
     """Answer as the last message wants it."""
     last = asked["messages"][-1]
     said = str(last["content"])
     if said.endswith(LONG):
-        return Reply(text=" ".join(["token"] * TOKENS))
+        return ScriptedReply(text=" ".join(["token"] * TOKENS))
     if last["role"] == "user" and said.endswith(TOOL):
-        return Reply.calling((TOOL, {"path": "src"}))
-    return Reply(text="Done.")
+        return ScriptedReply.calling((TOOL, {"path": "src"}))
+    return ScriptedReply(text="Done.")
 
 
 async def main() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store.log import events, sessions
@@ -78,7 +78,7 @@ def prepared(number: int, length: int) -> list[events.Prepared]:
     return [events.prepare(event, checked=True) for event in session(number, length)]
 
 
-async def write(conn: Driver, number: int, length: int, *, now: datetime, name: str = "") -> str:
+async def write(conn: Connection, number: int, length: int, *, now: datetime, name: str = "") -> str:
     """Open a made-up session and load it; return its id. The caller's transaction must be open."""
     identity = name or f"made-{number:07}"
     columns = {"id": identity, "agent": agent_of(number), "project": project_of(number)}

@@ -118,15 +118,15 @@ def _mined(sessions: _Sessions, digests: Sequence[DigestArrays]) -> tuple[bytes,
     terms: dict[int, str] = {}
     for packed in sessions.terms.values():
         terms |= unpack_terms(packed)
-    learnt = publish(found, Names.of(terms), agent="coder", project="work")
+    learned = publish(found, Names.of(terms), agent="coder", project="work")
     told = {
         "patterns": [(one.symbols, one.support, one.outcomes, one.evidence()) for one in found.patterns],
         "totals": sorted(found.totals.recurring().told().items()),
-        "procedures": [procedure.to_json() for procedure in learnt.procedures],
-        "profiles": {name: profile.to_json() for name, profile in learnt.profiles.items()},
+        "procedures": [procedure.to_json() for procedure in learned.procedures],
+        "profiles": {name: profile.to_json() for name, profile in learned.profiles.items()},
     }
     whole = hashlib.blake2b(json.dumps(told).encode()).digest()
-    return whole, seconds, len(found.patterns), len(learnt.procedures)
+    return whole, seconds, len(found.patterns), len(learned.procedures)
 
 
 def _child(calls: int, distinct: int) -> None:

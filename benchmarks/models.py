@@ -30,7 +30,7 @@ from consolidator.demo import logs
 from consolidator.demo.script import samples
 from consolidator.formats import format_named, locomo
 from consolidator.jobs.consolidation.learning import bounds_of
-from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import Nights
 from consolidator.llm.tokens import is_exact
 from consolidator.models.event import Event
@@ -64,7 +64,7 @@ class Corpus:
     """Conversations, and what each side asked for them."""
 
     name: str
-    sources: list[Source]
+    sources: list[ImportSource]
     events: int = 0
     nights: int = 0
     sessions: int = 0
@@ -113,15 +113,15 @@ def _corpora(made: Path, scale: str, folder: Path | None) -> list[Corpus]:
     talks.mkdir()
     for seed in range(count):
         (talks / f"made-{seed}.json").write_text(json.dumps(dialogue(seed, sessions=length)))
-    found.append(Corpus("dialogues", [Source(talks, locomo)]))
+    found.append(Corpus("dialogues", [ImportSource(talks, locomo)]))
     if folder is not None:
-        found.append(Corpus(folder.name, [Source(folder, None)]))
+        found.append(Corpus(folder.name, [ImportSource(folder, None)]))
     return found
 
 
-def _source(told: str) -> Source:
+def _source(told: str) -> ImportSource:
     name, _, path = told.partition(":")
-    return Source(Path(path), format_named(name))
+    return ImportSource(Path(path), format_named(name))
 
 
 async def _asked_by_us(server: Server, corpus: Corpus) -> None:

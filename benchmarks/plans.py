@@ -16,7 +16,7 @@ from benchmarks.consolidation import written
 from benchmarks.report import Report
 from benchmarks.server import Server
 from consolidator.clock import FrozenClock
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import Nights
 from consolidator.store.log import events, sessions
 from consolidator.store.memory import lookup
@@ -77,7 +77,7 @@ class Plan:
         return "; ".join(one for one in named if not one.startswith(("CTE Scan", "Function Scan", "Subquery")))
 
 
-async def explain(conn: Driver, query: LiteralString, values: Mapping[str, Any]) -> Plan:
+async def explain(conn: Connection, query: LiteralString, values: Mapping[str, Any]) -> Plan:
     """Run a query under EXPLAIN, and undo what it did."""
     async with conn.transaction(force_rollback=True):
         cursor = await conn.execute("explain (analyze, buffers, costs off) " + query, values)
@@ -88,7 +88,7 @@ async def explain(conn: Driver, query: LiteralString, values: Mapping[str, Any])
     return Plan(lines, took, read)
 
 
-async def _hot(conn: Driver, clock: FrozenClock, count: int) -> list[tuple[str, LiteralString, dict[str, Any]]]:
+async def _hot(conn: Connection, clock: FrozenClock, count: int) -> list[tuple[str, LiteralString, dict[str, Any]]]:
     """Return the hot queries by name, with values that find something."""
     others = ("sessions", "runs", "retention", "memory", "sums", "facts")
     log, rest = load("events"), {name: load(name) for name in others}
@@ -139,7 +139,7 @@ def _slot() -> dict[str, Any]:
     return {"levels": ["agent"], "owners": [""], "subjects": ["user"], "predicates": ["uses"]}
 
 
-async def _solved(conn: Driver, known: Row) -> list[tuple[LiteralString, dict[str, Any]]]:
+async def _solved(conn: Connection, known: Row) -> list[tuple[LiteralString, dict[str, Any]]]:
     """Return what looking for an error runs: by its fingerprint, then by its words."""
     with patch.object(lookup, "rows", AsyncMock(return_value=[])) as ran:
         named = known["fingerprint"]
@@ -148,7 +148,7 @@ async def _solved(conn: Driver, known: Row) -> list[tuple[LiteralString, dict[st
     return [(call.args[1], call.args[2]) for call in ran.await_args_list]
 
 
-async def _asked(conn: Driver, words: str, agent: str | None) -> tuple[LiteralString, dict[str, Any]]:
+async def _asked(conn: Connection, words: str, agent: str | None) -> tuple[LiteralString, dict[str, Any]]:
     """Return what listing facts by words runs, which is composed."""
     with patch.object(lookup, "fetch", AsyncMock(return_value=[])) as fetch:
         await lookup.facts(conn, query=words, agent=agent)

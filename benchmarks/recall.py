@@ -14,12 +14,12 @@ from benchmarks.report import Report
 from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.memory.recall.postings import FACT, packed
 from consolidator.memory.text.words import counted
 from consolidator.service.recall import by_vector, documents, ranked
 from consolidator.store.search import index, vectors
-from consolidator.store.search.index import Posted, Scope, Share
+from consolidator.store.search.index import Posted, SearchScope, Share
 
 TITLE = "a question to memory, by text and by vector, facts in a hundred scopes"
 FACTS = {"tiny": (1000,), "small": (10_000, 100_000), "full": (10_000, 100_000, 1_000_000)}
@@ -81,10 +81,10 @@ async def filled(database: Database, count: int) -> list[str]:
     return sentences
 
 
-async def _written(conn: Driver, first: int, told: Sequence[str]) -> None:
+async def _written(conn: Connection, first: int, told: Sequence[str]) -> None:
     """Write facts as nights leave them."""
     now = datetime.now(UTC)
-    scopes = [Scope(f"agent-{number}") for number in range(SCOPES)]
+    scopes = [SearchScope(f"agent-{number}") for number in range(SCOPES)]
     rows = [(f"f{first + n}", n % SCOPES, sentence, now - timedelta(minutes=n)) for n, sentence in enumerate(told)]
     async with conn.transaction(), conn.cursor() as cursor:
         async with cursor.copy(

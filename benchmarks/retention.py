@@ -1,4 +1,4 @@
-"""Dropping a day of learnt events, alone and as the whole retention job, against DELETE of the same events."""
+"""Dropping a day of learned events, alone and as the whole retention job, against DELETE of the same events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDS = {"tiny": 1, "small": 5, "full": 5}
 SESSIONS = {"tiny": 5, "small": 500, "full": 5000}
 LENGTH = 200
 KEPT = timedelta(days=30)
-# Copies of the made-up session, each under a name of its own, all of them learnt from.
+# Copies of the made-up session, each under a name of its own, all of them learned from.
 COPY_SESSIONS = """
 insert into session (id, agent, root_id, status, head, consolidated_to, created_at, last_event_at, last_occurred_at)
 select 'old-' || n, agent, 'old-' || n, 'ended', head, head, created_at, last_event_at, last_occurred_at
@@ -68,7 +68,7 @@ async def measure(server: Server, scale: str) -> Report:
 
 
 async def _old_day(server: Server, clock: FrozenClock, count: int) -> tuple[str, str, int]:
-    """Return a database with a day of learnt events, the name of the day's partition, and how many they are."""
+    """Return a database with a day of learned events, the name of the day's partition, and how many they are."""
     name = await server.prepared()
     database = server.opened(name, clock)
     async with database.transaction() as conn:

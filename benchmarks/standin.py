@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.llm.tokens import count_tokens
-from consolidator.testing import Reply
+from consolidator.testing import ScriptedReply
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
 _FIRST_PERSON = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Mm]e|[Uu]s)\b")
@@ -56,7 +56,7 @@ class Asked:
             purposes,
         )
 
-    def __call__(self, asked: dict[str, Any]) -> Reply:
+    def __call__(self, asked: dict[str, Any]) -> ScriptedReply:
         """Answer, and count."""
         purpose, value, facts = answer(asked)
         text = json.dumps(value, ensure_ascii=False)
@@ -65,7 +65,7 @@ class Asked:
         self.facts += facts
         self.prompt_tokens += prompt_tokens(asked)
         self.completion_tokens += count_tokens(text)
-        return Reply(text=text)
+        return ScriptedReply(text=text)
 
 
 def prompt_tokens(asked: dict[str, Any]) -> int:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.harness import Delta, StepResult
     from consolidator.runtime.tools.outcome import Outcome
-    from consolidator.runtime.tools.tool import Call, Tool, tool
+    from consolidator.runtime.tools.tool import CallContext, Tool, tool
     from consolidator.settings import Settings, load_settings
 
 __all__ = [
-    "Call",
+    "CallContext",
     "Clock",
     "Consolidator",
     "ConsolidatorError",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _WHERE = {
-    "Call": "runtime.tools.tool",
+    "CallContext": "runtime.tools.tool",
     "Clock": "clock",
     "Consolidator": "runtime.agent",
     "ConsolidatorError": "errors",

@@ -18,7 +18,7 @@ async def main(said: str) -> None:
     async with Consolidator(tools=[git_diff, note]) as agent:
         session = await agent.open("example:cli:you", system="You are brief.")
         print(f"[{session.restored} earlier turns]")
-        async for piece in session.go_on():  # what the last process was stopped in
+        async for piece in session.resume():  # what the last process was stopped in
             print(piece, end="", flush=True)
         print(f"\n> {said}")
         async for piece in session.send(said):

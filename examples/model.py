@@ -10,7 +10,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 
 HELP = (
     "I am a stand-in with canned answers. Say `story` for a long one, to end me in the middle of; `diff`, `note TEXT` "
@@ -22,32 +22,36 @@ STORY = " ".join(
 )
 
 
-def answer(asked: dict[str, Any]) -> Reply:
+def answer(asked: dict[str, Any]) -> ScriptedReply:
     """Answer as the last message wants it; only what was sent is known, as with any model."""
     messages = asked["messages"]
     last = messages[-1]
     said = str(last["content"] or "").rpartition("</recalled-memory>")[2].strip()
     tools = {one["function"]["name"] for one in asked.get("tools", ())}
     if last["role"] == "tool":
-        return Reply(text=f"The tool says: {said[:300]}", pace=0.02)
+        return ScriptedReply(text=f"The tool says: {said[:300]}", pace=0.02)
     for word, tool, arguments in (
         ("diff", "git_diff", {"ref": "HEAD"}),
         ("note", "note", {"text": said.partition(" ")[2] or "nothing much"}),
         ("deploy", "deploy", {"version": "1.0"}),
     ):
         if said.startswith(word):
-            return Reply.calling((tool, arguments)) if tool in tools else Reply(text=f"I have no tool {tool}.")
+            return (
+                ScriptedReply.calling((tool, arguments))
+                if tool in tools
+                else ScriptedReply(text=f"I have no tool {tool}.")
+            )
     if said.startswith("story"):
-        return Reply(text=STORY, pace=0.05)
+        return ScriptedReply(text=STORY, pace=0.05)
     if said in ("hello", "hi", "help", "/help"):
-        return Reply(text=HELP, pace=0.02)
+        return ScriptedReply(text=HELP, pace=0.02)
     earlier = [str(one["content"]) for one in messages if one["role"] == "user"][:-1]
     told = (
         f"Before that you said {earlier[-1].rpartition('>')[2].strip()[:80]!r}."
         if earlier
         else "It is the first thing you say."
     )
-    return Reply(text=f"You say {said[:80]!r}. {told} I see {len(messages)} messages.", pace=0.02)
+    return ScriptedReply(text=f"You say {said[:80]!r}. {told} I see {len(messages)} messages.", pace=0.02)
 
 
 async def main(port: int) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from consolidator import Call, tool
+from consolidator import CallContext, tool
 
 NOTES = Path("notes.jsonl")
 
@@ -27,7 +27,7 @@ async def git_diff(ref: Annotated[str, Field(description="a revision, such as HE
 
 
 @tool(idempotent=True)
-def note(text: str, call: Call) -> str:
+def note(text: str, call: CallContext) -> str:
     """Keep a note."""
     # After a crash the call is run again under the same call_id: what was done is found by it, and not done twice.
     kept = [json.loads(line) for line in NOTES.read_text().splitlines()] if NOTES.exists() else []

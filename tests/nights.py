@@ -96,20 +96,20 @@ async def contents(database: Database, *, leave_out: tuple[str, ...] = ()) -> di
 
 
 async def balance(database: Database) -> None:
-    """Assert that each unit and each run that ended saw = learnt + nothing + deferred + dead, and ended all units."""
+    """Assert that each unit and each run that ended saw = learned + nothing + deferred + dead, and ended all units."""
     claims = await ask(database, "select * from claim")
-    assert all(c["seen"] == c["learnt"] + c["nothing"] + c["deferred"] + c["dead"] for c in claims)
+    assert all(c["seen"] == c["learned"] + c["nothing"] + c["deferred"] + c["dead"] for c in claims)
     for run in await ask(database, "select * from run where status in ('done', 'failed')"):
         mine = [c for c in claims if c["run_id"] == run["id"]]
         # The units of old runs go with retention; their sums stay.
         if mine and run["job"] in ("consolidation", "backfill") and run["error"] is None:
-            for name in ("seen", "learnt", "nothing", "deferred", "dead"):
+            for name in ("seen", "learned", "nothing", "deferred", "dead"):
                 assert run["report"][name] == sum(c[name] for c in mine)
             assert all(c["status"] in ("done", "dead") for c in mine)
 
 
-async def all_learnt(database: Database) -> bool:
-    """Tell whether nothing waits to be learnt from."""
+async def all_learned(database: Database) -> bool:
+    """Tell whether nothing waits to be learned from."""
     return await count(database, "select count(*) from session where due") == 0
 
 

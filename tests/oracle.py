@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from consolidator.settings import Settings
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 
 _LINE = re.compile(r'^(e\d+) \[[^\]]*\] (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _TOLD = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
@@ -61,17 +61,17 @@ def decided(name: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"saying": name, "operation": operation, "target": target, "reason": "by its value"}
 
 
-def oracle(asked: dict[str, Any]) -> Reply:
+def oracle(asked: dict[str, Any]) -> ScriptedReply:
     """Answer with what the lines state."""
     if schema_of(asked) == "decisions":
-        return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+        return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
     found = []
     for name, who, words in lines(asked):
         for pattern, (predicate, value, sentence, kind) in PATTERNS.items():
             for match in re.finditer(pattern, words) if who != "agent" else ():
                 one, two, three = (part.format(*match.groups()) for part in (predicate, value, sentence))
                 found.append(fact(name, match[0], one, two, three, kind))
-    return Reply.json({"facts": found})
+    return ScriptedReply.json({"facts": found})
 
 
 def configured(settings: Settings, server: ModelServer, **more: Any) -> Settings:
@@ -80,6 +80,6 @@ def configured(settings: Settings, server: ModelServer, **more: Any) -> Settings
     return settings.model_copy(update=told)
 
 
-def unless(broken: Callable[[dict[str, Any]], Reply | None]) -> Callable[[dict[str, Any]], Reply]:
+def unless(broken: Callable[[dict[str, Any]], ScriptedReply | None]) -> Callable[[dict[str, Any]], ScriptedReply]:
     """Return an oracle that answers otherwise where `broken` says how."""
     return lambda asked: broken(asked) or oracle(asked)

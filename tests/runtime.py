@@ -15,11 +15,11 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.harness import Delta
 from consolidator.settings import Settings
 from consolidator.store.log import events
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 
 KEY = "main:test:ines"
 SECRET = "ghp_" + "Zk3" * 12  # what an error may hold, and no log line
-Replies = list[Reply | str]
+Replies = list[ScriptedReply | str]
 
 
 @dataclass

@@ -81,7 +81,7 @@ MEMORY = {
 
 
 async def memory_of(database: Database) -> dict[str, list[Any]]:
-    """Return all that is published, to be compared; when it was learnt and by which run is left out."""
+    """Return all that is published, to be compared; when it was learned and by which run is left out."""
     async with database.connection() as conn:
         return {name: await (await conn.execute(query)).fetchall() for name, query in MEMORY.items()}
 

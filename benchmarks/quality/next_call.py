@@ -1,4 +1,4 @@
-"""Whole next call, tool and every argument: learnt bindings against a bigram with last values or constants.
+"""Whole next call, tool and every argument: learned bindings against a bigram with last values or constants.
 
     python -m benchmarks.quality.next_call FOLDER [--format auto] [--split 0.5]
 
@@ -24,7 +24,7 @@ from consolidator.database import Database
 from consolidator.formats.base import Format
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.columns import columns
-from consolidator.memory.calls.pairing import Call, CallFold
+from consolidator.memory.calls.pairing import CallFold, ToolCall
 from consolidator.memory.calls.symbols import symbol
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.procedures.key_texts import Names
@@ -58,7 +58,7 @@ class Baseline:
     shapes: dict[str, Counter[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(Counter))
     tools: dict[str, str] = field(default_factory=dict)
 
-    def learn(self, calls: Sequence[Call]) -> None:
+    def learn(self, calls: Sequence[ToolCall]) -> None:
         """Count a session of the training part."""
         last = "^"
         for call in calls:
@@ -69,7 +69,7 @@ class Baseline:
             self.tools[name] = call.tool
             last = name
 
-    def guesses(self, before: Sequence[Call]) -> tuple[str, str, str] | None:
+    def guesses(self, before: Sequence[ToolCall]) -> tuple[str, str, str] | None:
         """Return the next symbol, and its arguments by last value and by constant (canonical JSON)."""
         last = symbol(before[-1]) if before else "^"
         if last not in self.follows:
@@ -85,7 +85,7 @@ class Baseline:
 
 
 def evaluate(sessions: Iterable[Session], folds: int | None = None) -> dict[str, Any]:
-    """Return the share of calls whose tool and every argument were predicted, each part learnt from the others.
+    """Return the share of calls whose tool and every argument were predicted, each part learned from the others.
 
     Two halves; five parts where there are fewer than twenty tasks, too few for a half to learn from.
     """
@@ -111,7 +111,7 @@ def shares(hits: Counter[str]) -> dict[str, Any]:
     """Return counts as shares: of the calls, and of the arguments."""
     calls, arguments, filled = (max(hits[name], 1) for name in ("calls", "arguments", "filled"))
     figures: dict[str, Any] = {"calls": hits["calls"]}
-    for name in ("tool", "learnt", "bigram", "last_value", "constant", "answered", "answered_right"):
+    for name in ("tool", "learned", "bigram", "last_value", "constant", "answered", "answered_right"):
         figures[name] = round(hits[name] / calls, 4)
     figures["arguments"] = hits["arguments"]
     figures["filled"] = round(hits["filled"] / arguments, 4)
@@ -162,7 +162,7 @@ def score(
     """Count what was predicted of a session's calls, each from the events before it."""
     hits: Counter[str] = Counter()
     calls = {call.seq: call for call in _calls(events)}
-    before: list[Call] = []
+    before: list[ToolCall] = []
     finished = {call.result_seq: call for call in calls.values()}
     for event in events:
         call = calls.get(event.seq)
@@ -177,19 +177,19 @@ def score(
     return hits
 
 
-def _judge(call: Call, found: list[Guess]) -> Counter[str]:
+def _judge(call: ToolCall, found: list[Guess]) -> Counter[str]:
     hits: Counter[str] = Counter()
     if found:
         hits["tool"] += max(found, key=lambda one: one.likelihood).symbol == symbol(call)
         right = (found[0].symbol, _canonical(found[0].arguments)) == (symbol(call), _canonical(call.arguments))
-        hits["learnt"] += right
+        hits["learned"] += right
         if found[0].confidence >= 0.5:
             hits["answered"] += 1
             hits["answered_right"] += right
     return hits
 
 
-def _judge_baseline(call: Call, before: list[Call], baseline: Baseline) -> Counter[str]:
+def _judge_baseline(call: ToolCall, before: list[ToolCall], baseline: Baseline) -> Counter[str]:
     hits: Counter[str] = Counter()
     actual = (symbol(call), _canonical(call.arguments))
     guess = baseline.guesses(before)
@@ -200,7 +200,7 @@ def _judge_baseline(call: Call, before: list[Call], baseline: Baseline) -> Count
     return hits
 
 
-def _judge_arguments(call: Call, profiles: dict[str, Profile], digest: Digest) -> Counter[str]:
+def _judge_arguments(call: ToolCall, profiles: dict[str, Profile], digest: Digest) -> Counter[str]:
     """Count the arguments that bindings would have filled, had the tool been known."""
     hits: Counter[str] = Counter()
     profile = profiles.get(symbol(call))
@@ -215,7 +215,7 @@ def _judge_arguments(call: Call, profiles: dict[str, Profile], digest: Digest) -
     return hits
 
 
-def _calls(events: list[Event]) -> list[Call]:
+def _calls(events: list[Event]) -> list[ToolCall]:
     fold = CallFold()
     kinds = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
     return [call for event in events if event.type in kinds and (call := fold.feed(event)) is not None]
@@ -289,7 +289,7 @@ async def asked(
 
 
 async def _ask_all(database: Database, imported: Imported, training: set[str], held: set[str]) -> Counter[str]:
-    """Ask for the calls of held-out sessions as `next` does, and two baselines learnt from the same sessions."""
+    """Ask for the calls of held-out sessions as `next` does, and two baselines learned from the same sessions."""
     baselines: dict[str, Baseline] = defaultdict(Baseline)
     for name in sorted(training):
         baselines[imported.rows[name]["agent"]].learn(_calls(imported.events[name]))
@@ -318,11 +318,11 @@ def reported(figures: dict[str, Any], folder: Path) -> Report:
     report = Report("next_call", f"whole next calls of {folder.name}, never seen", details={"figures_raw": figures})
     better = max(figures["last_value"], figures["constant"])
     gate = AIRLINE if folder.name == "tau-airline" else None
-    report.add("whole call, learnt bindings", figures["learnt"], "of calls", at_least=gate)
+    report.add("whole call, learned bindings", figures["learned"], "of calls", at_least=gate)
     report.add("whole call, bigram + last value", figures["last_value"], "of calls")
     report.add("whole call, bigram + constant", figures["constant"], "of calls")
-    report.add("learnt - better baseline", figures["learnt"] - better, "of calls", at_least=-BELOW)
-    report.add("name alone, learnt", figures["tool"], "of calls")
+    report.add("learned - better baseline", figures["learned"] - better, "of calls", at_least=-BELOW)
+    report.add("name alone, learned", figures["tool"], "of calls")
     report.add("name alone, bigram", figures["bigram"], "of calls")
     report.add(f"arguments filled at {SURE}", figures["filled"], "of arguments")
     report.add("of these right", figures["filled_right"], "of filled")

@@ -17,10 +17,10 @@ from typing import Any
 from benchmarks.report import Report
 from benchmarks.server import Server
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.formats import FORMATS, format_named, recognise
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
-from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
+from consolidator.jobs.importing.importer import ImportReport, ImportSource, import_sources
 from consolidator.jobs.nightly import Nights
 from consolidator.models.event import Event
 from consolidator.store.log import events, sessions
@@ -58,7 +58,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Files(Source):
+class Files(ImportSource):
     """Some files of a folder, each with its format; sessions that are named by their files keep these names."""
 
     found: tuple[tuple[Path, Format | None], ...] = ()
@@ -72,7 +72,7 @@ async def bring_in(
     database: Database, folder: Path, form: Format | None, ids: Iterable[str] | None = None
 ) -> ImportReport:
     """Import a folder, or only the sessions called `ids`, as the product does."""
-    source = Source(folder, form)
+    source = ImportSource(folder, form)
     if ids is not None:
         chosen = frozenset(ids)
         found = [(path, _only(known, chosen)) for path, known in await asyncio.to_thread(_listed, source)]
@@ -84,7 +84,7 @@ def _only(form: Format | None, ids: frozenset[str]) -> Format | None:
     return None if form is None else Chosen(form, ids)
 
 
-def _listed(source: Source) -> list[tuple[Path, Format | None]]:
+def _listed(source: ImportSource) -> list[tuple[Path, Format | None]]:
     return [(path, form or recognise(path)) for path, form in source.files()]
 
 
@@ -100,12 +100,12 @@ async def night(database: Database, server: Server) -> dict[str, Any]:
     return await Nights(database, server.settings()).run_now("consolidation")
 
 
-async def all_sessions(conn: Driver) -> list[Row]:
+async def all_sessions(conn: Connection) -> list[Row]:
     """Return every session, in order of id."""
     return await rows(conn, "select * from session order by id")
 
 
-async def events_of(conn: Driver, session: Row) -> list[Event]:
+async def events_of(conn: Connection, session: Row) -> list[Event]:
     """Return a session's events in order."""
     return await events.read(conn, session["id"])
 

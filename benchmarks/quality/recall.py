@@ -26,11 +26,11 @@ from benchmarks.report import Report
 from benchmarks.server import Server, open_server
 from consolidator.clock import FrozenClock
 from consolidator.formats import locomo
-from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import Nights
 from consolidator.service.recall import ranked
 from consolidator.store.queries import rows
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 
 FIRST = (5, 10, 20)
 REACH = {5: 0.57, 10: 0.65, 20: 0.75}
@@ -99,7 +99,7 @@ async def answer(server: Server, path: Path, record: Mapping[str, Any]) -> dict[
     """Have a dialogue imported, consolidated and asked; return the shares of evidence found, for each question."""
     clock = FrozenClock(datetime.now(UTC))
     async with server.database(clock) as database, ModelServer(answers=observer(record)) as model:
-        await import_sources(database, [Source(path, locomo)])
+        await import_sources(database, [ImportSource(path, locomo)])
         clock.advance(timedelta(days=2))
         settings = server.settings().model_copy(update={"model": "observations", "openai_base_url": model.url})
         await Nights(database, settings).run_now("consolidation")
@@ -121,16 +121,16 @@ async def answer(server: Server, path: Path, record: Mapping[str, Any]) -> dict[
     return found
 
 
-def observer(record: Mapping[str, Any]) -> Callable[[dict[str, Any]], Reply]:
+def observer(record: Mapping[str, Any]) -> Callable[[dict[str, Any]], ScriptedReply]:
     """Return what answers for a model: of the lines it is shown, what the annotators observed."""
     texts = {turn["dia_id"]: turn["text"] for _, held, _ in locomo.sessions_of(dict(record)) for turn in held}
     noted = observations(record)
 
-    def answer_to(asked: dict[str, Any]) -> Reply:
+    def answer_to(asked: dict[str, Any]) -> ScriptedReply:
         shown = {json.loads(words): name for name, words in _LINE.findall(asked["messages"][1]["content"])}
         if asked.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
-            return Reply.json({"operations": []})
-        return Reply.json({"facts": [one for told in noted if (one := _fact(told, texts, shown)) is not None]})
+            return ScriptedReply.json({"operations": []})
+        return ScriptedReply.json({"facts": [one for told in noted if (one := _fact(told, texts, shown)) is not None]})
 
     return answer_to
 

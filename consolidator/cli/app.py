@@ -41,7 +41,7 @@ app = typer.Typer(
     "130 interrupted.",
 )
 _PANELS = {
-    "Start here": ("demo", "import", "learnt"),
+    "Start here": ("demo", "import", "learned"),
     "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "generations", "mcp"),
     "Nights": ("serve", "run", "runs", "retry", "backfill"),
     "Log": ("sessions", "events", "export", "erase", "db"),

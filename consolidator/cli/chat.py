@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import opened, run
-from consolidator.cli.conversation import Conversation
+from consolidator.cli.conversation import TerminalChat
 from consolidator.cli.output import progress
 from consolidator.cli.stdin import Typed
 from consolidator.cli.tool_file import tools_in
@@ -65,7 +65,7 @@ def chat(
                 database, settings = await stack.enter_async_context(opened())
             if "log_level" not in settings.model_fields_set:  # notes on how it works are no part of a conversation
                 logging.getLogger("consolidator").setLevel(logging.WARNING)
-            talk = Conversation(typed, model=model, system=system, strategy=strategy, max_cost=max_cost)
+            talk = TerminalChat(typed, model=model, system=system, strategy=strategy, max_cost=max_cost)
             found = [one for name in tools for one in tools_in(name)]
             found += await stack.enter_async_context(tools_of(mcp))
             recall = remembered(database, settings) if memory else None
@@ -85,7 +85,7 @@ def user() -> str:
 
 
 def remembered(database: Database, settings: Settings) -> Recall:
-    """Return what asks memory about a message: what this agent learnt with this person."""
+    """Return what asks memory about a message: what this agent learned with this person."""
 
     async def recall(row: Row, text: str) -> str | None:
         scope = {name: row[name] for name in ("agent", "project", "peer")}

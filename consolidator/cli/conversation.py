@@ -13,11 +13,11 @@ from consolidator.cli.output import note, piece, plain, say, short, table, usd, 
 from consolidator.cli.stdin import Typed
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime import sessions
-from consolidator.runtime.agent import VOID, Consolidator, Session, Told
+from consolidator.runtime.agent import VOID, Consolidator, Message, Session
 from consolidator.runtime.attention import waiting
 from consolidator.runtime.harness import Delta
 from consolidator.runtime.tools.arguments import Bound
-from consolidator.runtime.tools.tool import Call, Tool
+from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.store.log import sessions as stored
 from consolidator.store.queries import Row
 
@@ -35,7 +35,7 @@ class Left(Exception):
 
 
 @dataclass
-class Conversation:
+class TerminalChat:
     """A conversation: the session it is in, and what was typed."""
 
     typed: Typed
@@ -190,7 +190,7 @@ class Conversation:
     def announced(self, tool: Tool) -> Tool:
         """Return a tool whose calls are shown to the person."""
 
-        def bind(arguments: Any, call: Call) -> Bound:
+        def bind(arguments: Any, call: CallContext) -> Bound:
             bound = tool.bind(arguments, call)
             self._close_line()
             say(f"· {tool.name} {short(json.dumps(arguments, ensure_ascii=False, default=str), 200)}", "dim")
@@ -207,7 +207,7 @@ class Conversation:
         before, key = self._session, self._session.key
         if key is None:
             raise UsageError("this session has no key, so that there can be no other of it; /switch KEY names one")
-        await sessions.lay_aside(self._agent.database, before.id)
+        await sessions.release_key(self._agent.database, before.id)
         say(f"the session so far is kept: /switch {before.id}", "dim")
         await self._enter(await self._opened(key))
 
@@ -269,19 +269,19 @@ def _status(found: Row) -> str:
     return "unfinished" if found["pending"] else str(found["status"])
 
 
-def _turns(told: list[Told], limit: int) -> list[Told]:
+def _turns(told: list[Message], limit: int) -> list[Message]:
     """Return the last so many messages of the person, with what was answered to them."""
     asked = [number for number, one in enumerate(told) if one.role == "user"]
     return told[asked[-limit] :] if len(asked) > limit else told
 
 
-COMMANDS: dict[str, tuple[Callable[[Conversation, str], Awaitable[None]], str]] = {
-    "new": (Conversation._new, "begin a new session; this one is kept"),
-    "sessions": (Conversation._list, "list this agent's sessions, the latest first"),
-    "switch": (Conversation._switch, "KEY or ID: go to another session, also to an older one of the same key"),
-    "history": (Conversation._history, "N: show the last turns"),
-    "delete": (Conversation._delete, "end this session and hide it; only `consolidator erase` removes it"),
-    "cost": (Conversation._cost, "tokens and money of this session"),
-    "quit": (Conversation._quit, "leave; so do Ctrl-D and Ctrl-C, and what is under way goes on at the next start"),
-    "help": (Conversation._help, "this list"),
+COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] = {
+    "new": (TerminalChat._new, "begin a new session; this one is kept"),
+    "sessions": (TerminalChat._list, "list this agent's sessions, the latest first"),
+    "switch": (TerminalChat._switch, "KEY or ID: go to another session, also to an older one of the same key"),
+    "history": (TerminalChat._history, "N: show the last turns"),
+    "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
+    "cost": (TerminalChat._cost, "tokens and money of this session"),
+    "quit": (TerminalChat._quit, "leave; so do Ctrl-D and Ctrl-C, and what is under way goes on at the next start"),
+    "help": (TerminalChat._help, "this list"),
 }

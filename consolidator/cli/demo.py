@@ -125,7 +125,7 @@ def _more(count: int) -> None:
 
 def _show_begin() -> None:
     say("Three agents work for Fernleaf, a shop: one codes, one answers customers, one runs the servers.", "bold")
-    say("Every night at 02:45 their logs are imported, at 03:00 they are learnt from, and at 03:30 what is older")
+    say("Every night at 02:45 their logs are imported, at 03:00 they are learned from, and at 03:30 what is older")
     say(f"than {RETENTION_DAYS} days is pruned. Four weeks pass now.")
 
 
@@ -145,8 +145,8 @@ def _show_week(week: Week) -> None:
         _line(
             "pruned", f"{week.total('pruned')} events older than {RETENTION_DAYS} days; what they taught stays", "dim"
         )
-    seen, learnt, nothing, deferred, dead = (week.total(name) for name in LEDGER)
-    sums = f"{seen} seen = {learnt} learnt from + {nothing} nothing to learn + {deferred} deferred + {dead} dead"
+    seen, learned, nothing, deferred, dead = (week.total(name) for name in LEDGER)
+    sums = f"{seen} seen = {learned} learned from + {nothing} nothing to learn + {deferred} deferred + {dead} dead"
     _line("ledger", sums if all(night.balanced for night in week.nights) else f"OUT OF BALANCE: {sums}", "dim")
 
 

@@ -8,13 +8,13 @@ import typer
 
 from consolidator.cli.common import moment, opened, run
 from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, say, short, table
-from consolidator.cli.query_group import Asked
+from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.memory.facts.reconcile import LONG_AGO
 from consolidator.service import corrections
 from consolidator.store.memory import facts, lookup
 
-facts_app = typer.Typer(cls=Asked, invoke_without_command=True)
+facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
 Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it.")]
 
 
@@ -133,7 +133,7 @@ def review_command(
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _):
             if word := accept or reject:
-                return [await corrections.settle(database, word, accept=accept is not None)]
+                return [await corrections.review(database, word, accept=accept is not None)]
             async with database.connection() as conn:
                 return await facts.quarantined(conn, agent=agent, limit=limit)
 

@@ -1,4 +1,4 @@
-"""consolidator learnt: what the agents learnt, in one screen."""
+"""consolidator learned: what the agents learned, in one screen."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ _TITLES = {
 _WAITING = {
     "to_review": ("to accept or reject", "facts review"),
     "flagged": ("kept beside what they resemble", "facts --flagged"),
-    "dead_letters": ("events that could not be learnt from", "retry"),
+    "dead_letters": ("events that could not be learned from", "retry"),
     "calls": ("sessions with a call that waits", "sessions --attention"),
 }
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("learnt")(learnt_command)
+    app.command("learned")(learned_command)
 
 
-def learnt_command(
+def learned_command(
     since: Annotated[
-        str | None, typer.Option(help="A date, a time, or a span ago such as 7d; else the latest night that learnt.")
+        str | None, typer.Option(help="A date, a time, or a span ago such as 7d; else the latest night that learned.")
     ] = None,
     agent: Agent = None,
     project: Project = None,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Say what your agents learnt: new and changed facts, procedures, solutions, and what waits for your word."""
+    """Say what your agents learned: new and changed facts, procedures, solutions, and what waits for your word."""
 
     async def work() -> dict[str, Any] | None:
         async with opened() as (database, _), database.connection() as conn:
             begin = moment(since, database.clock.now()) or await learned.latest(conn)
-            return await learned.learnt(conn, begin, agent=agent, project=project, limit=limit) if begin else None
+            return await learned.learned(conn, begin, agent=agent, project=project, limit=limit) if begin else None
 
     told = run(work())
     if as_json:
@@ -75,14 +75,14 @@ def _show(told: dict[str, Any]) -> None:
         _show_person(told)
     else:
         lines = ((what, text, sessions, place(one), one["id"]) for what, text, sessions, one in _lines(told))
-        table("learnt", ("what", "learnt", "sessions", "of", "id"), lines)
+        table("learned", ("what", "learned", "sessions", "of", "id"), lines)
     for name, (what, words) in _WAITING.items():
         if told["waiting"][name]:
             note(f"{told['waiting'][name]} {what}: consolidator {words}")
 
 
 def _show_person(told: dict[str, Any]) -> None:
-    """Print what was learnt kind by kind: sentences are too long for a table."""
+    """Print what was learned kind by kind: sentences are too long for a table."""
     one_night = told["nights"] == 1  # how many sessions several nights have read together, nobody knows later
     source = f"of {many(told['sessions'], 'session')}" if one_night else f"in {many(told['nights'], 'night')}"
     say(f"Since {plain(told['since'])}, from {many(told['seen'], 'event')} {source}:", style="bold")

@@ -30,7 +30,7 @@ from consolidator.cli.output import (
 from consolidator.cli.runtime import attention
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats import FORMATS, format_named, is_there, on_this_machine
-from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
+from consolidator.jobs.importing.importer import ImportReport, ImportSource, import_sources
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.service.export import export_sessions, writable
@@ -81,19 +81,19 @@ def import_command(
         show_import(report)
 
 
-def wanted_sources(format_name: str, paths: list[Path]) -> list[Source]:
+def wanted_sources(format_name: str, paths: list[Path]) -> list[ImportSource]:
     """Return what a person asked to import."""
     if format_name == "auto":
         if paths:
-            return [Source(path) for path in paths]
-        found = [Source(path, form) for form, path in on_this_machine(Path.home())]
+            return [ImportSource(path) for path in paths]
+        found = [ImportSource(path, form) for form, path in on_this_machine(Path.home())]
         if not found:
             raise NotFound("no agent has left its logs in a known place on this machine; name a path")
         return found
     form = format_named(format_name)
     if paths:
-        return [Source(path, form) for path in paths]
-    found = [Source(path, form) for path in form.default_paths(Path.home()) if is_there(path)]
+        return [ImportSource(path, form) for path in paths]
+    found = [ImportSource(path, form) for path in form.default_paths(Path.home()) if is_there(path)]
     if not found:
         raise UsageError(f"name the files or directories to import: {format_name} has none in a known place here")
     return found
@@ -174,7 +174,7 @@ def sessions_command(
     if as_json:
         emit(found)
         return
-    columns = ("session", "agent", "kind", "of", "events", "learnt", "pruned", "last")
+    columns = ("session", "agent", "kind", "of", "events", "learned", "pruned", "last")
     table(
         "sessions",
         columns,
@@ -183,7 +183,7 @@ def sessions_command(
              s["pruned_to"], s["last_occurred_at"])
             for s in found
         ),
-        right=("events", "learnt", "pruned"),
+        right=("events", "learned", "pruned"),
     )  # fmt: skip
 
 

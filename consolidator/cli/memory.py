@@ -1,4 +1,4 @@
-"""consolidator procedures, solutions, explain, next, summary: what was learnt."""
+"""consolidator procedures, solutions, explain, next, summary: what was learned."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from consolidator.cli.output import (
     short,
     table,
 )
-from consolidator.cli.query_group import Asked
+from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.service.explain import explain, next_calls, solve, summary_of
 from consolidator.service.skills import export_skills
 from consolidator.store.memory import lookup
 
-procedures_app = typer.Typer(cls=Asked, invoke_without_command=True)
+procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
 _LOG = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
 Query = Annotated[str | None, typer.Argument(help="Words to look for.")]
 
@@ -148,7 +148,7 @@ def explain_command(
     identity: Annotated[str, typer.Argument(metavar="ID", help="Of a fact, a procedure or a solution.")],
     as_json: AsJson = False,
 ) -> None:
-    """Explain anything that was learnt: the words, sessions and run it rests on. Works after the events are pruned."""
+    """Explain anything that was learned: the words, sessions and run it rests on. Works after the events are pruned."""
 
     async def work() -> dict[str, Any]:
         async with opened() as (database, _):
@@ -177,7 +177,7 @@ def explain_command(
         )
     if "extractors" in told:
         say(f"extracted by {', '.join(told['extractors'])}", style="dim")
-    say(f"learnt {plain(told['learnt_at'])} {told['by']}", style="dim")
+    say(f"learned {plain(told['learned_at'])} {told['by']}", style="dim")
 
 
 def next_command(

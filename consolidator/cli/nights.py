@@ -30,7 +30,7 @@ from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
 
 BY_HAND = ("backfill", "retry", "reindex")  # the jobs that only a person begins
-runs_app = typer.Typer(help="The ledger: what each night saw, learnt, and left.", invoke_without_command=True)
+runs_app = typer.Typer(help="The ledger: what each night saw, learned, and left.", invoke_without_command=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +79,7 @@ def run_command(
 ) -> None:
     """Run one job now, as cron does: for the slot it owes, or beside the schedule.
 
-    Exit code 7 when something was dead-lettered. A night that learnt nothing from any event it read warns of it.
+    Exit code 7 when something was dead-lettered. A night that learned nothing from any event it read warns of it.
     """
     name, age = _job_asked(job, older_than, dry_run=dry_run)
 
@@ -123,13 +123,13 @@ def _show_done(done: dict[str, Any], *, dry_run: bool) -> None:
 
 
 def _judge(done: dict[str, Any]) -> None:
-    """Raise RunFailed where a run left dead letters; warn where a night learnt nothing, as from plain talk."""
+    """Raise RunFailed where a run left dead letters; warn where a night learned nothing, as from plain talk."""
     if done.get("status") == "failed":
         raise RunFailed(
             f"run {done['run']} left {done['dead']} events dead-lettered; `consolidator runs show {done['run']}`"
         )
-    if done["job"] == "consolidation" and done["seen"] > done["deferred"] and not done["learnt"]:
-        warn(f"run {done['run']} read {done['seen'] - done['deferred']} events and learnt nothing from any of them")
+    if done["job"] == "consolidation" and done["seen"] > done["deferred"] and not done["learned"]:
+        warn(f"run {done['run']} read {done['seen'] - done['deferred']} events and learned nothing from any of them")
 
 
 def _told(bar: Progress) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def runs_command(
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, the latest first: seen = learnt + nothing + deferred + dead."""
+    """List runs, the latest first: seen = learned + nothing + deferred + dead."""
     if context.invoked_subcommand:
         return
     if job is not None and job not in (*JOBS, *BY_HAND):
@@ -163,7 +163,7 @@ def runs_command(
         emit(found)
         return
     table(
-        "runs: seen = learnt + nothing + deferred + dead",
+        "runs: seen = learned + nothing + deferred + dead",
         ("run", "job", "slot", "status", "events", "took"),
         ((r["id"], r["job"], r["slot"], r["status"], _sum(r), _took(r)) for r in found),
         right=("took",),
@@ -174,7 +174,7 @@ def _sum(found: dict[str, Any]) -> str:
     """Say what a run saw and what came of it."""
     if not found["seen"]:
         return ""
-    return f"{found['seen']} = {found['learnt']} + {found['nothing']} + {found['deferred']} + {found['dead']}"
+    return f"{found['seen']} = {found['learned']} + {found['nothing']} + {found['deferred']} + {found['dead']}"
 
 
 def _took(found: dict[str, Any]) -> str:
@@ -214,19 +214,19 @@ def runs_show(
 def _show_run(found: dict[str, Any]) -> None:
     say(f"{found['job']} for {plain(found['slot'])}: {found['status']}", style="bold")
     say(
-        f"{found['seen']} seen = {found['learnt']} learnt + {found['nothing']} nothing to learn + "
+        f"{found['seen']} seen = {found['learned']} learned + {found['nothing']} nothing to learn + "
         f"{found['deferred']} deferred + {found['dead']} dead"
     )
     if (asked := model_line(found["report"])) is not None:
         say(asked)
     if found["error"]:
         say(found["error"], style="red")
-    columns = ("unit", "status", "tries", "seen", "learnt", "nothing", "deferred", "dead", "note")
+    columns = ("unit", "status", "tries", "seen", "learned", "nothing", "deferred", "dead", "note")
     table(
         "units",
         columns,
         (
-            (begins(c["unit"]), c["status"], c["attempts"], c["seen"], c["learnt"], c["nothing"], c["deferred"],
+            (begins(c["unit"]), c["status"], c["attempts"], c["seen"], c["learned"], c["nothing"], c["deferred"],
              c["dead"], short(c.get("note") or c["error"], 100))
             for c in found["claims"]
         ),
@@ -249,7 +249,7 @@ def retry_command(
     word: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="A dead letter or a run; all open ones else.")
     ] = None,
-    discard: Annotated[bool, typer.Option(help="Give them up: stamp them with nothing learnt.")] = False,
+    discard: Annotated[bool, typer.Option(help="Give them up: stamp them with nothing learned.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn again from events that were set aside, or discard them."""
@@ -262,7 +262,7 @@ def retry_command(
     if as_json:
         emit(done)
     else:
-        say(f"{done['settled']} settled, {done['remaining']} still cannot be learnt from")
+        say(f"{done['settled']} settled, {done['remaining']} still cannot be learned from")
     if done["remaining"]:
         raise RunFailed("some dead letters remain; `consolidator runs show RUN` tells why, --discard gives them up")
 
@@ -276,7 +276,7 @@ def backfill_command(
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
     only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None,
     reprocess: Annotated[
-        bool, typer.Option(help="Derive again what was learnt already; shows the difference.")
+        bool, typer.Option(help="Derive again what was learned already; shows the difference.")
     ] = False,
     replace: Annotated[bool, typer.Option(help="With --only or --reprocess: put the new in place of the old.")] = False,
     model: Annotated[
@@ -285,7 +285,7 @@ def backfill_command(
     diff: Annotated[
         bool, typer.Option(help="With --reprocess: say what would be different, as it does anyway.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show what would be learnt; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be learned; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Consolidate by hand, or derive again. Interrupted, the same command goes on where it was.
@@ -365,7 +365,7 @@ def _show_rehearsal(done: dict[str, Any], *, again: bool) -> None:
             if len(lines) > 20:
                 say(f"  {signs[what]} and {len(lines) - 20} more")
     if not any(any(changes.values()) for changes in done["memory"].values()):
-        say("nothing would be different" if again else "nothing new would be learnt")
+        say("nothing would be different" if again else "nothing new would be learned")
     if again:
         say("--replace puts it in place of what is there", style="dim")
 
@@ -388,7 +388,7 @@ def erase_command(
     if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")
 
-    async def plan() -> erasure.Erasure:
+    async def plan() -> erasure.ErasurePlan:
         async with opened() as (database, _):
             return await erasure.plan(database, session=session, peer=peer)
 
@@ -420,7 +420,7 @@ def _list_erasures(limit: int, *, as_json: bool) -> None:
     table("erasures", columns, told, right=("events", "derived"))
 
 
-def _confirm(planned: erasure.Erasure) -> None:
+def _confirm(planned: erasure.ErasurePlan) -> None:
     """Ask on stderr whether that is what is meant; raise Interrupted where it is not, or nobody says."""
     if not sys.stdin.isatty():
         raise UsageError("this needs a person's word: run it on a terminal, or say --yes")

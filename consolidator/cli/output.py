@@ -84,21 +84,21 @@ def usd(amount: Decimal) -> str:
     return f"${amount:.{places}f}"
 
 
-def table(title: str, columns: Sequence[str], found: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
     """Print rows as a table on a terminal, tab-separated elsewhere."""
     if not OUT.is_terminal:
-        for cells in found:
+        for cells in rows:
             write("\t".join(" ".join(plain(cell).split()) for cell in cells) + "\n")
         return
-    found = list(found)
-    if not found:
+    rows = list(rows)
+    if not rows:
         say(f"no {title.partition(':')[0]}", style="dim")
         return
     drawn = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
         whole = column in _IDS
         drawn.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
-    for cells in found:
+    for cells in rows:
         drawn.add_row(*(Text(plain(cell)) for cell in cells))
     OUT.print(drawn)
 

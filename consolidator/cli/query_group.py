@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 
-class Asked(TyperGroup):
+class QueryGroup(TyperGroup):
     """A group whose callback takes a query as its one argument; `--` goes before a query that is a command's name.
 
     Several words are one query.

@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from consolidator.context.history import Past, fed, noted, summary_block, working_block
-from consolidator.context.messages import LONGEST, Asked, Form, conversation, rendered, tool_definitions
+from consolidator.context.messages import LONGEST, Form, RequestedCall, conversation, rendered, tool_definitions
 from consolidator.context.window import MESSAGE, fitting, size
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import counted
@@ -63,7 +63,7 @@ class Context:
 
 
 async def build_context(
-    conn: Driver,
+    conn: Connection,
     session_id: str,
     *,
     strategy: str = "budget",
@@ -87,7 +87,7 @@ async def build_context(
     view = await store.view(conn, session_id)
     head = view["head"] if upto is None else min(upto, view["head"])
     past = past_of(view)
-    reader = _Reader(conn, view, head, limits or {}, frozenset(held))
+    reader = _ContextReader(conn, view, head, limits or {}, frozenset(held))
     first = max(view["pruned_to"], past.kept_from - 1 if strategy == "compacted" else 0)
     if strategy == "window":
         found = await reader.last(last, first)
@@ -106,7 +106,7 @@ async def build_context(
     return await asyncio.to_thread(making.made, *work) if len(found) > _MANY else making.made(*work)
 
 
-async def advance(conn: Driver, session_id: str, *, limit: int = FOLDED) -> int:
+async def advance(conn: Connection, session_id: str, *, limit: int = FOLDED) -> int:
     """Fold the next events of a session into its summary, so that contexts need not; return how many were left.
 
     Called once a turn; a long log that was never folded is caught up with in steps of `limit` events.
@@ -128,7 +128,7 @@ async def advance(conn: Driver, session_id: str, *, limit: int = FOLDED) -> int:
 
 
 async def set_scratchpad(
-    conn: Driver, session_id: str, text: str, *, now: datetime, epoch: int | None = None
+    conn: Connection, session_id: str, text: str, *, now: datetime, epoch: int | None = None
 ) -> Appended:
     """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
     decision = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": text})
@@ -149,11 +149,11 @@ def budget_of(strategy: str, configured: int | None, model: str, answer: int) ->
 
 def past_of(view: Row) -> Past:
     """Return what is folded of a session's past, by its steps or, where they go further, by the nights."""
-    learnt = view["learnt"]
-    upto = view["consolidated_to"] if learnt else view["upto"] or 0
+    learned = view["learned"]
+    upto = view["consolidated_to"] if learned else view["upto"] or 0
     return Past(
         max(upto, view["pruned_to"]),
-        learnt or view["summary"] or {},
+        learned or view["summary"] or {},
         view["compaction_seq"],
         view["compaction"] or {},
         view["scratchpad_seq"],
@@ -172,10 +172,10 @@ def _told(recalled: str | None) -> str | None:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ContextReader:
     """Reads a session's events from their end."""
 
-    conn: Driver
+    conn: Connection
     view: Row
     head: int
     limits: Mapping[str, int]
@@ -301,7 +301,7 @@ class _Making:
         return left
 
 
-def _waiting(calls: Sequence[Asked]) -> str | None:
+def _waiting(calls: Sequence[RequestedCall]) -> str | None:
     """Return what the model is told of calls that have no result, which no context may hold as calls."""
     if not calls:
         return None

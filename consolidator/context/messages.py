@@ -26,7 +26,7 @@ _HIDDEN_ORIGINS = frozenset({"memory"})  # what recall once put there; the conte
 
 
 @dataclass(slots=True)
-class Asked:
+class RequestedCall:
     """A tool call, and its result where there is one."""
 
     seq: int
@@ -46,7 +46,7 @@ class Turn:
     role: Literal["user", "assistant"]
     text: str
     message_id: str | None = None
-    calls: list[Asked] = field(default_factory=list)
+    calls: list[RequestedCall] = field(default_factory=list)
     asks: bool = False  # whether a person said it
 
 
@@ -55,12 +55,12 @@ class Conversation:
     """A stretch of a session as turns, oldest first, and its calls that have no result yet."""
 
     turns: list[Turn]
-    open: list[Asked]
+    open: list[RequestedCall]
 
 
 def conversation(events: Sequence[Event], limits: Mapping[str, int] | None = None) -> Conversation:
     """Return events as turns; `limits` are the most bytes of a result by its tool."""
-    folding = _Folding(limits or {})
+    folding = _ConversationFold(limits or {})
     for event in events:
         take = _TAKES.get(event.type)
         if take is not None:
@@ -72,15 +72,15 @@ def conversation(events: Sequence[Event], limits: Mapping[str, int] | None = Non
     return Conversation(turns, waiting)
 
 
-class _Folding:
+class _ConversationFold:
     """Takes events in order of seq; a result belongs to the oldest call of its id that has none."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self.turns: list[Turn] = []
         self._limits = limits
-        self._waiting: dict[str, list[Asked]] = {}
+        self._waiting: dict[str, list[RequestedCall]] = {}
         self._answering: Turn | None = None  # the model's turn that a call may still belong to
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, RequestedCall] = {}
 
     def person(self, event: Event) -> None:
         origin = event.data.get("origin", "user")
@@ -118,7 +118,7 @@ class _Folding:
             self.turns.append(self._answering)
         identity = str(event.data.get("call_id"))
         arguments = json_object(event.data.get("arguments"))
-        asked = Asked(event.seq, identity, str(event.data.get("tool") or ""), arguments)
+        asked = RequestedCall(event.seq, identity, str(event.data.get("tool") or ""), arguments)
         self._answering.calls.append(asked)
         self._waiting.setdefault(identity, []).append(asked)
         self._asked[identity] = asked
@@ -155,12 +155,12 @@ class _Folding:
 
 
 _TAKES = {
-    EventType.USER_MESSAGE: _Folding.person,
-    EventType.ASSISTANT_RESPONSE: _Folding.model,
-    EventType.TOOL_CALL: _Folding.call,
-    EventType.TOOL_RESULT: _Folding.result,
-    EventType.ERROR: _Folding.failure,
-    EventType.POLICY_DECISION: _Folding.decision,
+    EventType.USER_MESSAGE: _ConversationFold.person,
+    EventType.ASSISTANT_RESPONSE: _ConversationFold.model,
+    EventType.TOOL_CALL: _ConversationFold.call,
+    EventType.TOOL_RESULT: _ConversationFold.result,
+    EventType.ERROR: _ConversationFold.failure,
+    EventType.POLICY_DECISION: _ConversationFold.decision,
 }
 
 
@@ -256,7 +256,7 @@ class _Names:
     def __init__(self) -> None:
         self._used: set[str] = set()
 
-    def of(self, call: Asked) -> str:
+    def of(self, call: RequestedCall) -> str:
         name = call.call_id
         if name in self._used or not _IDENTITY.fullmatch(name):
             name = f"call_{call.seq}"
@@ -300,7 +300,7 @@ def _input(arguments: str) -> Any:
     return json.loads(_sendable(json.dumps(json.loads(arguments), ensure_ascii=False)))
 
 
-def _tool_result(name: str, call: Asked) -> dict[str, Any]:
+def _tool_result(name: str, call: RequestedCall) -> dict[str, Any]:
     told = {"type": "tool_result", "tool_use_id": name, "content": _sendable(call.result or "")}
     return told if call.ok else {**told, "is_error": True}
 

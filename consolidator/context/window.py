@@ -9,17 +9,17 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from consolidator.context.messages import Asked, Turn, shortened
+from consolidator.context.messages import RequestedCall, Turn, shortened
 
 MESSAGE, CALL = 8, 24  # tokens of a message's and a call's frame, rather more than fewer
 _LEAST = 24  # tokens below which a text says nothing any more
 _OF_A_CALL = ("result", "arguments")
 Count = Callable[[str], int]
-_Place = tuple[Turn | Asked, str]  # a text in a turn: what has it, and by which name
+_Place = tuple[Turn | RequestedCall, str]  # a text in a turn: what has it, and by which name
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ContextWindow:
     """The turns that a context holds, oldest first; `cut` where earlier ones did not fit."""
 
     turns: list[Turn]
@@ -33,7 +33,7 @@ def size(turn: Turn, count: Count) -> int:
     return MESSAGE + count(turn.text) + calls
 
 
-def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1) -> Window:
+def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1) -> ContextWindow:
     """Return the latest turns within a budget.
 
     The person's last message is among them however old it is, since it says what all of them are for. Where turns are
@@ -41,7 +41,7 @@ def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1
     """
     sizes = [size(turn, count) for turn in turns]
     if sum(sizes) <= budget:
-        return Window(list(turns), sum(sizes), cut=False)
+        return ContextWindow(list(turns), sum(sizes), cut=False)
     asked = max((n for n, turn in enumerate(turns) if turn.asks), default=None)
     kept: dict[int, Turn] = {}
     left = budget
@@ -61,7 +61,7 @@ def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1
         left -= sizes[number]
     _align(kept, asked, stride, budget, count)
     found = [kept[number] for number in sorted(kept)]
-    return Window(found, sum(size(turn, count) for turn in found), cut=True)
+    return ContextWindow(found, sum(size(turn, count) for turn in found), cut=True)
 
 
 def _align(kept: dict[int, Turn], asked: int | None, stride: int, budget: int, count: Count) -> None:

@@ -1,6 +1,6 @@
 """The database: an embedded server or a DSN becomes one engine, upgraded on start."""
 
 from consolidator.database.engine import Database, open_database
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 
-__all__ = ["Database", "Driver", "open_database"]
+__all__ = ["Connection", "Database", "open_database"]

@@ -23,7 +23,7 @@ from sqlalchemy.util import greenlet_spawn
 from consolidator.clock import Clock
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.database.jsonb import loads
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.errors import DatabaseError, DatabaseUnavailable
 from consolidator.settings import Settings
 
@@ -54,7 +54,7 @@ class Database:
         )
         sqlalchemy_event.listen(self.engine.sync_engine, "checkout", _refuse_a_dead_connection)
 
-    async def _connect(self) -> Driver:
+    async def _connect(self) -> Connection:
         """Open a driver connection, bringing the embedded server back if it is gone."""
         try:
             return await connect(self.dsn)
@@ -70,7 +70,7 @@ class Database:
             return await connect(self.dsn)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Driver]:
+    async def connection(self) -> AsyncIterator[Connection]:
         """Yield a driver connection on which each statement commits by itself."""
         held = await self.engine.raw_connection()  # not `connect`: what that wraps it in costs more than a lookup
         driver = held.driver_connection
@@ -87,7 +87,7 @@ class Database:
             await greenlet_spawn(held.close)
 
     @asynccontextmanager
-    async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Driver]:
+    async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Connection]:
         """Yield a driver connection inside one transaction, committed at the end or rolled back on an error.
 
         With `flushed` false the commit does not wait for the disk: a crash of the server may lose it whole, never in
@@ -139,7 +139,7 @@ def address(dsn: str) -> str:
     return dsn
 
 
-async def connect(dsn: str) -> Driver:
+async def connect(dsn: str) -> Connection:
     """Open one autocommitting driver connection with our search path and our JSON."""
     try:
         driver = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=15)

@@ -13,9 +13,9 @@ from psycopg.rows import TupleRow
 
 AHEAD = 14  # days
 PARENTS = ("event", "generation_chunk")
-DOOMED = "consolidator: everything in here is past retention and learnt from; to be dropped"
+DOOMED = "consolidator: everything in here is past retention and learned from; to be dropped"
 LOCK_TIMEOUT = "5s"  # how long a drop may wait, and with it whoever comes after it
-Driver = psycopg.AsyncConnection[TupleRow]
+Connection = psycopg.AsyncConnection[TupleRow]
 _PENDING: LiteralString = (
     "select relname from pg_inherits join pg_class on oid = inhrelid "
     "where inhparent = %s::regclass and inhdetachpending"
@@ -32,7 +32,7 @@ def days_ahead(now: datetime) -> list[date]:
     return [today + timedelta(days=offset) for offset in range(-1, AHEAD + 1)]
 
 
-async def ensure(conn: Driver, now: datetime) -> int:
+async def ensure(conn: Connection, now: datetime) -> int:
     """Create the partitions that are missing for `days_ahead`; return how many days lacked one of events."""
     cursor = await conn.execute(
         "select count(*) filter (where create_event_partition(day)) from unnest(%s::date[]) as day", [days_ahead(now)]
@@ -43,7 +43,7 @@ async def ensure(conn: Driver, now: datetime) -> int:
     return int(row[0])
 
 
-async def ensure_day(conn: Driver, moment: datetime) -> None:
+async def ensure_day(conn: Connection, moment: datetime) -> None:
     """Create the partition of a moment's day where it is missing."""
     await conn.execute(
         "select create_event_partition(day), create_chunk_partition(day) from (select %s::date as day) as one",
@@ -51,7 +51,7 @@ async def ensure_day(conn: Driver, moment: datetime) -> None:
     )
 
 
-async def listing(conn: Driver, parent: str = "event") -> list[tuple[str, date]]:
+async def listing(conn: Connection, parent: str = "event") -> list[tuple[str, date]]:
     """Return the name and day of each partition that is attached to a table, oldest first."""
     cursor = await conn.execute(
         "select relname, to_date(right(relname, 8), 'YYYYMMDD') from pg_inherits join pg_class on oid = inhrelid "
@@ -61,7 +61,7 @@ async def listing(conn: Driver, parent: str = "event") -> list[tuple[str, date]]
     return [(name, day) for name, day in await cursor.fetchall()]
 
 
-async def drop(conn: Driver, name: str, parent: str = "event") -> bool:
+async def drop(conn: Connection, name: str, parent: str = "event") -> bool:
     """Detach a partition without blocking writers, then drop it; `conn` must not be in a transaction.
 
     Return whether it is gone; one that is busy, or that somebody else is dropping, is left for the next night.
@@ -81,7 +81,7 @@ async def drop(conn: Driver, name: str, parent: str = "event") -> bool:
         return True
 
 
-async def finish_drops(conn: Driver) -> int:
+async def finish_drops(conn: Connection) -> int:
     """Finish what a crash left between detaching and dropping; return how many partitions that were."""
     finished = 0
     async with _alone(conn) as alone:
@@ -99,12 +99,12 @@ async def finish_drops(conn: Driver) -> int:
     return finished
 
 
-async def _names(conn: Driver, query: LiteralString, *values: str) -> list[str]:
+async def _names(conn: Connection, query: LiteralString, *values: str) -> list[str]:
     return [name for (name,) in await (await conn.execute(query, values)).fetchall()]
 
 
 @asynccontextmanager
-async def _alone(conn: Driver) -> AsyncIterator[bool]:
+async def _alone(conn: Connection) -> AsyncIterator[bool]:
     """Yield whether nobody else is dropping partitions; meanwhile no lock is waited for longer than LOCK_TIMEOUT."""
     cursor = await conn.execute("select pg_try_advisory_lock(hashtext('consolidator.drop'))")
     found = await cursor.fetchone()

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from consolidator.demo.script import Item, Sample
+from consolidator.demo.script import Sample, ScriptItem
 
 SHOP = "/home/mara/fernleaf"
 _SPACE = uuid.UUID("5f0d3a52-6f0e-4d7e-9d0a-fe4fe4fe4fe4")
@@ -64,11 +64,11 @@ def session_of(sample: Sample) -> str:
     return str(uuid.uuid5(_SPACE, sample.name)) if sample.agent == "claude-code" else sample.name
 
 
-def _time(start: datetime, item: Item) -> str:
+def _time(start: datetime, item: ScriptItem) -> str:
     return (start + item.at).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def _claude(sample: Sample, items: list[Item], start: datetime) -> Iterator[Line]:
+def _claude(sample: Sample, items: list[ScriptItem], start: datetime) -> Iterator[Line]:
     """Yield a session as Claude Code writes it."""
     session = session_of(sample)
     before: str | None = None
@@ -90,7 +90,7 @@ def _claude(sample: Sample, items: list[Item], start: datetime) -> Iterator[Line
         before = own
 
 
-def _claude_body(item: Item, own: str, call: str) -> Line:
+def _claude_body(item: ScriptItem, own: str, call: str) -> Line:
     if item.kind == "person":
         return {"type": "user", "message": {"role": "user", "content": item.text}, "permissionMode": "default"}
     if item.kind in ("agent", "call"):
@@ -115,7 +115,7 @@ def _at_home(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if path is None else arguments | {"file_path": f"{SHOP}/{path}"}
 
 
-def _chat(sample: Sample, items: list[Item], start: datetime) -> Line:
+def _chat(sample: Sample, items: list[ScriptItem], start: datetime) -> Line:
     """Return a session as a record of chat messages, with its task and, once it is over, how it was rated."""
     messages: list[Line] = [
         {"role": "system", "content": "You answer the customers of Fernleaf, a shop for home and garden."}
@@ -140,7 +140,7 @@ def _chat(sample: Sample, items: list[Item], start: datetime) -> Line:
     return record
 
 
-def _export(sample: Sample, items: list[Item], start: datetime) -> Iterator[Line]:
+def _export(sample: Sample, items: list[ScriptItem], start: datetime) -> Iterator[Line]:
     """Yield a session in our own format, as an agent writes it that was built on us."""
     parent = sample.details.get("parent")
     header = {"id": sample.name, "agent": sample.agent, "channel": "chat", "project": "fernleaf-infra"}
@@ -159,7 +159,7 @@ def _export(sample: Sample, items: list[Item], start: datetime) -> Iterator[Line
             yield {"seq": seq, "type": kind, "data": data | {"occurred_at": when}, "created_at": when}
 
 
-def _events(item: Item, call: Line, arguments: dict[str, Any]) -> Iterator[tuple[str, Line]]:
+def _events(item: ScriptItem, call: Line, arguments: dict[str, Any]) -> Iterator[tuple[str, Line]]:
     if item.kind in ("person", "steer"):
         yield "UserMessage", {"text": item.text, "mode": "steer" if item.kind == "steer" else "message"}
     elif item.kind == "agent":

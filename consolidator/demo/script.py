@@ -37,7 +37,7 @@ _EDIT = re.compile(r"(?P<path>\S+): (?P<old>.+) => (?P<new>.+)", re.DOTALL)
 
 
 @dataclass(slots=True)
-class Item:
+class ScriptItem:
     """One thing that happens in a session; `at` is counted from the midnight before day 1."""
 
     kind: Kind
@@ -55,9 +55,9 @@ class Sample:
     name: str
     begins: timedelta
     details: dict[str, str]
-    items: list[Item] = field(default_factory=list)
+    items: list[ScriptItem] = field(default_factory=list)
 
-    def until(self, moment: timedelta) -> list[Item]:
+    def until(self, moment: timedelta) -> list[ScriptItem]:
         """Return what has happened before a moment."""
         return [item for item in self.items if item.at < moment]
 
@@ -105,19 +105,19 @@ def _header(agent: str, rest: str) -> Sample:
     return Sample(agent, name, timedelta(days=day - 1, hours=hour, minutes=minute), details)
 
 
-def _item(line: str, now: timedelta) -> Item:
+def _item(line: str, now: timedelta) -> ScriptItem:
     mark, _, rest = line.partition(" ")
     if mark == "?":
         called = _item(rest, now)
-        return Item("ask", called.text, called.at, called.tool, called.arguments)
+        return ScriptItem("ask", called.text, called.at, called.tool, called.arguments)
     if line.startswith("@"):
         tool, told = _called(line)
-        return Item("call", rest, now + timedelta(seconds=4), tool, told)
+        return ScriptItem("call", rest, now + timedelta(seconds=4), tool, told)
     if mark not in _KINDS:
         raise ValueError(f"a line that means nothing: {line!r}")
     kind = _KINDS[mark]
     at = now + timedelta(seconds=_SECONDS.get(kind, 4))
-    return Item(kind, rest, at, "$", {"command": rest}) if mark == "$" else Item(kind, rest, at)
+    return ScriptItem(kind, rest, at, "$", {"command": rest}) if mark == "$" else ScriptItem(kind, rest, at)
 
 
 def _called(line: str) -> tuple[str, dict[str, Any]]:
@@ -136,17 +136,17 @@ def _called(line: str) -> tuple[str, dict[str, Any]]:
 
 def _finished(sample: Sample) -> Sample:
     """Give a call that the script leaves without a result the one it obviously has."""
-    full: list[Item] = []
+    full: list[ScriptItem] = []
     for position, item in enumerate(sample.items):
         full.append(item)
         after = sample.items[position + 1].kind if position + 1 < len(sample.items) else None
         if item.kind == "call" and after not in ("result", "failure", "denied"):
-            full.append(Item("result", _obvious(item, sample.items[position + 1 :]), item.at))
+            full.append(ScriptItem("result", _obvious(item, sample.items[position + 1 :]), item.at))
     sample.items = full
     return sample
 
 
-def _obvious(call: Item, later: list[Item]) -> str:
+def _obvious(call: ScriptItem, later: list[ScriptItem]) -> str:
     path = (call.arguments or {}).get("file_path")
     if call.tool == "Read":
         edits = (item.arguments or {} for item in later if item.tool == "Edit")

@@ -1,6 +1,6 @@
 """Plays the four weeks: the files grow, every night imports, consolidates and prunes, and a clock moves on its own.
 
-It is the product's own code under a clock; nothing is shown that was not learnt. Prints nothing.
+It is the product's own code under a clock; nothing is shown that was not learned. Prints nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ERROR = "fatal: The current branch feat/loyalty-points has no upstream branch."
 _ALL = 10_000
 _ROLL = {"import": timedelta(hours=2, minutes=45), "consolidation": timedelta(hours=3)}
 _ROLL["retention"] = timedelta(hours=3, minutes=30)
-LEDGER = ("seen", "learnt", "nothing", "deferred", "dead")
+LEDGER = ("seen", "learned", "nothing", "deferred", "dead")
 
 
 @dataclass(slots=True)

@@ -92,12 +92,12 @@ def _is_ours(line: Mapping[str, Any]) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a transcript; each session line begins a session, and lines before any belong to the file's own."""
-    reading: _Session | None = None
+    reading: _Claw0Session | None = None
     for number, line in read_objects(path):
         if isinstance(line, (Skipped, Problem)):
             yield line
         elif line.get("type") == "session":
-            reading = _Session(_session_of(line, path, root))
+            reading = _Claw0Session(_session_of(line, path, root))
             yield reading.session
             yield reading.start(line, number) if set(line).difference(_NAMING) else Skipped("session", number)
         elif not isinstance(line.get("type"), str):
@@ -106,7 +106,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
             yield Skipped(f"type:{line['type']}", number)
         else:
             if reading is None:
-                reading = _Session(_session_of({}, path, root))
+                reading = _Claw0Session(_session_of({}, path, root))
                 yield reading.session
             yield from reading.take(line, number)
 
@@ -176,7 +176,7 @@ def _agent_in(path: Path) -> str:
     return parts[-3] if len(parts) > 3 and parts[-4] == "agents" and parts[-2] == "sessions" else NAME
 
 
-class _Session:
+class _Claw0Session:
     """A session on its way to events."""
 
     def __init__(self, session: ForeignSession) -> None:

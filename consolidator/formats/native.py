@@ -79,7 +79,7 @@ def _line_of(event: Event) -> dict[str, Any]:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read an export; each header begins a session, named by its id."""
-    session: _Session | None = None
+    session: _NativeSession | None = None
     for number, line in read_objects(path):
         if isinstance(line, (Skipped, Problem)):
             yield line
@@ -88,7 +88,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
         elif NAME in line:
             item = _session_of(line, number)
             yield item
-            session = _Session.of(item) if isinstance(item, ForeignSession) else None
+            session = _NativeSession.of(item) if isinstance(item, ForeignSession) else None
         elif session is None:
             yield Problem("an event of no session: the line that names it is missing", number)
         elif session.belongs(line.get("seq")):
@@ -128,7 +128,7 @@ def _session_of(line: Mapping[str, Any], number: int) -> ForeignSession | Proble
 
 
 @dataclass(slots=True)
-class _Session:
+class _NativeSession:
     """The session that the lines belong to."""
 
     id: str
@@ -136,7 +136,7 @@ class _Session:
     damaged: int = 0  # lines since then that could not be read
 
     @classmethod
-    def of(cls, session: ForeignSession) -> _Session:
+    def of(cls, session: ForeignSession) -> _NativeSession:
         pruned = session.details[EXPORTED].get("pruned_to")
         return cls(session.origin, pruned if isinstance(pruned, int) else 0)
 

@@ -55,10 +55,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one session file as a stream, after a look at its tree."""
-    yield from _Reader(path).items()
+    yield from _PiReader(path).items()
 
 
-class _Reader:
+class _PiReader:
     """Reads one file; holds the ids of its tree, and never its entries."""
 
     def __init__(self, path: Path) -> None:

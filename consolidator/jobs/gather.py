@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
+async def gather(*work: Coroutine[Any, Any, T]) -> list[T]:
     """Return what each gives, in order; the first error ends the others, and is raised when they have ended."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
-from consolidator.jobs.gather import together
+from consolidator.jobs.gather import gather
 from consolidator.llm.redaction.redact import redact, traced
 from consolidator.process import is_gone, owner_name
 from consolidator.settings import Settings
@@ -41,7 +41,7 @@ class Unit:
     attempts: int
 
 
-async def record(conn: Driver, units: Sequence[Unit], steps: Sequence[runs.Step]) -> None:
+async def record(conn: Connection, units: Sequence[Unit], steps: Sequence[runs.UnitProgress]) -> None:
     """Add steps' counts in the transaction that commits them; raise LostClaim where a unit is not ours any more."""
     if not await runs.record(conn, units[0].run, steps, owner=units[0].owner):
         raise LostClaim(f"a unit of run {units[0].run} was taken over by another replica: {units[0].name} or beside it")
@@ -71,10 +71,10 @@ class Ledger:
         """Work until every unit of the phase has ended, here or elsewhere; raise Interrupted when asked to stop.
 
         `work` is given a few units at a time; where it fails, each of them alone. `bury` returns how many events a
-        unit that is given up leaves unlearnt.
+        unit that is given up leaves unlearned.
         """
         try:
-            await together(*(self._worker(phase, work, bury) for _ in range(self.settings.workers)))
+            await gather(*(self._worker(phase, work, bury) for _ in range(self.settings.workers)))
         except BaseException:  # also a cancellation: the heartbeat would keep what nobody works on any more
             with suppress(Exception):  # else they are free when their leases run out
                 async with self.database.connection() as conn:

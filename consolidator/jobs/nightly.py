@@ -19,7 +19,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.formats import format_named, on_this_machine
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
-from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.ledger import PAUSE, Ledger, beating, interrupt
 from consolidator.jobs.model.batches import batches_of
 from consolidator.jobs.model.calls import model_of
@@ -160,17 +160,17 @@ class Nights:
                 await runs.leave(conn, job)
 
 
-def sources_of(settings: Settings) -> list[Source]:
+def sources_of(settings: Settings) -> list[ImportSource]:
     """Return the configured sources, or what agents have left on this machine."""
     if not settings.sources:
-        return [Source(path, form) for form, path in on_this_machine(Path.home())]
+        return [ImportSource(path, form) for form, path in on_this_machine(Path.home())]
     found = []
     for told in settings.sources:
         name, colon, path = told.partition(":")
         if not colon:
             raise UsageError(f'CONSOLIDATOR_SOURCES: {told!r} is not "format:path"')
         form = None if name == "auto" else format_named(name)
-        found.append(Source(Path(path).expanduser(), form))
+        found.append(ImportSource(Path(path).expanduser(), form))
     return found
 
 

@@ -1,8 +1,8 @@
-"""Prunes what is past retention and learnt from: whole days where it can, the rest in batches; says what it spared.
+"""Prunes what is past retention and learned from: whole days where it can, the rest in batches; says what it spared.
 
 Only prefixes of sessions go, and with them what was said in pieces, and how far that reached each channel. Spared:
-what was not learnt from (dead letters block what follows them), the window of an open session, and what a live fork
-reads. What was learnt keeps its quotes and counts.
+what was not learned from (dead letters block what follows them), the window of an open session, and what a live fork
+reads. What was learned keeps its quotes and counts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from consolidator.database import Database, Driver, partitions
+from consolidator.database import Connection, Database, partitions
 from consolidator.jobs.indexing.indexer import forget_turns
 from consolidator.store.memory import revisions
 from consolidator.store.nights import answers
-from consolidator.store.queries import Row, load, rows, run, run_each
+from consolidator.store.queries import Row, execute, execute_each, load, rows
 
 WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
@@ -55,8 +55,8 @@ class RetentionReport:
 def limit_of(session: Row) -> tuple[int, str | None]:
     """Return the last seq that may go, and the reason why not all that is old may."""
     upto, reason = session["last"], None
-    if session["unlearnt"] is not None and session["unlearnt"] - 1 < upto:
-        upto, reason = session["unlearnt"] - 1, "not learnt from"
+    if session["unlearned"] is not None and session["unlearned"] - 1 < upto:
+        upto, reason = session["unlearned"] - 1, "not learned from"
     if session["open"] and session["head"] - WINDOW < upto:
         upto, reason = session["head"] - WINDOW, "window of an open session"
     if session["read_by_child"]:
@@ -72,7 +72,7 @@ async def prune(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RetentionReport:
-    """Remove what was ingested before now - `older_than` and learnt from; with `dry_run` only say what would go.
+    """Remove what was ingested before now - `older_than` and learned from; with `dry_run` only say what would go.
 
     Turns that recall searches go with their events, or stay until they are as old as `episodes`.
     """
@@ -137,7 +137,7 @@ async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, in
     return whole
 
 
-async def _days_before(conn: Driver, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
+async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
     """Return a table's partitions that hold nothing from the cutoff on, and when their day begins and ends."""
     found = []
     for name, day in await partitions.listing(conn, parent):
@@ -167,8 +167,8 @@ async def _mark(database: Database, limits: dict[str, int], cutoff: datetime) ->
     for first in range(0, len(marks), MARKED):
         some = marks[first : first + MARKED]
         async with database.transaction() as conn:
-            await run_each(conn, _SQL["mark"], some)
-            await run_each(conn, _SQL["drop_refs"], some)
+            await execute_each(conn, _SQL["mark"], some)
+            await execute_each(conn, _SQL["drop_refs"], some)
     async with database.connection() as conn:
         found = await rows(conn, _SQL["marked"], {"ids": list(limits)})
     return {session["id"]: session["pruned_to"] for session in found}
@@ -197,7 +197,7 @@ async def _delete_companions(database: Database) -> None:
 async def _in_batches(database: Database, query: str, values: dict[str, Any]) -> None:
     while True:
         async with database.connection() as conn:
-            if await run(conn, _SQL[query], {**values, "batch": BATCH}) < BATCH:
+            if await execute(conn, _SQL[query], {**values, "batch": BATCH}) < BATCH:
                 return
 
 
@@ -225,10 +225,10 @@ async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
     swept = 0
     while True:
         async with database.connection() as conn:
-            gone = await run(conn, _SQL["collect_blobs"], {"grace": now - BLOB_GRACE, "batch": BATCH})
+            gone = await execute(conn, _SQL["collect_blobs"], {"grace": now - BLOB_GRACE, "batch": BATCH})
             swept += gone
             if gone < BATCH:
-                await run(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
-                await run(conn, _SQL["forget_claims"], {"cutoff": cutoff})
+                await execute(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
+                await execute(conn, _SQL["forget_claims"], {"cutoff": cutoff})
                 await revisions.forget_outdated(conn, cutoff)
                 return swept

@@ -30,12 +30,12 @@ from consolidator.jobs.nightly import JOBS, Nights
 from consolidator.llm.redaction.redact import traced
 
 log = logging.getLogger("consolidator.serve")
-NOTHING = "NOTHING LEARNT"
+NOTHING = "NOTHING LEARNED"
 POLL = 300  # seconds between looks at the batches that are out
 LOOK = 30  # seconds between looks at what is owed, beside the ticks: a clock that jumps misses none
 
 
-class _Server(uvicorn.Server):
+class _HealthServer(uvicorn.Server):
     """A server that leaves the process's signals to the service."""
 
     @contextmanager
@@ -160,7 +160,7 @@ class Service:
     def _health(self) -> uvicorn.Server:
         app = Starlette(routes=[Route("/healthz", self._healthz), *self.routes], lifespan=self.lifespan)
         lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
-        return _Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=5))
+        return _HealthServer(uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=5))
 
     async def _healthz(self, _request: Request) -> JSONResponse:
         """Tell whether the database answers, what was done last, and what comes next."""
@@ -201,11 +201,11 @@ def summary(done: dict[str, Any]) -> str:
             f"; spared: {spared}" if spared else ""
         )
     told = (
-        f"{done['seen']} events seen = {done['learnt']} learnt from + {done['nothing']} nothing to learn "
+        f"{done['seen']} events seen = {done['learned']} learned from + {done['nothing']} nothing to learn "
         f"+ {done['deferred']} deferred + {done['dead']} dead-lettered, in {done['units']} sessions"
     )
     changes = "; ".join(f"{agent}: {line}" for agent, line in done.get("memory", {}).items())
-    if done["seen"] > done["deferred"] and not done["learnt"]:
+    if done["seen"] > done["deferred"] and not done["learned"]:
         told = f"{NOTHING} from any event: {told}"
     asked = None if isinstance(done.get("model"), str) else model_line(done)  # that there is no model is no news
     return ". ".join(part for part in (told, changes, asked) if part)

@@ -80,7 +80,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """What came back, before anybody looked into it."""
 
     text: str | None
@@ -115,7 +115,7 @@ class Answer:
 
 @dataclass(slots=True)
 class ModelClient:
-    """A server, and what was learnt of what it takes."""
+    """A server, and what was learned of what it takes."""
 
     base_url: str | None
     api_key: str | None
@@ -124,7 +124,7 @@ class ModelClient:
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: Request) -> ModelReply:
         """Send one question; raise ModelUnavailable, ModelRefused or ModelTruncated where none comes back."""
         import openai
 
@@ -180,7 +180,7 @@ class ModelClient:
     def learns(self, error: openai.APIError, asked: Dialect) -> bool:
         """Take note of what a server refuses for not knowing it; tell whether asking again without it may help.
 
-        `asked` is the dialect of the question that it refused: another may have learnt the same meanwhile.
+        `asked` is the dialect of the question that it refused: another may have learned the same meanwhile.
         """
         left = asked.without(_told(error))
         if left is None:
@@ -226,7 +226,7 @@ def client_of(settings: Settings) -> ModelClient:
     )
 
 
-def read(reply: Reply, schema: Mapping[str, Any]) -> dict[str, Any]:
+def read(reply: ModelReply, schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON object of a reply; raise ModelRefused, ModelTruncated, ModelMalformed or ModelUnavailable."""
     if reply.refusal or reply.finish == "content_filter":
         raise ModelRefused(f"{reply.model} refused: {redact(reply.refusal or 'filtered by its server')[:300]}")
@@ -255,7 +255,7 @@ def parsed(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def read_completion(content: bytes, model: str, asked: str) -> Reply | None:
+def read_completion(content: bytes, model: str, asked: str) -> ModelReply | None:
     """Read a completion leniently, since servers differ in all but the choice's text; None where it is none.
 
     Tokens that the server does not tell are counted in `asked` and the answer.
@@ -272,7 +272,7 @@ def read_completion(content: bytes, model: str, asked: str) -> Reply | None:
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     refusal = message.get("refusal")
     sent, back = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return Reply(
+    return ModelReply(
         text=text,
         refusal=str(refusal) if refusal else None,
         finish=choice.get("finish_reason"),

@@ -30,7 +30,7 @@ class Dialect:
         return None
 
     def common(self, other: Dialect) -> Dialect:
-        """Return what two dialects share: each may have learnt something that the other had not yet."""
+        """Return what two dialects share: each may have learned something that the other had not yet."""
         return Dialect(
             max(self.shape, other.shape, key=_SHAPES.index),
             self.limit if self.limit == other.limit else "max_tokens",

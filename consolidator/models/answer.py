@@ -16,7 +16,7 @@ def _dollars() -> Any:
     return Field(default=None, sa_type=Numeric, nullable=True)
 
 
-class ModelAnswer(SQLModel, table=True):
+class ModelAnswerTable(SQLModel, table=True):
     """An answer by the hash of its question, so that no retry pays for it twice."""
 
     __tablename__ = "model_answer"
@@ -29,7 +29,7 @@ class ModelAnswer(SQLModel, table=True):
     created_at: datetime = moment()
 
 
-class ModelCall(SQLModel, table=True):
+class ModelCallTable(SQLModel, table=True):
     """One call: reserved before it, settled after it; one that never settles has cost its reserve."""
 
     __tablename__ = "model_call"
@@ -55,7 +55,7 @@ class ModelCall(SQLModel, table=True):
     settled_at: datetime | None = maybe_moment()
 
 
-class ModelBatch(SQLModel, table=True):
+class ModelBatchTable(SQLModel, table=True):
     """Questions that were handed to the provider together."""
 
     __tablename__ = "model_batch"
@@ -68,7 +68,7 @@ class ModelBatch(SQLModel, table=True):
     collected_at: datetime | None = maybe_moment()
 
 
-class ModelQuestion(SQLModel, table=True):
+class ModelQuestionTable(SQLModel, table=True):
     """A question that goes through a batch."""
 
     __tablename__ = "model_question"

@@ -10,9 +10,10 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, moment, packed, words
 
 
-class Blob(SQLModel, table=True):
+class BlobTable(SQLModel, table=True):
     """Some bytes under their SHA-256."""
 
+    __tablename__ = "blob"
     __table_args__ = (Index("blob_touched", "touched_at"),)
 
     sha256: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
@@ -22,7 +23,7 @@ class Blob(SQLModel, table=True):
     touched_at: datetime = moment()  # when it was last named; collection waits a while after this
 
 
-class BlobRef(SQLModel, table=True):
+class BlobRefTable(SQLModel, table=True):
     """An event that refers to a blob; the foreign key is what makes a dangling reference impossible."""
 
     __tablename__ = "blob_ref"

@@ -22,7 +22,7 @@ class Chunk:
     started_seq: int  # the event that began the message
 
 
-class GenerationChunk(SQLModel, table=True):
+class ChunkTable(SQLModel, table=True):
     """Pieces of messages: partitioned by day of `created_at`, append-only; they live as long as their events."""
 
     __tablename__ = "generation_chunk"
@@ -39,9 +39,10 @@ class GenerationChunk(SQLModel, table=True):
     created_at: datetime = moment(primary_key=True)
 
 
-class Delivery(SQLModel, table=True):
+class DeliveryTable(SQLModel, table=True):
     """How far a message reached a channel: one row for each step that the channel acknowledged."""
 
+    __tablename__ = "delivery"
     __table_args__ = (Index("delivery_started", "session_id", "started_seq"),)
 
     session_id: str = words(primary_key=True)
@@ -52,9 +53,10 @@ class Delivery(SQLModel, table=True):
     sent_at: datetime = moment()
 
 
-class Spend(SQLModel, table=True):
+class SpendTable(SQLModel, table=True):
     """What one call of a model may cost (`reserved`) and, once it is settled, did cost."""
 
+    __tablename__ = "spend"
     __table_args__ = (
         Index("spend_day", "day"),
         Index("spend_session", "session_id"),

@@ -11,7 +11,7 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, document, flag, maybe_packed, maybe_words, moment, packed, small, words
 
 
-class DigestRow(SQLModel, table=True):
+class DigestTable(SQLModel, table=True):
     """One session's digest: a left fold over its calls, in a form that sums over sessions."""
 
     __tablename__ = "digest"
@@ -41,7 +41,7 @@ class DigestRow(SQLModel, table=True):
     outcome: int = small()  # how its tasks went, when it was summed: 1, -1, or 0 where nobody said
 
 
-class SummedAgent(SQLModel, table=True):
+class AgentSumsTable(SQLModel, table=True):
     """Of which digests the kept sums of an agent are."""
 
     __tablename__ = "summed"
@@ -51,7 +51,7 @@ class SummedAgent(SQLModel, table=True):
     lineage: int = count()  # one number over sessions, their roots, projects and sizes
 
 
-class ScopeSum(SQLModel, table=True):
+class ScopeSumTable(SQLModel, table=True):
     """Sums over the digests of an agent in one project, or in all."""
 
     __tablename__ = "scope_sum"
@@ -63,7 +63,7 @@ class ScopeSum(SQLModel, table=True):
     roots: bytes = packed()  # the same: in how many lineage roots
 
 
-class SummedName(SQLModel, table=True):
+class SumTextTable(SQLModel, table=True):
     """Texts of what an agent's sums count, in the parts in which they came."""
 
     __tablename__ = "summed_name"
@@ -75,7 +75,7 @@ class SummedName(SQLModel, table=True):
     texts: bytes = packed()  # zlib JSON: a list
 
 
-class ErrorRow(SQLModel, table=True):
+class ErrorRecordTable(SQLModel, table=True):
     """A failed call of a session, and what became of it."""
 
     __tablename__ = "error_record"
@@ -95,9 +95,10 @@ class ErrorRow(SQLModel, table=True):
     merged: bool = flag()  # whether its solution knows of it
 
 
-class Scope(SQLModel, table=True):
+class ScopeTable(SQLModel, table=True):
     """An agent's memory in one project: `version` moves with its digests, `merged` follows when they are summed."""
 
+    __tablename__ = "scope"
     agent: str = words(primary_key=True)
     project: str = Field(default="", sa_type=Text, primary_key=True)  # "" where there is none
     version: int = count()
@@ -105,8 +106,9 @@ class Scope(SQLModel, table=True):
     sessions: int = small()
 
 
-class Setting(SQLModel, table=True):
+class SettingTable(SQLModel, table=True):
     """What belongs to this database alone, such as the salt of its hashes."""
 
+    __tablename__ = "setting"
     name: str = words(primary_key=True)
     value: bytes = packed()

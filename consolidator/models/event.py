@@ -43,7 +43,7 @@ class Event:
     type: EventType
     data: Mapping[str, Any]
     created_at: datetime  # when it was ingested
-    consolidated_at: datetime | None = None  # when it was learnt from
+    consolidated_at: datetime | None = None  # when it was learned from
     task_id: str | None = None
     tool_name: str | None = None
     id: int | None = None
@@ -71,7 +71,7 @@ class NewEvent:
     tool_name: str | None = None
 
 
-class EventRow(SQLModel, table=True):
+class EventTable(SQLModel, table=True):
     """The log: partitioned by day of `created_at`, append-only; only `consolidated_at` is ever updated, once."""
 
     __tablename__ = "event"
@@ -90,7 +90,7 @@ class EventRow(SQLModel, table=True):
     tool_name: str | None = maybe_words()
 
 
-class IdempotencyKey(SQLModel, table=True):
+class IdempotencyKeyTable(SQLModel, table=True):
     """What a retriable append was answered the first time."""
 
     __tablename__ = "idempotency"

@@ -38,7 +38,7 @@ class Claimed(SQLModel):
     trust: str = words()  # person | user | agent | tool
 
 
-class CandidateRow(Claimed, table=True):
+class CandidateTable(Claimed, table=True):
     """One saying, with its verified quote; it outlives the event."""
 
     __tablename__ = "candidate"
@@ -91,9 +91,10 @@ class CandidateRow(Claimed, table=True):
     run_id: str = words()
 
 
-class Tombstone(SQLModel, table=True):
+class TombstoneTable(SQLModel, table=True):
     """A value that a person does not want believed, as it is compared: it stays when its fact goes."""
 
+    __tablename__ = "tombstone"
     __table_args__ = (Index("tombstone_agent", "agent"),)
 
     fact_id: str = words(primary_key=True)
@@ -107,7 +108,7 @@ class Tombstone(SQLModel, table=True):
     created_at: datetime = moment()
 
 
-class FactRow(Claimed, table=True):
+class FactTable(Claimed, table=True):
     """What is believed, since when, and what it rests on."""
 
     __tablename__ = "fact"
@@ -131,7 +132,7 @@ class FactRow(Claimed, table=True):
     last_recalled_at: datetime | None = maybe_moment()
 
 
-class FactVersion(SQLModel, table=True):
+class FactVersionTable(SQLModel, table=True):
     """What was believed of a fact until a moment, where the fact says otherwise now."""
 
     __tablename__ = "fact_version"

@@ -11,9 +11,10 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, maybe_words, moment, words
 
 
-class Episode(SQLModel, table=True):
+class EpisodeTable(SQLModel, table=True):
     """A turn as it is searched: redacted, bounded, and numbered in a row with its neighbours."""
 
+    __tablename__ = "episode"
     __table_args__ = (Index("episode_turn", "session_id", "seq", unique=True), Index("episode_day", "occurred_at"))
 
     id: int = count(primary_key=True)
@@ -26,7 +27,7 @@ class Episode(SQLModel, table=True):
     occurred_at: datetime = moment()
 
 
-class IndexedFact(SQLModel, table=True):
+class IndexedFactTable(SQLModel, table=True):
     """A fact as the index has it, so that what changed since is seen."""
 
     __tablename__ = "indexed_fact"
@@ -43,17 +44,19 @@ class IndexedFact(SQLModel, table=True):
     sentence: str = words()
 
 
-class Posting(SQLModel, table=True):
+class PostingTable(SQLModel, table=True):
     """A word in a document, the weightiest documents of a scope first (memory/postings.py)."""
 
+    __tablename__ = "posting"
     word: int = count(primary_key=True)
     scope: int = count(primary_key=True)
     ref: int = count(primary_key=True)
 
 
-class Corpus(SQLModel, table=True):
+class CorpusTable(SQLModel, table=True):
     """How much a scope has, as rows that are only added, so that nobody waits for anybody; a merge sums them up."""
 
+    __tablename__ = "corpus"
     __table_args__ = (Index("corpus_agent", "agent"),)
 
     id: int = Field(
@@ -72,9 +75,10 @@ class Corpus(SQLModel, table=True):
     fact_words: int = count()
 
 
-class Embedding(SQLModel, table=True):
+class EmbeddingTable(SQLModel, table=True):
     """What a model makes of a document: plain numbers, so that the table is there with and without pgvector."""
 
+    __tablename__ = "embedding"
     __table_args__ = (Index("embedding_scope", "scope", "model"),)
 
     kind: str = words(primary_key=True)  # turn | fact

@@ -1,4 +1,4 @@
-"""A procedure: a closed contiguous pattern of tool calls that distinct sessions share, with learnt arguments."""
+"""A procedure: a closed contiguous pattern of tool calls that distinct sessions share, with learned arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, document, flag, maybe_moment, maybe_words, moment, words
 
 
-class ProcedureRow(SQLModel, table=True):
+class ProcedureTable(SQLModel, table=True):
     """A published procedure; its id is made of scope and steps, so that tomorrow's night updates it."""
 
     __tablename__ = "procedure"
@@ -27,13 +27,13 @@ class ProcedureRow(SQLModel, table=True):
     support: int = count()  # distinct lineage roots
     rank: float = Field(default=0.0)
     body: dict[str, Any] = document()  # steps, success, follows, preconditions, evidence
-    learnt_at: datetime = moment()
+    learned_at: datetime = moment()
     updated_at: datetime = moment()
     retired_at: datetime | None = maybe_moment()  # when better ones took its place
     run_id: str = words()
 
 
-class ToolProfile(SQLModel, table=True):
+class ToolProfileTable(SQLModel, table=True):
     """How an agent uses one tool: usual arguments and where they come from, and what usually follows."""
 
     __tablename__ = "tool_profile"
@@ -44,7 +44,7 @@ class ToolProfile(SQLModel, table=True):
     body: dict[str, Any] = document()
 
 
-class SolutionRow(SQLModel, table=True):
+class SolutionTable(SQLModel, table=True):
     """An error by its fingerprint, and what resolved it."""
 
     __tablename__ = "solution"
@@ -66,7 +66,7 @@ class SolutionRow(SQLModel, table=True):
     occurrences: int = count()
     search: str = words()  # what full text search reads
     body: dict[str, Any] = document()
-    learnt_at: datetime = moment()
+    learned_at: datetime = moment()
     updated_at: datetime = moment()
     retired_at: datetime | None = maybe_moment()
     run_id: str = words()

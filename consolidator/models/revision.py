@@ -11,7 +11,7 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, document, maybe_moment, moment, words
 
 
-class MemoryGeneration(SQLModel, table=True):
+class RevisionTable(SQLModel, table=True):
     """A draft is compared and then promoted or discarded; what it took the place of can be restored."""
 
     __tablename__ = "memory_generation"
@@ -27,7 +27,7 @@ class MemoryGeneration(SQLModel, table=True):
     promoted_at: datetime | None = maybe_moment()
 
 
-class GenerationReach(SQLModel, table=True):
+class RevisionReachTable(SQLModel, table=True):
     """What of a session a generation has read: after < seq <= upto."""
 
     __tablename__ = "generation_reach"

@@ -11,9 +11,10 @@ from sqlmodel import Column, Field, SQLModel
 from consolidator.models.columns import count, document, maybe_moment, maybe_words, moment, small, words
 
 
-class Run(SQLModel, table=True):
+class RunTable(SQLModel, table=True):
     """One job at one slot. Its counts are the sums over its units."""
 
+    __tablename__ = "run"
     __table_args__ = (UniqueConstraint("job", "slot", name="run_job_slot"),)
 
     id: str = words(primary_key=True)
@@ -31,11 +32,12 @@ class Run(SQLModel, table=True):
     deaths: int = small()  # how often it died of a bug; a slot's run is tried again so many times
 
 
-class Claim(SQLModel, table=True):
+class ClaimTable(SQLModel, table=True):
     """A unit of a run: who works on it until when, how often it was tried, and what came of it."""
 
+    __tablename__ = "claim"
     __table_args__ = (
-        CheckConstraint("seen = learnt + nothing + deferred + dead", name="the_ledger_balances"),
+        CheckConstraint("seen = learned + nothing + deferred + dead", name="the_ledger_balances"),
         Index("claim_open", "run_id", "unit", postgresql_where=text("status in ('open', 'leased')")),
     )
 
@@ -47,7 +49,7 @@ class Claim(SQLModel, table=True):
     lease_until: datetime | None = maybe_moment()
     attempts: int = small()
     seen: int = count()
-    learnt: int = count()
+    learned: int = count()
     nothing: int = count()
     deferred: int = count()
     dead: int = count()
@@ -55,8 +57,8 @@ class Claim(SQLModel, table=True):
     note: str | None = maybe_words()  # what a merge changed
 
 
-class DeadLetter(SQLModel, table=True):
-    """An event that could not be learnt from; it stays unstamped, and so unpruned, until somebody settles it."""
+class DeadLetterTable(SQLModel, table=True):
+    """An event that could not be learned from; it stays unstamped, and so unpruned, until somebody settles it."""
 
     __tablename__ = "dead_letter"
     __table_args__ = (

@@ -12,9 +12,10 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, document, flag, maybe_moment, maybe_words, moment, small, words
 
 
-class Session(SQLModel, table=True):
+class SessionTable(SQLModel, table=True):
     """The session's row: its lock, its version and its fence are `head` and `lease_epoch`."""
 
+    __tablename__ = "session"
     __table_args__ = (
         # No index holds what an append changes, so that the row's new version stays on its page (a HOT update).
         Index("session_due", "agent", "id", postgresql_where=text("due")),
@@ -51,7 +52,7 @@ class Session(SQLModel, table=True):
     error: str | None = maybe_words()
     head: int = count()  # seq of the last event
     due: bool = flag()  # whether head > consolidated_to
-    consolidated_to: int = count()  # every event up to here was learnt from or dead-lettered
+    consolidated_to: int = count()  # every event up to here was learned from or dead-lettered
     extracted_to: int = count()  # every event up to here was read by a model, or was pruned before one could
     pruned_to: int = count()  # every event up to here is gone
     lease_epoch: int = count()  # grows with each harness that takes the session up
@@ -81,7 +82,7 @@ class Session(SQLModel, table=True):
     expires_at: datetime | None = maybe_moment()
 
 
-class SessionView(SQLModel, table=True):
+class SessionViewTable(SQLModel, table=True):
     """What a context needs of a session's past without reading it again: folds, which outlive their events."""
 
     __tablename__ = "session_view"

@@ -11,7 +11,7 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import count, moment, words
 
 
-class ImportedFile(SQLModel, table=True):
+class ImportedFileTable(SQLModel, table=True):
     """A file that was read to its end; unchanged size and time mean there is nothing new in it."""
 
     __tablename__ = "imported_file"
@@ -23,7 +23,7 @@ class ImportedFile(SQLModel, table=True):
     imported_at: datetime = moment()
 
 
-class ImportedKey(SQLModel, table=True):
+class ImportedKeyTable(SQLModel, table=True):
     """The hashed identity of an item of a foreign log; it outlives the event."""
 
     __tablename__ = "imported_key"
@@ -31,9 +31,10 @@ class ImportedKey(SQLModel, table=True):
     key: uuid.UUID = Field(primary_key=True)
 
 
-class Erasure(SQLModel, table=True):
+class ErasureTable(SQLModel, table=True):
     """A person's right to be forgotten, exercised: what went, when, why; never what it said."""
 
+    __tablename__ = "erasure"
     __table_args__ = (Index("erasure_session", "session_id"),)
 
     id: str = words(primary_key=True)

@@ -152,7 +152,7 @@ class Consolidator:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Message:
     """A message of a session's history, as a person saw it."""
 
     seq: int
@@ -189,7 +189,7 @@ class Session:
         async for delta in self._listen(said):
             yield delta
 
-    async def go_on(self) -> AsyncIterator[str]:
+    async def resume(self) -> AsyncIterator[str]:
         """Go on with whatever the last process was stopped in, and yield what is missing of it."""
         async for delta in self.stream():
             yield delta.text if delta.kind == "text" else VOID
@@ -202,7 +202,7 @@ class Session:
         """Say something that is heard when the turn under way has ended."""
         return await sessions.say(self._agent.database, self.id, text, mode="follow_up")
 
-    async def history(self, limit: int = 50) -> list[Told]:
+    async def history(self, limit: int = 50) -> list[Message]:
         """Return the last messages, the oldest first."""
         async with self._agent.database.connection() as conn:
             found = await rows.get(conn, self.id)
@@ -210,7 +210,7 @@ class Session:
             log = await events.read(conn, self.id, after=after, upto=found["head"])
         roles = {EventType.USER_MESSAGE: "user", EventType.ASSISTANT_RESPONSE: "assistant"}
         told = [
-            Told(one.seq, roles[one.type], str(one.data.get("text") or ""), one.data.get("mode"))
+            Message(one.seq, roles[one.type], str(one.data.get("text") or ""), one.data.get("mode"))
             for one in log if one.type in roles and one.data.get("text") and one.data.get("origin", "user") == "user"
         ]  # fmt: skip
         return told[-limit:]
@@ -225,7 +225,7 @@ class Session:
         await sessions.end(self._agent.database, self.id, reason=reason, hide=hide)
 
     async def _listen(self, said: int | None) -> AsyncIterator[Delta]:
-        sink, listeners = _Sink(), self._agent.harness.listeners
+        sink, listeners = _DeltaQueue(), self._agent.harness.listeners
         driving = asyncio.create_task(self._drive(said, sink))
         driving.add_done_callback(lambda _: sink.close())
         try:
@@ -239,7 +239,7 @@ class Session:
             if listeners.get(self.id) is sink:
                 del listeners[self.id]
 
-    async def _drive(self, said: int | None, sink: _Sink) -> StepResult:
+    async def _drive(self, said: int | None, sink: _DeltaQueue) -> StepResult:
         """Wake the session until what was said is answered, by us or by whoever drives it."""
         listeners = self._agent.harness.listeners
         heard = True  # whether all that we drove came to our ears: a session has those of one at a time
@@ -262,7 +262,7 @@ class Session:
             return result
         return StepResult(found["head"], "approval" if found["attention"] and said is None else "idle")
 
-    async def _tell_the_rest(self, found: Row, said: int, sink: _Sink) -> None:
+    async def _tell_the_rest(self, found: Row, said: int, sink: _DeltaQueue) -> None:
         """Tell what has not come to our ears of the answers that were given after what was said."""
         bounds = (found["created_at"], found["last_event_at"])
         async with self._agent.database.connection() as conn:
@@ -277,7 +277,7 @@ class Session:
                     sink.put(Delta(self.id, chunk.message_id, chunk.seq, chunk.delta))
 
 
-class _Sink:
+class _DeltaQueue:
     """A channel that is an iterator: to ask for the next piece is to acknowledge the last one."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ulid import ULID
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.errors import NotFound, OverBudget, StaleEpoch, UsageError
 from consolidator.llm.prices import price, tier
 from consolidator.models.event import NewEvent
@@ -58,8 +58,8 @@ def check_cap(model: str | None, cap: Decimal | None) -> None:
         raise UsageError(f"nobody knows the price of {model or 'no model'}, so a cap in money cannot be held with it")
 
 
-async def reserve(
-    conn: Driver,
+async def reserve_spend(
+    conn: Connection,
     session_id: str,
     *,
     model: str,
@@ -96,7 +96,7 @@ async def reserve(
     raise BudgetStop(model, found["max_cost"], found["cost"] + found["reserved"], amount)
 
 
-async def settle(conn: Driver, call_id: str, usage: Usage | None, *, now: datetime) -> Decimal | None:
+async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, now: datetime) -> Decimal | None:
     """Put what a call took in the place of its reserve; once. Return its cost, None where the price is not known.
 
     Without `usage` (the server did not tell, or the stream was cut) it has cost its reserve; a call that the server
@@ -118,11 +118,11 @@ async def settle(conn: Driver, call_id: str, usage: Usage | None, *, now: dateti
             output_tokens=usage.output_tokens,
         )
     values = {"call": call_id, "cost": cost, "now": now, "input": usage.input_tokens}
-    await spend.settle(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
+    await spend.settle_spend(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
     return _money(cost)
 
 
-async def settle_open(conn: Driver, session_id: str, *, now: datetime) -> int:
+async def settle_open(conn: Connection, session_id: str, *, now: datetime) -> int:
     """Settle at their reserve the calls that a gone process left open; return how many. For who has just the lease."""
     return await spend.settle_open(conn, session_id, now)
 

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from consolidator.context import compaction
 from consolidator.context.build import BUDGET, Context, past_of
-from consolidator.context.compaction import Compaction, Hooks, Plan
+from consolidator.context.compaction import Compaction, CompactionPlan, Hooks
 from consolidator.context.history import Past
 from consolidator.context.messages import LONGEST, conversation
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
-from consolidator.llm.client import ModelClient, Reply, Request, read
+from consolidator.llm.client import ModelClient, ModelReply, Request, read
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import counted
 from consolidator.models.event import NewEvent
@@ -98,7 +98,9 @@ async def requested(
         )
 
 
-async def _planned(database: Database, session_id: str, budget: int, trigger: Trigger) -> tuple[Past, Plan | None]:
+async def _planned(
+    database: Database, session_id: str, budget: int, trigger: Trigger
+) -> tuple[Past, CompactionPlan | None]:
     async with database.connection() as conn:
         view = await store.view(conn, session_id)
         past = past_of(view)
@@ -124,7 +126,7 @@ async def _by_model(
         with around("commit reserve"):
             async with database.transaction() as conn:
                 own = (await sessions.get(conn, session_id))["model"]
-                call = await money.reserve(
+                call = await money.reserve_spend(
                     conn, session_id, model=model, input_tokens=request.tokens, max_tokens=ANSWER,
                     purpose="compaction", own_model=own, strategy="compacted", epoch=epoch, now=database.clock.now(),
                 )  # fmt: skip
@@ -148,18 +150,18 @@ async def _by_model(
     return {"summary": redact(str(found["summary"])), "next_steps": [redact(str(s)) for s in found["next_steps"]][:20]}
 
 
-def _usage(reply: Reply) -> Usage:
+def _usage(reply: ModelReply) -> Usage:
     return Usage(reply.input_tokens, reply.cached_tokens, reply.output_tokens)
 
 
 async def _settle(database: Database, call: str, usage: Usage | None) -> None:
     with around("commit spend"):
         async with database.transaction() as conn:
-            await money.settle(conn, call, usage, now=database.clock.now())
+            await money.settle_spend(conn, call, usage, now=database.clock.now())
 
 
 async def _kept(
-    database: Database, session_id: str, past: Past, plan: Plan, told: Mapping[str, Any],
+    database: Database, session_id: str, past: Past, plan: CompactionPlan, told: Mapping[str, Any],
     *, by: str | None, trigger: Trigger, epoch: int | None,
 ) -> Compaction | None:  # fmt: skip
     """Log a compaction and count it in its session; None where somebody else has just done the same."""

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.store.log import spend
 from consolidator.store.queries import Row
@@ -36,7 +36,7 @@ class Cost:
 
 
 async def costs(
-    conn: Driver,
+    conn: Connection,
     by: str = "session",
     *,
     session: str | None = None,

@@ -75,7 +75,7 @@ class Open:
 
 
 @dataclass(slots=True)
-class _Folding:
+class _OpenStateFold:
     seen: int
     held: tuple[int, ...] = ()
     calls: dict[str, OpenCall] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class _Folding:
 
 def fold(events: Sequence[Event], *, settled_to: int, head: int) -> Open:
     """Return what is open among a session's events after `settled_to`, which are all up to `head`."""
-    folding = _Folding(seen=settled_to)
+    folding = _OpenStateFold(seen=settled_to)
     for event in events:
         folding.take(event)
     said = [one for one in folding.said if one.seq > folding.seen or one.seq in folding.held]
@@ -163,7 +163,7 @@ def fold(events: Sequence[Event], *, settled_to: int, head: int) -> Open:
     )
 
 
-def _with_states(folding: _Folding) -> tuple[OpenCall, ...]:
+def _with_states(folding: _OpenStateFold) -> tuple[OpenCall, ...]:
     """Return the open calls in the log's order, each with what is known of it.
 
     A group begins only after all that goes before it has results, so that of the open groups only the first may have

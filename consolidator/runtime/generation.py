@@ -35,7 +35,7 @@ class CutOff(ModelUnavailable):
 
 
 @dataclass(slots=True)
-class Asked:
+class ModelRequest:
     """A tool call, as the model wrote it."""
 
     tool: str = ""
@@ -51,14 +51,14 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Heard:
+class Generated:
     """What a model said in one call."""
 
     finish: str | None = None
     refusal: str = ""
     usage: Usage | None = None  # None: its server did not say
     model: str | None = None
-    calls: dict[int, Asked] = field(default_factory=dict)
+    calls: dict[int, ModelRequest] = field(default_factory=dict)
     pieces: list[str] = field(default_factory=list)
 
     written: int = 0  # characters of calls
@@ -69,7 +69,7 @@ class Heard:
         return "".join(self.pieces)
 
 
-async def hear(client: ModelClient, body: Mapping[str, Any], heard: Heard, commit: Commit) -> None:
+async def stream_answer(client: ModelClient, body: Mapping[str, Any], heard: Generated, commit: Commit) -> None:
     """Ask a model and fill `heard`, committing its text batch by batch.
 
     Raises CutOff where it ended in the middle, else what `ModelClient.send` raises.
@@ -110,7 +110,7 @@ async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[str]:
             yield said
 
 
-async def _read(client: ModelClient, body: Mapping[str, Any], heard: Heard, queue: asyncio.Queue[object]) -> None:
+async def _read(client: ModelClient, body: Mapping[str, Any], heard: Generated, queue: asyncio.Queue[object]) -> None:
     """Read a stream to its end, putting its text into the queue, and the end of it in any case."""
     import openai
 
@@ -160,7 +160,7 @@ async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
             asked["max_tokens"] = limit
 
 
-def _pieces(heard: Heard, chunk: Any) -> list[str]:
+def _pieces(heard: Generated, chunk: Any) -> list[str]:
     """Take in a chunk and return the text in it; raise CutOff for what has the shape of none."""
     try:
         return _taken(heard, chunk)
@@ -168,7 +168,7 @@ def _pieces(heard: Heard, chunk: Any) -> list[str]:
         raise CutOff(_ODD) from error
 
 
-def _taken(heard: Heard, chunk: Any) -> list[str]:
+def _taken(heard: Generated, chunk: Any) -> list[str]:
     """Take in a chunk leniently, since servers differ, and return the text in it."""
     heard.usage = _usage(getattr(chunk, "usage", None)) or heard.usage
     model = getattr(chunk, "model", None)
@@ -199,10 +199,10 @@ def _usage(told: Any) -> Usage | None:
     return Usage(counts[0], cached, counts[1])
 
 
-def _call(heard: Heard, told: Any) -> None:
+def _call(heard: Generated, told: Any) -> None:
     """Add a piece of a tool call; servers that do not number their calls tell each one whole."""
     number = told.index if type(told.index) is int else len(heard.calls)
-    call = heard.calls.setdefault(number, Asked())
+    call = heard.calls.setdefault(number, ModelRequest())
     if told.function is not None:
         name, arguments = told.function.name or "", told.function.arguments or ""
         call.tool += name

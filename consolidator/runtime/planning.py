@@ -12,14 +12,14 @@ from consolidator.llm.tokens import count_tokens
 from consolidator.runtime import budget, compaction
 from consolidator.runtime.boundaries import around
 from consolidator.runtime.fold import Open
-from consolidator.runtime.generation import Heard
+from consolidator.runtime.generation import Generated
 from consolidator.runtime.harness import Harness, Usage
 from consolidator.store.log import generation as store
 from consolidator.store.queries import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequestPlan:
     """One call of the model, before it is made."""
 
     model: str
@@ -38,7 +38,7 @@ class Plan:
         }  # fmt: skip
         return {**told, "held": list(self.held)} if self.held else told
 
-    def usage(self, heard: Heard) -> Usage:
+    def usage(self, heard: Generated) -> Usage:
         """Return what the call took, counted by us where the server does not say."""
         if heard.usage is not None:
             return heard.usage
@@ -46,7 +46,7 @@ class Plan:
         return Usage(self.tokens, 0, count_tokens(written))
 
 
-async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epoch: int | None = None) -> Plan:
+async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epoch: int | None = None) -> RequestPlan:
     """Return what to ask; `prefill` is the beginning of the answer, where that is known.
 
     A session whose context has grown too full is compacted before. Raises UsageError where no model is configured, or
@@ -79,7 +79,7 @@ async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epo
     if prefill is not None and harness.settings.prefill == "continue_final_message":
         body["extra_body"] = {"continue_final_message": True, "add_generation_prompt": False}
     tokens = made.tokens + (count_tokens(prefill) if prefill else 0)
-    return Plan(model, body, tokens, limit, made.strategy, made.upto_seq, asking.held)
+    return RequestPlan(model, body, tokens, limit, made.strategy, made.upto_seq, asking.held)
 
 
 @dataclass(frozen=True, slots=True)

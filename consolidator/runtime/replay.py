@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import channel_of
@@ -37,7 +37,7 @@ class Shown:
         return told | {"piece": self.piece or None, "speaker": self.speaker}
 
 
-async def replay(conn: Driver, session_id: str, *, channel: str | None = None) -> AsyncIterator[Shown]:
+async def replay(conn: Connection, session_id: str, *, channel: str | None = None) -> AsyncIterator[Shown]:
     """Yield what a session's people saw, in order; raise NotFound where there is no session.
 
     Of answers, what `channel` acknowledged: the session's own, unless another is named. EVERYTHING, or a session whose
@@ -48,7 +48,7 @@ async def replay(conn: Driver, session_id: str, *, channel: str | None = None) -
     if channel is None and not await store.has_reached(conn, session_id, name):
         name = EVERYTHING
     bounds = (session["created_at"], session["last_event_at"])
-    telling = _Telling(whole=name == EVERYTHING)
+    telling = _ReplayFold(whole=name == EVERYTHING)
     after = session["pruned_to"]
     while after < session["head"]:
         upto = min(after + PAGE, session["head"])
@@ -63,7 +63,7 @@ async def replay(conn: Driver, session_id: str, *, channel: str | None = None) -
 
 
 @dataclass(slots=True)
-class _Telling:
+class _ReplayFold:
     """Puts pieces in their place among the events."""
 
     whole: bool

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
@@ -21,7 +21,7 @@ from consolidator.runtime.boundaries import around
 from consolidator.runtime.budget import check_cap
 from consolidator.store.log import events, sessions
 from consolidator.store.log import lease as marks
-from consolidator.store.queries import Row, load, row, run
+from consolidator.store.queries import Row, execute, load, row
 
 Mode = Literal["message", "steer", "follow_up"]
 _SQL = load("log/lease")
@@ -63,7 +63,7 @@ async def open_session(
 
 
 async def _opened(
-    conn: Driver,
+    conn: Connection,
     name: str,
     database: Database,
     *,
@@ -86,14 +86,14 @@ async def _opened(
     return await sessions.get(conn, name)
 
 
-async def _began(conn: Driver, name: str, start: NewEvent, database: Database) -> None:
+async def _began(conn: Connection, name: str, start: NewEvent, database: Database) -> None:
     """Log a session's beginning; nobody has to look at that, so that its marks move with it."""
     done = await events.append(conn, name, [start], now=database.clock.now())
-    await run(conn, _SQL["began"], {"id": name, "seq": done.last_seq})
+    await execute(conn, _SQL["began"], {"id": name, "seq": done.last_seq})
 
 
 async def _configure(
-    conn: Driver, found: Row, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
+    conn: Connection, found: Row, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Set what is given and differs, and return that."""
     given = {name: value for name, value in config.items() if value is not None}
@@ -109,7 +109,7 @@ async def _configure(
             "max_cost": max_cost,
             "config": Jsonb({**found["config"], **given}, dumps=dumps),
         }
-        await run(conn, _SQL["configure"], values)
+        await execute(conn, _SQL["configure"], values)
     return changed
 
 
@@ -175,27 +175,27 @@ async def end(database: Database, session_id: str, *, reason: str, hide: bool = 
             if (await sessions.get(conn, session_id))["status"] == "open":
                 told = NewEvent(EventType.SESSION_END, {"reason": reason})
                 await events.append(conn, session_id, [told], now=database.clock.now())
-            await run(conn, _SQL["retire"], {"id": session_id, "hide": hide})
+            await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
 
 
 async def resume(database: Database, session_id: str) -> Row:
     """Make a session the one that its key names, in place of any other; raise UsageError for one that has ended."""
     with around("commit current"):
         async with database.transaction() as conn:
-            await run(conn, _SQL["lock_key"], {"id": session_id})
+            await execute(conn, _SQL["lock_key"], {"id": session_id})
             found = await row(conn, _SQL["lay_aside"], {"id": session_id})
             if found is None:
                 await sessions.get(conn, session_id)
                 raise UsageError(f"session {session_id} has ended: `consolidator replay {session_id}` shows it again")
-            await run(conn, _SQL["take_up"], {"id": session_id})
+            await execute(conn, _SQL["take_up"], {"id": session_id})
             return await sessions.get(conn, session_id)
 
 
-async def lay_aside(database: Database, session_id: str) -> None:
+async def release_key(database: Database, session_id: str) -> None:
     """Have a session's key name none, so that the next opening makes a new one; the session stays open."""
     with around("commit current"):
         async with database.connection() as conn:
-            await run(conn, _SQL["aside"], {"id": session_id})
+            await execute(conn, _SQL["aside"], {"id": session_id})
 
 
 async def attention(database: Database, *, limit: int = 50) -> Sequence[Row]:

@@ -18,11 +18,11 @@ from consolidator.runtime import budget
 from consolidator.runtime.boundaries import Boundary, around
 from consolidator.runtime.delivery import Outlet
 from consolidator.runtime.fold import Open, fold
-from consolidator.runtime.generation import Heard, hear
+from consolidator.runtime.generation import Generated, stream_answer
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
 from consolidator.runtime.lease import Lease, Steered
-from consolidator.runtime.planning import Plan, plan, prefilled
-from consolidator.runtime.tool_calls import Caller, asking, called, unstarted
+from consolidator.runtime.planning import RequestPlan, plan, prefilled
+from consolidator.runtime.tool_calls import ToolCallRunner, asking, called, unstarted
 from consolidator.store.log import events, sessions
 from consolidator.store.log import generation as store
 from consolidator.store.log import lease as marks
@@ -68,7 +68,7 @@ class Stepper:
             row, found = await self.load()
         if found.calls:
             self._known = None
-            caller = Caller(self.harness, self.lease)
+            caller = ToolCallRunner(self.harness, self.lease)
             went_on = await caller.settle(found.calls, steer=found.steer)
             to_seq = max(found.head, caller.to_seq)
             return StepResult(to_seq, "tool_calls" if went_on else "approval", executed_tool_count=caller.ran)
@@ -140,7 +140,7 @@ class Stepper:
                 message, call = await self._begin(row, planned, message)
             except (budget.BudgetStop, UsageError) as error:
                 return await self._stopped(found, message, error)
-            heard = Heard()
+            heard = Generated()
             try:
                 await self.lease.unless_steered(self._hear(planned, message, heard))
             except Steered:
@@ -158,13 +158,13 @@ class Stepper:
             return await self._said(row, planned, message, heard, call)
         raise AssertionError("the last attempt returns")
 
-    async def _begin(self, row: Row, planned: Plan, message: Message | None) -> tuple[Message, str]:
+    async def _begin(self, row: Row, planned: RequestPlan, message: Message | None) -> tuple[Message, str]:
         """Set money aside and log that the model is asked, in one transaction."""
         now = self.harness.database.clock.now()
         name = message.message_id if message else str(ULID())
         with around("commit thinking"):
             async with self.harness.database.transaction() as conn:
-                call = await budget.reserve(
+                call = await budget.reserve_spend(
                     conn, row["id"], model=planned.model, input_tokens=planned.tokens, now=now,
                     max_tokens=planned.max_tokens, own_model=row["model"], message_id=name,
                     strategy=planned.strategy, epoch=self.lease.epoch,
@@ -176,7 +176,7 @@ class Stepper:
         self.lease.knows(planned.upto_seq)
         return message, call
 
-    async def _hear(self, planned: Plan, message: Message, heard: Heard) -> None:
+    async def _hear(self, planned: RequestPlan, message: Message, heard: Generated) -> None:
         async def commit(text: str) -> None:
             with around("commit chunk"):
                 async with self.harness.database.connection() as conn:
@@ -187,9 +187,9 @@ class Stepper:
             message.text += text
             await self.outlet.hand_on(message.message_id, message.seq, text, started=message.started)
 
-        await hear(self.harness.client, planned.body, heard, commit)
+        await stream_answer(self.harness.client, planned.body, heard, commit)
 
-    async def _said(self, row: Row, planned: Plan, message: Message, heard: Heard, call: str) -> StepResult:
+    async def _said(self, row: Row, planned: RequestPlan, message: Message, heard: Generated, call: str) -> StepResult:
         """Log the answer with the calls it asks for, and run these."""
         told = _response(message, heard.model or planned.model, heard.finish, planned.usage(heard))
         calls = called(self.harness, heard, message.message_id)
@@ -198,7 +198,7 @@ class Stepper:
         with around("commit response"):
             async with self.harness.database.transaction() as conn:
                 done = await events.append(conn, row["id"], [told, *calls], now=now, epoch=self.lease.epoch)
-                await budget.settle(conn, call, heard.usage, now=now)
+                await budget.settle_spend(conn, call, heard.usage, now=now)
                 if asked:
                     await marks.heed(conn, row["id"], asked=asked)
                 if not calls:
@@ -210,7 +210,7 @@ class Stepper:
             if alone and not planned.held:  # nothing else came meanwhile
                 self._known = Open(head=done.last_seq, settled_to=done.last_seq)
             return StepResult(done.last_seq, "stop", usage)
-        caller = Caller(self.harness, self.lease)
+        caller = ToolCallRunner(self.harness, self.lease)
         went_on = await caller.settle(unstarted(calls, done.first_seq + 1))
         reason: FinishReason = "tool_calls" if went_on else "approval"
         return StepResult(max(done.last_seq, caller.to_seq), reason, usage, caller.ran)
@@ -220,15 +220,15 @@ class Stepper:
         if self.outlet.sender is not None:
             self.outlet.delivered_to = seq
 
-    async def _settle(self, call: str, heard: Heard, error: ModelError | None) -> None:
+    async def _settle(self, call: str, heard: Generated, error: ModelError | None) -> None:
         """Settle a call that came to no good end: at its reserve where it may have been paid for."""
         free = isinstance(error, ModelError) and not heard.pieces and not getattr(error, "paid", False)
         now = self.harness.database.clock.now()
         with around("commit spend"):
             async with self.harness.database.connection() as conn:
-                await budget.settle(conn, call, Usage() if free else heard.usage, now=now)
+                await budget.settle_spend(conn, call, Usage() if free else heard.usage, now=now)
 
-    async def _cut_short(self, message: Message, heard: Heard) -> StepResult:
+    async def _cut_short(self, message: Message, heard: Generated) -> StepResult:
         """Keep what was said before somebody steered: they have read it."""
         done = await self._log([_interrupted(message, heard.model)], "commit interruption")
         if message.text:

@@ -16,11 +16,11 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.boundaries import Boundary, around
 from consolidator.runtime.fold import OpenCall
-from consolidator.runtime.generation import Heard
+from consolidator.runtime.generation import Generated
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.tools.outcome import Outcome, cut
-from consolidator.runtime.tools.tool import Call
+from consolidator.runtime.tools.tool import CallContext
 from consolidator.store.log import events
 from consolidator.store.log import lease as store
 
@@ -31,7 +31,7 @@ NEVER_RAN = "This call was not run: the user wanted something else."
 STOPPED = "This call was stopped: the user wanted something else."
 
 
-def called(harness: Harness, heard: Heard, message_id: str) -> list[NewEvent]:
+def called(harness: Harness, heard: Generated, message_id: str) -> list[NewEvent]:
     """Return the calls of an answer as events, and the requests to a person that some of them need.
 
     Calls that may run again run at once, in one group; any other is alone in its group.
@@ -74,7 +74,7 @@ def unstarted(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]:
     ]  # fmt: skip
 
 
-class Caller:
+class ToolCallRunner:
     """Works through the calls of a session that is held."""
 
     def __init__(self, harness: Harness, lease: Lease) -> None:
@@ -131,7 +131,7 @@ class Caller:
             return Outcome.failed(f"There was no tool named {call.tool!r}.")
         if call.state == "begun" and (tool is None or not tool.idempotent):
             return None  # also where its tool is gone by now: it may have run while that was there
-        told = Call(
+        told = CallContext(
             call.call_id, self.lease.session_id, bool(self.lease.row["simulated"]), again=call.state == "begun",
             look=partial(self._logged, call),
         )  # fmt: skip

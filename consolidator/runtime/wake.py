@@ -85,7 +85,7 @@ async def _give_back(stepper: Stepper, found: Open) -> None:
     waits = found.waiting and found.generation is None
     with around("commit settled"):
         async with stepper.harness.database.connection() as conn:
-            await store.settle(
+            await store.mark_settled(
                 conn, lease.session_id, lease.epoch, settled=found.settled_to,
                 delivered=stepper.outlet.delivered_to, pending=not (found.is_settled or waits), head=found.head,
             )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.jobs.consolidation.changes import Changes
@@ -44,7 +44,7 @@ async def correct(database: Database, identity: str, text: str) -> Row:
         return await _fact(conn, new)
 
 
-async def settle(database: Database, identity: str, *, accept: bool) -> Row:
+async def review(database: Database, identity: str, *, accept: bool) -> Row:
     """Let a candidate in quarantine be believed, or reject it for good; raise NotFound where none has that id."""
     waits_not = NotFound(f"nothing in quarantine is called {identity!r}; `consolidator facts review` lists it")
     async with database.transaction() as conn:
@@ -52,27 +52,27 @@ async def settle(database: Database, identity: str, *, accept: bool) -> Row:
         if found is None:
             raise waits_not
         await digests.lock_agent(conn, found["agent"])
-        if not await facts.settle(conn, identity, rejected=None if accept else "rejected by a person"):
+        if not await facts.settle_quarantine(conn, identity, rejected=None if accept else "rejected by a person"):
             raise waits_not
         stamp: dict[str, Any] = {"run_id": "review", "now": database.clock.now()}
         await reconcile_agent(conn, found["agent"], stamp, Changes())
     return found
 
 
-async def _fact(conn: Driver, identity: str) -> Row:
+async def _fact(conn: Connection, identity: str) -> Row:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
     await digests.lock_agent(conn, (await _found(conn, identity))["agent"])
     return await _found(conn, identity)
 
 
-async def _found(conn: Driver, identity: str) -> Row:
+async def _found(conn: Connection, identity: str) -> Row:
     found = await lookup.explained(conn, identity)
     if found is None or found[0] != "fact":
         raise NotFound(f"no fact is called {identity!r}; `consolidator facts` lists them")
     return found[1]
 
 
-async def _buried(conn: Driver, database: Database, fact: Row, *, by: str) -> None:
+async def _buried(conn: Connection, database: Database, fact: Row, *, by: str) -> None:
     """Believe a fact no longer, nor what says the same later."""
     values = {**fact, "value": normal(fact["value"]), "predicate": normal(fact["predicate"]), "by": by}
     await facts.bury(conn, {**values, "now": database.clock.now()})

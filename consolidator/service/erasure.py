@@ -19,7 +19,7 @@ from consolidator.store.queries import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Erasure:
+class ErasurePlan:
     """What would go, to be confirmed."""
 
     sessions: list[Row]
@@ -32,16 +32,16 @@ class Erasure:
         return sum(session["events"] for session in self.sessions)
 
 
-async def plan(database: Database, *, session: str | None = None, peer: str | None = None) -> Erasure:
+async def plan(database: Database, *, session: str | None = None, peer: str | None = None) -> ErasurePlan:
     """Return what erasing a session or a peer means; raise NotFound where there is nothing of them."""
     async with database.connection() as conn:
         ids = [await sessions.find(conn, session)] if session else await rederive.of_peer(conn, peer or "")
         if not ids:
             raise NotFound(f"there is no session with peer {peer!r}")
-        return Erasure(await rederive.family(conn, ids), ids, peer)
+        return ErasurePlan(await rederive.family(conn, ids), ids, peer)
 
 
-async def erase(database: Database, settings: Settings, planned: Erasure, *, reason: str) -> dict[str, Any]:
+async def erase(database: Database, settings: Settings, planned: ErasurePlan, *, reason: str) -> dict[str, Any]:
     """Erase the planned sessions, with what was derived from them, all or nothing; publish what is left."""
     now = database.clock.now()
     events = 0

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import asdict
 from typing import Any
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.learning import bounds_of
 from consolidator.llm.redaction.redact import redact, redact_json
@@ -67,7 +67,7 @@ async def _explained(database: Database, identity: str) -> dict[str, Any]:
     async with database.connection() as conn:
         found = await lookup.explained(conn, identity)
         if found is None:
-            raise NotFound(f"nothing learnt has the id {identity!r}; `facts`, `procedures` and `solutions` list them")
+            raise NotFound(f"nothing learned has the id {identity!r}; `facts`, `procedures` and `solutions` list them")
         kind, row = found
         if kind == "fact":
             return await _explain_fact(conn, row)
@@ -78,7 +78,7 @@ async def _explained(database: Database, identity: str) -> dict[str, Any]:
         return await _explain_candidate(conn, row)
 
 
-async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
+async def _explain_fact(conn: Connection, fact: Row) -> dict[str, Any]:
     cited = await lookup.evidence(conn, fact["evidence"])
     lines = [
         f"{fact['kind']}, {fact['confidence']}, trusted as said by the {fact['trust']}, "
@@ -111,7 +111,7 @@ async def _explain_fact(conn: Driver, fact: Row) -> dict[str, Any]:
             for seq, quote in [(c["seq"], c["quote"]), *c["evidence"]]
         ],
         "extractors": sorted({c["extractor"] for c in cited}),
-        "learnt_at": fact["recorded_at"],
+        "learned_at": fact["recorded_at"],
         "run_id": fact["run_id"],
         "row": fact,
     }
@@ -126,7 +126,7 @@ def _decided(saying: Row, fact: Row) -> str:
     return f"{saying['operation']}{onto} by {by}: {saying['sentence']} ({saying['why']})"
 
 
-async def _explain_candidate(conn: Driver, candidate: Row) -> dict[str, Any]:
+async def _explain_candidate(conn: Connection, candidate: Row) -> dict[str, Any]:
     seen = await lookup.origins(conn, [candidate["session_id"]])
     session, when = candidate["session_id"], candidate["occurred_at"]
     cited = [(candidate["seq"], candidate["quote"]), *candidate["evidence"]]
@@ -136,7 +136,7 @@ async def _explain_candidate(conn: Driver, candidate: Row) -> dict[str, Any]:
         "lines": [_became(candidate)],
         "evidence": [_proof(seen, session, seq, quote, when) for seq, quote in cited],
         "extractors": [candidate["extractor"]],
-        "learnt_at": candidate["occurred_at"],
+        "learned_at": candidate["occurred_at"],
         "run_id": candidate["run_id"],
         "row": candidate,
     }
@@ -155,7 +155,7 @@ def _became(candidate: Row) -> str:
     return "taken into account"
 
 
-async def _explain_procedure(conn: Driver, procedure: Row) -> dict[str, Any]:
+async def _explain_procedure(conn: Connection, procedure: Row) -> dict[str, Any]:
     body = procedure["body"]
     lines = [f"{n}. {_step(step)}" for n, step in enumerate(body["steps"], 1)]
     success = body["success"]
@@ -173,7 +173,7 @@ async def _explain_procedure(conn: Driver, procedure: Row) -> dict[str, Any]:
         "title": procedure["title"],
         "lines": lines,
         "evidence": shown,
-        "learnt_at": procedure["learnt_at"],
+        "learned_at": procedure["learned_at"],
         "run_id": procedure["run_id"],
         "row": procedure,
     }
@@ -191,7 +191,7 @@ def _step(step: dict[str, Any]) -> str:
     return f"{step['tool']}({told}){again}"
 
 
-async def _explain_solution(conn: Driver, solution: Row) -> dict[str, Any]:
+async def _explain_solution(conn: Connection, solution: Row) -> dict[str, Any]:
     body = solution["body"]
     lines = [body["line"]]
     for fix in body["fixes"]:
@@ -212,7 +212,7 @@ async def _explain_solution(conn: Driver, solution: Row) -> dict[str, Any]:
             _proof(seen, e["session_id"], e["seq"], e["quote"], e["occurred_at"]) for _, e in sorted(proofs.items())
         ],
         "fingerprint": solution["fingerprint"],
-        "learnt_at": solution["learnt_at"],
+        "learned_at": solution["learned_at"],
         "run_id": solution["run_id"],
         "row": solution,
     }
@@ -264,6 +264,6 @@ async def summary_of(database: Database, word: str) -> dict[str, Any]:
     return {"session": session["id"], "state": state, "text": redact(render(state))}
 
 
-async def _tail(conn: Driver, session: Row) -> list[Event]:
+async def _tail(conn: Connection, session: Row) -> list[Event]:
     after = max(session["head"] - TAIL, session["pruned_to"])
     return await events.read(conn, session["id"], after=after, bounds=bounds_of(session))

@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.jobs.indexing.embeddings import vector_of
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.recall import ranking
-from consolidator.memory.recall.fusion import Fact, Item, Turn, block, data_item, fit, fused, looks_like_error
+from consolidator.memory.recall.fusion import (
+    RecalledFact,
+    RecalledTurn,
+    RecallItem,
+    block,
+    data_item,
+    fit,
+    fused,
+    looks_like_error,
+)
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.text.words import key, words
 from consolidator.service.explain import solve
@@ -35,7 +44,7 @@ class Recalled:
     """What memory has on a query: a block for a prompt, and the same as items."""
 
     block: str
-    items: list[Item]
+    items: list[RecallItem]
 
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -59,7 +68,7 @@ async def recall(
     """
     asked = redact(query)
     found = await ranked(database, asked, agent=agent, project=project, peer=peer, limit=limit, settings=settings)
-    first: list[Item] = []
+    first: list[RecallItem] = []
     known = await _fixes(database, asked, agent=agent, project=project)
     first += [data_item("solution", one["id"], f"{one['headline']}: {one['body']['line']}") for one in known]
     first += await _ways(database, asked, agent=agent, project=project)
@@ -81,7 +90,7 @@ async def _fixes(database: Database, query: str, *, agent: str | None, project: 
     return [one for score, one in fits[:FEW] if score]
 
 
-async def _ways(database: Database, query: str, *, agent: str | None, project: str | None) -> list[Item]:
+async def _ways(database: Database, query: str, *, agent: str | None, project: str | None) -> list[RecallItem]:
     """Return the procedures that fit a request by their goals or tools."""
     asked = words(query)
     async with database.connection() as conn:
@@ -100,7 +109,7 @@ async def ranked(
     peer: str | None = None,
     limit: int = LIMIT,
     settings: Settings | None = None,
-) -> list[Item]:
+) -> list[RecallItem]:
     """Return facts and turns in one ranking."""
     vector = await vector_of(settings, query)
     async with database.connection() as conn:
@@ -114,13 +123,13 @@ async def ranked(
     return fused(turns, facts, channels, most=limit)
 
 
-async def _by_words(conn: Driver, query: str, sums: index.Sums) -> list[Channel]:
+async def _by_words(conn: Connection, query: str, sums: index.CorpusSums) -> list[Channel]:
     """Return the documents that fit a query's words: turns, turns with their neighbours, facts."""
     asked = list(dict.fromkeys(words(query)))[:ASKED]
     keys = {kind: [key(kind, word) for word in asked] for kind in (TURN, FACT)}
     hits = await index.search(conn, keys[TURN] + keys[FACT], sums.scopes)
-    turns = _hits(hits, keys[TURN], ranking.Corpus(sums.turns, sums.turn_words))
-    facts = _hits(hits, keys[FACT], ranking.Corpus(sums.facts, sums.fact_words))
+    turns = _hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
+    facts = _hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []
     if turns is not None:
         channels.append((TURN, turns.best(CANDIDATES).tolist()))
@@ -130,7 +139,7 @@ async def _by_words(conn: Driver, query: str, sums: index.Sums) -> list[Channel]
     return channels
 
 
-async def by_vector(conn: Driver, model: str, vector: list[float], sums: index.Sums) -> list[Channel]:
+async def by_vector(conn: Connection, model: str, vector: list[float], sums: index.CorpusSums) -> list[Channel]:
     """Return the documents nearest to a query's vector; in small scopes all are compared."""
     exact = sums.turns + sums.facts <= vectors.EXACT
     kinds = [kind for kind, held in ((TURN, sums.turns), (FACT, sums.facts)) if held]
@@ -138,7 +147,9 @@ async def by_vector(conn: Driver, model: str, vector: list[float], sums: index.S
     return list(found.items())
 
 
-def _hits(hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: ranking.Corpus) -> ranking.Hits | None:
+def _hits(
+    hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: ranking.CorpusStatistics
+) -> ranking.Hits | None:
     """Return where words stand, those of several scopes together."""
     refs: dict[int, list[bytes]] = {}
     documents: dict[int, int] = {}
@@ -154,7 +165,7 @@ def _hits(hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: r
     return ranking.Hits.of(found, corpus)
 
 
-async def documents(conn: Driver, channels: Sequence[Channel]) -> tuple[list[Turn], list[Fact]]:
+async def documents(conn: Connection, channels: Sequence[Channel]) -> tuple[list[RecalledTurn], list[RecalledFact]]:
     """Return the documents that channels name, as far as they are still there."""
     wanted = {kind: sorted({n for of, numbers in channels for n in numbers if of == kind}) for kind in (TURN, FACT)}
     turns = await index.turns(conn, wanted[TURN]) if wanted[TURN] else []
@@ -162,12 +173,14 @@ async def documents(conn: Driver, channels: Sequence[Channel]) -> tuple[list[Tur
     return [_turn(one) for one in turns], [_fact(one) for one in facts]
 
 
-def _turn(told: Row) -> Turn:
+def _turn(told: Row) -> RecalledTurn:
     place = (told["session_id"], told["seq"])
-    return Turn(told["id"], place, told["role"], told["speaker"], told["text"], told["occurred_at"])
+    return RecalledTurn(told["id"], place, told["role"], told["speaker"], told["text"], told["occurred_at"])
 
 
-def _fact(told: Row) -> Fact:
+def _fact(told: Row) -> RecalledFact:
     places = tuple((session, seq) for session, seq in told["proofs"])
     at, trust = told["valid_from"], told["trust"]
-    return Fact(told["number"], told["id"], told["sentence"], trust, at, places, told["recalled"], told["valid_to"])
+    return RecalledFact(
+        told["number"], told["id"], told["sentence"], trust, at, places, told["recalled"], told["valid_to"]
+    )

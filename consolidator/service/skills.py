@@ -50,11 +50,11 @@ def skill_text(name: str, procedure: dict[str, Any], told: dict[str, Any]) -> st
     """Return a SKILL.md: front matter, then when it applies, the steps, and what it rests on."""
     steps = procedure["title"]
     where = procedure["project"] or f"any project of {procedure['agent']}"
-    description = f"{steps}. Use when doing this in {where}; learnt from {procedure['support']} sessions."
+    description = f"{steps}. Use when doing this in {where}; learned from {procedure['support']} sessions."
     front = {
         "name": name,
         "description": redact(" ".join(description.split()))[:DESCRIPTION_LENGTH],
-        "metadata": {"learnt-by": MARK, "procedure": procedure["id"], "sessions": str(procedure["support"])},
+        "metadata": {"learned-by": MARK, "procedure": procedure["id"], "sessions": str(procedure["support"])},
     }
     body = [f"# {_safe(steps)}", "", "## Steps", ""]
     count = len(procedure["body"]["steps"])

@@ -1,47 +1,89 @@
-"""Loads the named queries of the .sql files beside the modules that run them, and fetches rows as dicts."""
+"""Loads the named queries of the .sql files beside the modules that run them, and fetches typed rows.
+
+A query's rows become instances of a frozen dataclass whose fields are the selected columns; a query that selects
+another column than the class has fails at once. `dict` rows are for what has no fixed columns, such as reports.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
-from psycopg.rows import dict_row
+from psycopg.rows import class_row, dict_row
 
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 
 Row = dict[str, Any]
+T = TypeVar("T")
 _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
 def load(name: str) -> dict[str, LiteralString]:
-    """Return the queries of store/<name>.sql by their names; one may include another that stands before it."""
+    """Return the queries of store/<name>.sql by their names; a query may include another that stands before it."""
     text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)
     queries: dict[str, LiteralString] = {}
     for key, body in zip(parts[1::2], parts[2::2], strict=True):
-        queries[key] = _INCLUDE.sub(lambda found: queries[found[1]], body.strip())
+        queries[key] = _INCLUDE.sub(lambda include: queries[include[1]], body.strip())
     return queries
 
 
-async def rows(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:
-    """Run a query and return all its rows."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
+async def fetch_all(
+    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any] | None = None
+) -> list[T]:
+    """Run a query and return all its rows as instances of `row_type`."""
+    async with conn.cursor(row_factory=class_row(row_type)) as cursor:
         await cursor.execute(query, values)
         return await cursor.fetchall()
 
 
-async def row(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> Row | None:
-    """Run a query and return its first row, if there is one."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
+async def fetch_one(
+    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any] | None = None
+) -> T | None:
+    """Run a query and return its first row as an instance of `row_type`; None where it has no row."""
+    async with conn.cursor(row_factory=class_row(row_type)) as cursor:
         await cursor.execute(query, values)
         return await cursor.fetchone()
 
 
-async def run_each(conn: Driver, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> int:
-    """Run a statement for each of several values in one round trip; return how many rows all of them touched."""
+async def fetch_each(
+    conn: Connection, row_type: type[T], query: LiteralString, values: Sequence[Mapping[str, Any]]
+) -> list[list[T]]:
+    """Run a query once for each of several parameter sets, in one round trip; return the rows of each."""
+    if not values:
+        return []
+    results: list[list[T]] = []
+    async with conn.cursor(row_factory=class_row(row_type)) as cursor:
+        await cursor.executemany(query, values, returning=True)
+        async for result in cursor.results():
+            results.append(await result.fetchall())
+    return results
+
+
+async def fetch_value(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> Any:
+    """Run a query and return the first column of its first row; None where it has no row."""
+    cursor = await conn.execute(query, values)
+    row = await cursor.fetchone()
+    return None if row is None else row[0]
+
+
+async def fetch_column(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Any]:
+    """Run a query and return the first column of all its rows."""
+    cursor = await conn.execute(query, values)
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def execute(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> int:
+    """Run a statement and return how many rows it touched."""
+    cursor = await conn.execute(query, values)
+    return cursor.rowcount
+
+
+async def execute_each(conn: Connection, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> int:
+    """Run a statement for each of several parameter sets in one round trip; return the number of touched rows."""
     if not values:
         return 0
     async with conn.cursor() as cursor:
@@ -49,19 +91,27 @@ async def run_each(conn: Driver, query: LiteralString, values: Sequence[Mapping[
         return cursor.rowcount
 
 
-async def rows_each(conn: Driver, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> list[list[Row]]:
-    """Run a query for each of several values in one round trip; return the rows of each."""
+async def rows(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:
+    """Run a query and return all its rows as dicts."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, values)
+        return await cursor.fetchall()
+
+
+async def row(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> Row | None:
+    """Run a query and return its first row as a dict; None where it has no row."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, values)
+        return await cursor.fetchone()
+
+
+async def rows_each(conn: Connection, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> list[list[Row]]:
+    """Run a query for each of several parameter sets in one round trip; return the rows of each as dicts."""
     if not values:
         return []
-    found: list[list[Row]] = []
+    results: list[list[Row]] = []
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.executemany(query, values, returning=True)
         async for result in cursor.results():
-            found.append(await result.fetchall())
-    return found
-
-
-async def run(conn: Driver, query: LiteralString, values: Mapping[str, Any] | None = None) -> int:
-    """Run a statement and return how many rows it touched."""
-    cursor = await conn.execute(query, values)
-    return cursor.rowcount
+            results.append(await result.fetchall())
+    return results

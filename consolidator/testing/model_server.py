@@ -24,14 +24,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from consolidator.testing.replies import Reply
+from consolidator.testing.replies import ScriptedReply
 
 DIMENSIONS = 64
-Answer = Callable[[dict[str, Any]], Reply | str | dict[str, Any]]
-Refusal = Callable[[list[str]], Reply | None]  # what some texts are answered with, None where they get their vectors
+Answer = Callable[[dict[str, Any]], ScriptedReply | str | dict[str, Any]]
+Refusal = Callable[
+    [list[str]], ScriptedReply | None
+]  # what some texts are answered with, None where they get their vectors
 
 
-class _Server(uvicorn.Server):
+class _HttpServer(uvicorn.Server):
     """A server that leaves the process's signals alone."""
 
     @contextmanager
@@ -43,12 +45,14 @@ class _Server(uvicorn.Server):
 class ModelServer:
     """A server on a loopback port; it answers by a function, or by a list, whose last reply is repeated."""
 
-    answers: Answer | Sequence[Reply | str | dict[str, Any]] = field(default_factory=lambda: [Reply.json({})])
+    answers: Answer | Sequence[ScriptedReply | str | dict[str, Any]] = field(
+        default_factory=lambda: [ScriptedReply.json({})]
+    )
     port: int = 0
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of completions, as they came
     embedded: list[list[str]] = field(default_factory=list)  # texts of embeddings, by request
     raw: list[str] = field(default_factory=list)  # every body that arrived, to look for what must not have
-    embedding: Reply | Refusal | None = None  # what embeddings are answered with, in place of vectors
+    embedding: ScriptedReply | Refusal | None = None  # what embeddings are answered with, in place of vectors
     hold_batches: bool = False  # leave batches unfinished
     without_batches: bool = False
     mute_batches: bool = False  # take batches, and never say so
@@ -74,7 +78,7 @@ class ModelServer:
         config = uvicorn.Config(
             Starlette(routes=routes), log_level="critical", lifespan="off", timeout_graceful_shutdown=0
         )
-        self._server = _Server(config)
+        self._server = _HttpServer(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started:  # noqa: ASYNC110 - the server has no event for it
             await asyncio.sleep(0.005)
@@ -93,15 +97,15 @@ class ModelServer:
         """The base URL."""
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def reply(self, asked: dict[str, Any]) -> Reply:
+    def reply(self, asked: dict[str, Any]) -> ScriptedReply:
         """Return what is answered to a completion."""
         if callable(self.answers):
             found = self.answers(asked)
         else:
             found = self.answers[min(len(self.requests) - 1, len(self.answers) - 1)]
-        if isinstance(found, Reply):
+        if isinstance(found, ScriptedReply):
             return found
-        return Reply(text=found) if isinstance(found, str) else Reply.json(found)
+        return ScriptedReply(text=found) if isinstance(found, str) else ScriptedReply.json(found)
 
     async def _read(self, request: Request) -> dict[str, Any]:
         body = (await request.body()).decode()
@@ -200,7 +204,7 @@ class ModelServer:
         return {"id": asked["custom_id"], "custom_id": asked["custom_id"], "response": response, "error": None}
 
 
-def completion(asked: dict[str, Any], told: Reply) -> dict[str, Any]:
+def completion(asked: dict[str, Any], told: ScriptedReply) -> dict[str, Any]:
     """Return a completion as the protocol has it."""
     sent = sum(_tokens(str(message.get("content", ""))) for message in asked["messages"])
     back = _tokens(told.text or told.refusal or "")
@@ -237,7 +241,7 @@ def _tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-async def _streamed(asked: dict[str, Any], told: Reply) -> AsyncIterator[str]:
+async def _streamed(asked: dict[str, Any], told: ScriptedReply) -> AsyncIterator[str]:
     frame = {"id": "chatcmpl-stream", "object": "chat.completion.chunk", "created": 0, "model": asked["model"]}
     pieces: list[dict[str, Any]] = [{"content": word} for word in re.findall(r"\S+\s*|\s+", told.text or "")]
     for number, call in enumerate(told.calls):

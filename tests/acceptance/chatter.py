@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.testing import Reply
+from consolidator.testing import ScriptedReply
 
 Wish = Literal["talk", "act", "ask"]
 _SAID = re.compile(r"\b(m\d+) (talk|act|ask)\b")
 _ANSWERED = re.compile(r"\bm\d+\b")
 
 
-def answers(asked: dict[str, Any]) -> Reply:
+def answers(asked: dict[str, Any]) -> ScriptedReply:
     """Answer all that was said since the last answer; before, act or ask to be allowed to, as the last of it wishes."""
     messages = asked["messages"]
     ends = (n for n, one in enumerate(messages) if one["role"] == "assistant" and not one.get("tool_calls"))
@@ -25,10 +25,12 @@ def answers(asked: dict[str, Any]) -> Reply:
     acted = any(one["role"] == "tool" for one in since)
     wish = said[-1][1] if said else "talk"
     if wish == "act" and not acted:
-        return Reply.calling(("look", {"what": "left"}), ("send_mail", {"to": "ines"}), text="I see to it now.")
+        return ScriptedReply.calling(("look", {"what": "left"}), ("send_mail", {"to": "ines"}), text="I see to it now.")
     if wish == "ask" and not acted:
-        return Reply.calling(("deploy", {"where": "north"}))
-    return Reply(text=f"To {' and '.join(number for number, _ in said) or 'nothing'}: it is all as well as it can be.")
+        return ScriptedReply.calling(("deploy", {"where": "north"}))
+    return ScriptedReply(
+        text=f"To {' and '.join(number for number, _ in said) or 'nothing'}: it is all as well as it can be."
+    )
 
 
 def said_in(log: Sequence[Event]) -> list[str]:

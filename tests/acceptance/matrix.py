@@ -15,7 +15,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store.log import events, sessions
 from consolidator.store.queries import Row, rows
-from consolidator.testing import Reply
+from consolidator.testing import ScriptedReply
 from tests.acceptance.matrix_agent import Forker
 
 KILLED = -9
@@ -60,30 +60,30 @@ SCENARIOS = {
 }
 
 
-def answers(asked: dict[str, Any]) -> Reply:
+def answers(asked: dict[str, Any]) -> ScriptedReply:
     """Answer as the last message of the user asks, by how many results there are after it."""
     messages = asked["messages"]
     if not asked.get("stream"):
-        return Reply.json(SUMMARY)
+        return ScriptedReply.json(SUMMARY)
     last = max(n for n, one in enumerate(messages) if one["role"] == "user" and _is_said(one["content"]))
     results = sum(one["role"] == "tool" for one in messages[last:])
     wish = messages[last]["content"].rsplit("\n\n", 1)[-1]
     if wish == "talk" or messages[-1]["role"] == "assistant":
-        return Reply(text=LONG)
+        return ScriptedReply(text=LONG)
     if wish == "nod":
-        return Reply(text=SHORT)
+        return ScriptedReply(text=SHORT)
     if wish == "ramble":
-        return Reply(text=LONG, silent_after=4)
+        return ScriptedReply(text=LONG, silent_after=4)
     if wish == "be cut off":
-        return Reply.cut_off(LONG, 5)
+        return ScriptedReply.cut_off(LONG, 5)
     if results == 0 and wish == "use tools":
         calls = (("look", {"what": "left"}), ("look", {"what": "right"}), ("send_mail", {"to": "ines"}))
-        return Reply.calling(*calls, text="I look at both, and then I send a mail.")
+        return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")
     if results == 0 and wish == "deploy":
-        return Reply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
+        return ScriptedReply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
     if results == 0 and wish in ("dawdle", "linger"):
-        return Reply.calling((wish, {}))
-    return Reply(text=FINAL)
+        return ScriptedReply.calling((wish, {}))
+    return ScriptedReply(text=FINAL)
 
 
 def _is_said(text: str) -> bool:

@@ -33,7 +33,7 @@ from consolidator.errors import SessionBusy, StaleEpoch, UsageError
 from consolidator.runtime import boundaries as runtime_points
 from consolidator.runtime import generation, sessions
 from consolidator.runtime.harness import Delta, StepResult
-from consolidator.runtime.tools.tool import Call, Tool, Toolbox
+from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.settings import Settings
 from consolidator.store.log import sessions as rows
 from consolidator.testing import kill_points
@@ -46,28 +46,28 @@ HERE = Path(__file__).parents[2]
 def tools_of(world: Path, database: Database) -> list[Tool]:
     """Return tools whose effects are lines in a file."""
 
-    def effect(name: str, call: Call) -> str:
+    def effect(name: str, call: CallContext) -> str:
         with (world / "effects").open("a", encoding="utf-8") as file:
             file.write(json.dumps([name, call.call_id]) + "\n")
         return f"{name} done"
 
     @tool(idempotent=True)
-    async def look(what: str, call: Call) -> str:
+    async def look(what: str, call: CallContext) -> str:
         """Look at something."""
         return effect("look", call)
 
     @tool
-    async def send_mail(to: str, call: Call) -> str:
+    async def send_mail(to: str, call: CallContext) -> str:
         """Send a mail."""
         return effect("send_mail", call)
 
     @tool(needs_approval=True)
-    async def deploy(where: str, call: Call) -> str:
+    async def deploy(where: str, call: CallContext) -> str:
         """Deploy."""
         return effect("deploy", call)
 
     @tool(idempotent=True)
-    async def dawdle(call: Call) -> str:
+    async def dawdle(call: CallContext) -> str:
         """Take long, until somebody steers."""
         effect("dawdle", call)
         if not call.again:
@@ -75,7 +75,7 @@ def tools_of(world: Path, database: Database) -> list[Tool]:
         return "done at last"
 
     @tool(idempotent=True)
-    async def linger(call: Call) -> str:
+    async def linger(call: CallContext) -> str:
         """Take as long as it takes until the lease is renewed."""
         effect("linger", call)
         async with asyncio.timeout(PATIENCE):
@@ -218,7 +218,7 @@ async def _put(agent: Consolidator, session: Session, word: str) -> None:
         return
     match word:
         case "aside":
-            await sessions.lay_aside(agent.database, session.id)
+            await sessions.release_key(agent.database, session.id)
         case "resume":
             await sessions.resume(agent.database, session.id)
         case _:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from ulid import ULID
 
-from consolidator import Call, Consolidator, tool
+from consolidator import CallContext, Consolidator, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, SessionBusy, StaleEpoch
@@ -76,7 +76,7 @@ async def staged(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> AsyncI
         shown.append((delta.message_id, delta.seq, delta.text, delta.kind))
 
     def having(name: str, **more: Any) -> Any:
-        async def act(call: Call, what: str = "", to: str = "", where: str = "") -> str:
+        async def act(call: CallContext, what: str = "", to: str = "", where: str = "") -> str:
             """Act."""
             effects.append((name, call.call_id))
             return f"{name} done"

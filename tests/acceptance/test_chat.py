@@ -12,7 +12,7 @@ from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store.log import events, sessions
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.terminal import Terminal
 from tests.support import in_thread
 
@@ -26,13 +26,13 @@ class Model:
 
     slow: bool = True
 
-    def __call__(self, asked: dict[str, Any]) -> Reply:
+    def __call__(self, asked: dict[str, Any]) -> ScriptedReply:
         text = str(asked["messages"][-1]["content"])
         if "tell me all" in text:
             slow, self.slow = self.slow, False
-            return Reply(text=LONG, pace=0.05, silent_after=20) if slow else Reply(text=LONG)
+            return ScriptedReply(text=LONG, pace=0.05, silent_after=20) if slow else ScriptedReply(text=LONG)
         users = sum(one["role"] == "user" for one in asked["messages"])
-        return Reply(text=f"You said {text!r} in turn {users}.")
+        return ScriptedReply(text=f"You said {text!r} in turn {users}.")
 
 
 @pytest.fixture

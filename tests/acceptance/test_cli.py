@@ -287,7 +287,7 @@ async def remember(dsn: str) -> dict[str, str]:
 
 IN_JSON = [
     "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
-    "learnt", "learnt --since 7d",
+    "learned", "learned --since 7d",
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0",
     "runs", "runs show {run}", "db info", "db verify", "db reindex", "run import", "run consolidation", "run retention",
     "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
@@ -438,10 +438,10 @@ def test_every_open_dead_letter_is_tried_however_many_there_are(here: Here, dsn:
         )
     assert here("retry", "letter-1")[0] == 7
     code, out, _ = here("retry", run)
-    assert (code, out) == (7, "0 settled, 450 still cannot be learnt from\n")  # in vain: nothing hides behind these
-    assert here("retry", "letter-2", "--discard")[:2] == (0, "1 settled, 0 still cannot be learnt from\n")
-    assert here("retry", "letter-2")[:2] == (0, "0 settled, 0 still cannot be learnt from\n")
-    assert here("retry", "--discard")[:2] == (0, "449 settled, 0 still cannot be learnt from\n")
+    assert (code, out) == (7, "0 settled, 450 still cannot be learned from\n")  # in vain: nothing hides behind these
+    assert here("retry", "letter-2", "--discard")[:2] == (0, "1 settled, 0 still cannot be learned from\n")
+    assert here("retry", "letter-2")[:2] == (0, "0 settled, 0 still cannot be learned from\n")
+    assert here("retry", "--discard")[:2] == (0, "449 settled, 0 still cannot be learned from\n")
 
 
 def test_lists_are_lines_of_cells_where_nobody_watches(here: Here, dsn: str) -> None:

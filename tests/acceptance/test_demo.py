@@ -106,7 +106,7 @@ def test_the_ledger_balances_every_night(figures: dict[str, Any]) -> None:
     for night in nights:
         ledger = night["ledger"]
         assert night["balanced"]
-        assert ledger["seen"] == ledger["learnt"] + ledger["nothing"] + ledger["deferred"] + ledger["dead"]
+        assert ledger["seen"] == ledger["learned"] + ledger["nothing"] + ledger["deferred"] + ledger["dead"]
         assert ledger["dead"] == 0
     assert sum(night["ledger"]["seen"] - night["ledger"]["deferred"] for night in nights) == figures["imported"]
 

@@ -28,7 +28,7 @@ TOOLS = {"recall", "lookup_error", "suggest_next", "list_procedures", "explain",
 
 
 @pytest.fixture
-async def learnt(database: Database, clock: FrozenClock, settings: Settings) -> Database:
+async def learned(database: Database, clock: FrozenClock, settings: Settings) -> Database:
     """Three working days, and the night after them."""
     for number in range(3):
         await logged(database, f"day{number}", workday(number), peer="mara")
@@ -52,7 +52,7 @@ async def asked(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return found.structured_content
 
 
-async def test_i14_every_tool_answers_as_the_command_line_does(learnt: Database, environment: dict[str, str]) -> None:
+async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database, environment: dict[str, str]) -> None:
     async with over_stdio(environment) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
         procedures = (await asked(client, "list_procedures"))["procedures"]
@@ -156,7 +156,7 @@ async def _answers(client: httpx2.AsyncClient, address: str) -> bool:
 
 
 async def test_the_service_offers_the_same_over_http_behind_its_token(
-    learnt: Database, environment: dict[str, str], settings: Settings, tmp_path: Path
+    learned: Database, environment: dict[str, str], settings: Settings, tmp_path: Path
 ) -> None:
     async with served(environment, tmp_path) as address:
         path = Path(environment["CONSOLIDATOR_HOME"]) / "token"

@@ -15,10 +15,10 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
-from consolidator.runtime.budget import reserve, settle
+from consolidator.runtime.budget import reserve_spend, settle_spend
 from consolidator.runtime.harness import Usage
 from consolidator.settings import Settings
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests.acceptance.test_cli import Here, here
 from tests.conftest import NOON
@@ -29,7 +29,7 @@ __all__ = ["here"]  # the fixture
 
 
 def prepare(dsn: str, settings: Settings) -> None:
-    """Log a session that was paid for, after a night that learnt from another."""
+    """Log a session that was paid for, after a night that learned from another."""
 
     async def work() -> None:
         clock = FrozenClock(NOON)
@@ -44,8 +44,8 @@ def prepare(dsn: str, settings: Settings) -> None:
             await logged(database, "late", [*talk, notes, *last], peer="ada", model="gpt-4o")
             async with database.transaction() as conn:
                 await conn.execute("update session set max_cost = 1 where id = 'late'")
-                call = await reserve(conn, "late", model="gpt-4o", input_tokens=100, now=clock.now())
-                await settle(conn, call, Usage(100, 40, 10), now=clock.now())
+                call = await reserve_spend(conn, "late", model="gpt-4o", input_tokens=100, now=clock.now())
+                await settle_spend(conn, call, Usage(100, 40, 10), now=clock.now())
         finally:
             await database.close()
 
@@ -153,7 +153,7 @@ async def waits(dsn: str) -> str:
     calls = [("send_mail", {"to": "ines"}), ("deploy", {"where": "north"}), ("deploy", {"where": "south"})]
     try:
         async with (
-            ModelServer(answers=[Reply.calling(*calls)]) as server,
+            ModelServer(answers=[ScriptedReply.calling(*calls)]) as server,
             agent_on(database, server, [send_mail, deploy]) as agent,
         ):
             session = await agent.open("main:test:ines")

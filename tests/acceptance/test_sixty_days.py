@@ -112,7 +112,7 @@ class Life:
                 self.events += done["events"]
                 self.repeated += done["repeated"]
             elif job == "consolidation":
-                assert done["seen"] == done["learnt"] + done["nothing"] + done["deferred"], done
+                assert done["seen"] == done["learned"] + done["nothing"] + done["deferred"], done
                 assert left == done["seen"] or (day == MODEL and left < done["seen"])  # it read what was kept, too
                 self.deferred += done["deferred"]
             else:
@@ -211,16 +211,16 @@ def _stayed_flat(life: Life) -> None:
 
 
 async def _first_week_is_still_explained(life: Life) -> None:
-    """What was learnt in the first week still shows its quotes, though the log has long lost the events."""
+    """What was learned in the first week still shows its quotes, though the log has long lost the events."""
     for kind, least in (("fact", 5), ("procedure", 2), ("solution", 3)):
-        learnt = [identity for identity, *told in life.first_week[kind] if FORGOTTEN not in str(told)]
+        learned = [identity for identity, *told in life.first_week[kind] if FORGOTTEN not in str(told)]
         logs = set()
-        for identity in learnt:
+        for identity in learned:
             told = await explain(life.database, identity)
             assert told["evidence"]
             assert all(proof["quote"].strip() for proof in told["evidence"])
             logs |= {proof["log"] for proof in told["evidence"]}
-        assert len(learnt) >= least
+        assert len(learned) >= least
         assert kind == "procedure" or "pruned" in logs  # procedures cite their latest sessions, which are there
 
 

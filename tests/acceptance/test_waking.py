@@ -12,7 +12,7 @@ import pytest
 from consolidator import Consolidator, tool
 from consolidator.database import Database
 from consolidator.runtime import sessions
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests import nights
 from tests.nights import started
@@ -41,11 +41,11 @@ def look(what: str) -> str:
     raise Killed
 
 
-def answers(asked: dict[str, Any]) -> Reply:
+def answers(asked: dict[str, Any]) -> ScriptedReply:
     """Call the tool where there is one, then answer."""
     if asked.get("tools") and asked["messages"][-1]["role"] != "tool":
-        return Reply.calling(("look", {"what": "it"}))
-    return Reply(text="Here I am again.")
+        return ScriptedReply.calling(("look", {"what": "it"}))
+    return ScriptedReply(text="Here I am again.")
 
 
 async def stopped(agent: Consolidator, key: str, name: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from ulid import ULID
 
-from consolidator import Call, Consolidator, tool
+from consolidator import CallContext, Consolidator, tool
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database
 from consolidator.errors import StaleEpoch
@@ -52,13 +52,13 @@ class World:
 
     def tools(self) -> list[Any]:
         @tool(idempotent=True)
-        async def look(what: str, call: Call) -> str:
+        async def look(what: str, call: CallContext) -> str:
             """Look."""
             self.effects.append(("look", call.call_id))
             return "seen"
 
         @tool
-        async def send_mail(to: str, call: Call) -> str:
+        async def send_mail(to: str, call: CallContext) -> str:
             """Send a mail."""
             self.effects.append(("send_mail", call.call_id))
             return "sent"

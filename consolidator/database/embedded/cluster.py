@@ -96,7 +96,7 @@ def prepare(home: Path) -> Path:
     return home
 
 
-def settle(home: Path, binaries: Binaries) -> Cluster:
+def prepare_cluster(home: Path, binaries: Binaries) -> Cluster:
     """Return the cluster of a prepared home, made first if it has none; the caller holds the `starting` lock.
 
     Raises DatabaseUnavailable where a cluster that was there is gone, is a copy's, or is of another version.

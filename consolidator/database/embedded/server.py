@@ -87,7 +87,7 @@ class EmbeddedServer:
             raise error_messages.from_os_error("lock the database", home, error) from error
         try:
             locks.users.share()
-            settled = cluster.settle(home, programs)
+            settled = cluster.prepare_cluster(home, programs)
             server = cls(settled, programs, locks, launch.ensure(settled, programs, locks))
             locks.starting.release()
         except BaseException:

@@ -14,7 +14,7 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.claude_code.prompt_queue import Queue
 from consolidator.formats.claude_code.tool_results import answers, denial, denied, result
-from consolidator.formats.claude_code.user_text import Draft, by_harness, command_line, decision, message, said
+from consolidator.formats.claude_code.user_text import EventDraft, by_harness, command_line, decision, message, said
 from consolidator.formats.common.coercion import fitting
 from consolidator.formats.common.content import text_of
 from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
@@ -52,11 +52,11 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one session file as a stream."""
-    yield from _Reader(path).items()
+    yield from _ClaudeCodeReader(path).items()
 
 
 @dataclass(slots=True)
-class _Session:
+class _ClaudeCodeSession:
     """What must be remembered of a session while its lines go by."""
 
     origin: str
@@ -71,12 +71,12 @@ class _Session:
     started: bool = False
 
 
-class _Reader:
+class _ClaudeCodeReader:
     """Reads one file; holds a little of each session in it, and never the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _ClaudeCodeSession] = {}
         self._main = path.stem  # the sessionId of lines that name none
         self._first: str | None = None  # the first sessionId of the file
         self._current: str | None = None
@@ -112,7 +112,7 @@ class _Reader:
             data = fitting(draft.type, {**when, **draft.data})
             yield ForeignEvent(f"{base}/{draft.part}", draft.type, data, None, data.get("tool"), number)
 
-    def _session_of(self, line: Mapping[str, Any]) -> _Session:
+    def _session_of(self, line: Mapping[str, Any]) -> _ClaudeCodeSession:
         told = line.get("sessionId")
         if isinstance(told, str) and told:
             self._main = told
@@ -122,10 +122,10 @@ class _Reader:
             agent = line.get("agentId")
             origin += f"/agent-{agent}" if isinstance(agent, str) and agent else "/sidechain"
         if origin not in self._sessions:
-            self._sessions[origin] = _Session(origin, ItemKeys(f"{NAME}/{origin}"))
+            self._sessions[origin] = _ClaudeCodeSession(origin, ItemKeys(f"{NAME}/{origin}"))
         return self._sessions[origin]
 
-    def _announced(self, session: _Session, line: Mapping[str, Any], number: int) -> Iterator[Item]:
+    def _announced(self, session: _ClaudeCodeSession, line: Mapping[str, Any], number: int) -> Iterator[Item]:
         """Name the session where the lines turn to another, and start it where it was not started."""
         if self._current != session.origin:
             self._current = session.origin
@@ -170,7 +170,7 @@ def _first_model(path: Path) -> str | None:
     return None
 
 
-def _key_of(line: Mapping[str, Any], session: _Session) -> str:
+def _key_of(line: Mapping[str, Any], session: _ClaudeCodeSession) -> str:
     """Return the line's own name; a fork's copy has the name of what it copies."""
     fork = line.get("forkedFrom")
     copied = fork.get("messageUuid") if isinstance(fork, Mapping) else None
@@ -192,7 +192,7 @@ def _kind_of(line: Mapping[str, Any]) -> str:
     return f"{kind}:empty" if kind in _DRAFTS else f"type:{kind}"
 
 
-def _user(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _user(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     content = line["message"].get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
@@ -212,7 +212,9 @@ def _user(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
             yield message(part, text_of(block), "harness" if by_harness(line) else "user")
 
 
-def _result(part: str, block: Mapping[str, Any], line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _result(
+    part: str, block: Mapping[str, Any], line: Mapping[str, Any], session: _ClaudeCodeSession
+) -> Iterator[EventDraft]:
     more = line.get("toolUseResult")
     call = str(block.get("tool_use_id") or "")
     tool, given = session.tools.pop(call, None), session.given.pop(call, None)
@@ -230,12 +232,14 @@ def _result(part: str, block: Mapping[str, Any], line: Mapping[str, Any], sessio
             yield _complete(part, agent, call, str(outcome.data["status"]), session)
 
 
-def _complete(part: str, agent: Any, call: str, status: str, session: _Session) -> Draft:
+def _complete(part: str, agent: Any, call: str, status: str, session: _ClaudeCodeSession) -> EventDraft:
     child = f"{session.origin.partition('/')[0]}/agent-{agent}" if isinstance(agent, str) else None
-    return Draft(part + "/complete", EventType.SUBAGENT_COMPLETE, {"child": child, "call_id": call, "status": status})
+    return EventDraft(
+        part + "/complete", EventType.SUBAGENT_COMPLETE, {"child": child, "call_id": call, "status": status}
+    )
 
 
-def _finished(part: str, text: str, session: _Session) -> Iterator[Draft]:
+def _finished(part: str, text: str, session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     """Yield the end of a sub-agent in the background, which a notification tells."""
     if not text.lstrip().startswith("<task-notification>"):
         return
@@ -245,12 +249,12 @@ def _finished(part: str, text: str, session: _Session) -> Iterator[Draft]:
         yield _complete(part, agent, call, status, session)
 
 
-def _assistant(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _assistant(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     session.queue.answered()
     session.refused = False
     body = line["message"]
     if line.get("isApiErrorMessage"):
-        yield Draft("0", EventType.ERROR, {"message": text_of(body.get("content"))})
+        yield EventDraft("0", EventType.ERROR, {"message": text_of(body.get("content"))})
         return
     if body.get("model") == "<synthetic>":
         return
@@ -265,28 +269,30 @@ def _assistant(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
             yield draft
 
 
-def _block(part: str, block: Mapping[str, Any], named: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _block(
+    part: str, block: Mapping[str, Any], named: Mapping[str, Any], session: _ClaudeCodeSession
+) -> Iterator[EventDraft]:
     kind = str(block.get("type"))
     if kind == "text":
         if text_of(block).strip():
-            yield Draft(part, EventType.ASSISTANT_RESPONSE, {"text": text_of(block), **named})
+            yield EventDraft(part, EventType.ASSISTANT_RESPONSE, {"text": text_of(block), **named})
     elif kind in ("thinking", "redacted_thinking"):
-        yield Draft(part, EventType.THINKING_START, {"text": block.get("thinking"), **named})
+        yield EventDraft(part, EventType.THINKING_START, {"text": block.get("thinking"), **named})
     elif kind.endswith("tool_use"):
         call, tool = str(block.get("id") or ""), str(block.get("name") or "")
         session.tools[call], session.given[call] = tool, block.get("input")
         told = {"call_id": call, "tool": tool, "arguments": block.get("input"), "message_id": named["message_id"]}
-        yield Draft(part, EventType.TOOL_CALL, told)
+        yield EventDraft(part, EventType.TOOL_CALL, told)
         if tool in _SPAWNING:
             given = block.get("input") if isinstance(block.get("input"), dict) else {}
             goal = given.get("description") or given.get("prompt")  # type: ignore[union-attr]
             data = {"call_id": call, "goal": goal if isinstance(goal, str) else None}
-            yield Draft(part + "/spawn", EventType.SUBAGENT_SPAWN, data)
+            yield EventDraft(part + "/spawn", EventType.SUBAGENT_SPAWN, data)
     elif kind.endswith("tool_result"):
         yield result(part, block, session.tools.pop(str(block.get("tool_use_id")), None), None)
 
 
-def _system(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _system(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     kind, text = line.get("subtype"), text_of(line.get("content"))
     if kind in ("compact_boundary", "microcompact_boundary"):
         told = line.get("compactMetadata") or line.get("microcompactMetadata")
@@ -295,10 +301,10 @@ def _system(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
     elif kind == "local_command":
         yield from said("0", text, line)
     elif kind == "api_error":
-        yield Draft("0", EventType.ERROR, {"message": text or text_of(line.get("error"))})
+        yield EventDraft("0", EventType.ERROR, {"message": text or text_of(line.get("error"))})
 
 
-def _queue(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _queue(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     operation, content = line.get("operation"), line.get("content")
     if operation == "enqueue" and isinstance(content, str):
         session.queue.enqueue(content, line.get("timestamp"))
@@ -312,7 +318,7 @@ def _queue(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
         session.queue.take_back()
 
 
-def _attachment(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
+def _attachment(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     attached = line.get("attachment")
     if isinstance(attached, Mapping) and attached.get("type") == "queued_command":
         text = text_of(attached.get("prompt"))
@@ -322,11 +328,11 @@ def _attachment(line: Mapping[str, Any], session: _Session) -> Iterator[Draft]:
                 yield from _steered(text, line, {})
 
 
-def _steered(text: str, line: Mapping[str, Any], when: dict[str, str]) -> Iterator[Draft]:
+def _steered(text: str, line: Mapping[str, Any], when: dict[str, str]) -> Iterator[EventDraft]:
     """Yield what a person typed while the agent worked; notifications are nobody's words."""
     for draft in said("0", text, line):
         if draft.type is EventType.USER_MESSAGE and draft.data["origin"] == "user":
-            yield Draft(draft.part, draft.type, {**draft.data, "mode": "steer", **when})
+            yield EventDraft(draft.part, draft.type, {**draft.data, "mode": "steer", **when})
 
 
 _DRAFTS = {

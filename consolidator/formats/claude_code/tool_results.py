@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from consolidator.formats.claude_code.user_text import INTERRUPTED, Draft, message
+from consolidator.formats.claude_code.user_text import INTERRUPTED, EventDraft, message
 from consolidator.formats.common.content import text_of
 from consolidator.models.payload import EventType
 
@@ -66,7 +66,7 @@ def words_of(text: str) -> str | None:
     return _NOTE.sub("", found[1]).removesuffix("</tool_use_error>").strip() or None if found else None
 
 
-def result(part: str, block: Mapping[str, Any], tool: str | None, more: Any) -> Draft:
+def result(part: str, block: Mapping[str, Any], tool: str | None, more: Any) -> EventDraft:
     """Return the result in a tool_result block; `more` is what the harness noted beside it."""
     text = text_of(block.get("content"))
     interrupted = isinstance(more, Mapping) and more.get("interrupted") is True
@@ -79,10 +79,10 @@ def result(part: str, block: Mapping[str, Any], tool: str | None, more: Any) -> 
         "reason": reason or ("aborted" if interrupted else None),
         "content": text,
     }
-    return Draft(part, EventType.TOOL_RESULT, data)
+    return EventDraft(part, EventType.TOOL_RESULT, data)
 
 
-def denial(part: str, outcome: Draft, given: Any, mode: str | None) -> Iterator[Draft]:
+def denial(part: str, outcome: EventDraft, given: Any, mode: str | None) -> Iterator[EventDraft]:
     """Yield the denial that a rejected result reports, and the person's words with it.
 
     `interrupted` marks a call that was running without anybody having been asked: they pressed Escape.
@@ -92,18 +92,18 @@ def denial(part: str, outcome: Draft, given: Any, mode: str | None) -> Iterator[
     data = {"call_id": outcome.data["call_id"], "tool": tool, "arguments": given, "reason": words}
     if mode == "bypassPermissions" and tool not in ASKING and words is None:
         data["interrupted"] = True
-    yield Draft(part + "/denied", EventType.APPROVAL_DENIED, data)
+    yield EventDraft(part + "/denied", EventType.APPROVAL_DENIED, data)
     if words:
         yield message(part + "/words", words, mode="steer")
 
 
-def answers(part: str, outcome: Draft, more: Any) -> Iterator[Draft]:
+def answers(part: str, outcome: EventDraft, more: Any) -> Iterator[EventDraft]:
     """Yield an approved plan, and the answers to questions that a person typed rather than picked from a list."""
     if outcome.data["status"] != "ok":
         return
     if outcome.data["tool"] == "ExitPlanMode" and str(outcome.data["content"]).startswith("User has approved"):
         data = {"call_id": outcome.data["call_id"], "tool": "ExitPlanMode"}
-        yield Draft(part + "/granted", EventType.APPROVAL_GRANTED, data)
+        yield EventDraft(part + "/granted", EventType.APPROVAL_GRANTED, data)
     if not isinstance(more, Mapping) or not isinstance(more.get("answers"), Mapping):
         return
     offered = _labels(more.get("questions"))

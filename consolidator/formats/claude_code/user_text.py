@@ -14,7 +14,7 @@ from consolidator.models.payload import EventType
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EventDraft:
     """An event without its time and key; `part` tells the events of one line apart."""
 
     part: str
@@ -53,15 +53,15 @@ _SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 _REMEMBER = re.compile(r"<user-memory-input>(.*?)</user-memory-input>", re.DOTALL)
 
 
-def message(part: str, text: str, origin: str = "user", **more: Any) -> Draft:
+def message(part: str, text: str, origin: str = "user", **more: Any) -> EventDraft:
     """Return a user-role message."""
-    return Draft(part, EventType.USER_MESSAGE, {"text": text, "origin": origin, **more})
+    return EventDraft(part, EventType.USER_MESSAGE, {"text": text, "origin": origin, **more})
 
 
-def decision(part: str, name: str, **more: Any) -> Draft:
+def decision(part: str, name: str, **more: Any) -> EventDraft:
     """Return what the harness or its operator decided; empty details are left out."""
     kept = {key: value for key, value in more.items() if value not in (None, "")}
-    return Draft(part, EventType.POLICY_DECISION, {"decision": name, **kept})
+    return EventDraft(part, EventType.POLICY_DECISION, {"decision": name, **kept})
 
 
 def by_harness(line: Mapping[str, Any]) -> bool:
@@ -71,7 +71,7 @@ def by_harness(line: Mapping[str, Any]) -> bool:
     return bool(line.get("isMeta") or line.get("isSidechain")) or kind not in (None, "human", "user")
 
 
-def said(part: str, text: str, line: Mapping[str, Any]) -> Iterator[Draft]:
+def said(part: str, text: str, line: Mapping[str, Any]) -> Iterator[EventDraft]:
     """Yield what a user-role text holds; nothing for an empty one."""
     plain = text.strip()
     if not plain:
@@ -94,7 +94,7 @@ def said(part: str, text: str, line: Mapping[str, Any]) -> Iterator[Draft]:
         yield from _typed(part, text)
 
 
-def _command(part: str, text: str) -> Iterator[Draft]:
+def _command(part: str, text: str) -> Iterator[EventDraft]:
     """Yield a slash command: that it was run, and its arguments, which a person typed."""
     fields = {found[1]: found[2].strip() for found in _COMMAND.finditer(text)}
     yield decision(part, "command_run", command=fields.get("name") or fields.get("message"), args=fields.get("args"))
@@ -102,7 +102,7 @@ def _command(part: str, text: str) -> Iterator[Draft]:
         yield message(part + "/args", fields["args"])
 
 
-def _typed(part: str, text: str) -> Iterator[Draft]:
+def _typed(part: str, text: str) -> Iterator[EventDraft]:
     """Yield a person's words without the blocks that the harness wraps around them, and those blocks by themselves."""
     wrapped = []
     while found := _LEADING.match(text):

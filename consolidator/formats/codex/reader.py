@@ -48,10 +48,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one rollout as a stream, after a look at what it holds."""
-    yield from _Reader(path).items()
+    yield from _CodexReader(path).items()
 
 
-class _Reader:
+class _CodexReader:
     """Reads one file; holds the headers it begins with and the open calls."""
 
     def __init__(self, path: Path) -> None:

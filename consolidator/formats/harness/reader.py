@@ -49,7 +49,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a log as one session."""
-    log = _Log(origin_of(path, root))
+    log = _HarnessLog(origin_of(path, root))
     yield ForeignSession(origin=log.origin, agent=NAME)
     for number, line in read_objects(path):
         if isinstance(line, (Skipped, Problem)):
@@ -109,7 +109,7 @@ class _Generation:
         return whole("".join(self.deltas))
 
 
-class _Log:
+class _HarnessLog:
     """A log on its way to events."""
 
     def __init__(self, origin: str) -> None:

@@ -75,7 +75,7 @@ class Identity:
         return f"{origin}/{nth}" if nth else origin
 
 
-class Conversation:
+class ChatRecord:
     """Turns the messages of one conversation into items, one message at a time."""
 
     def __init__(self, record: Mapping[str, Any], origin: str, agent: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.jsonl import files_below, head_objects, parse_json, read_values
-from consolidator.formats.openai.conversation import ROLES, Conversation, Identity
+from consolidator.formats.openai.conversation import ROLES, ChatRecord, Identity
 
 NAME = "openai-messages"
 MAX_OBJECT = 256 * 1024 * 1024  # bytes of a file that is a single JSON object
@@ -49,16 +49,16 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one file as a stream of conversations."""
-    yield from _Reader(path, root).items()
+    yield from _MessagesReader(path, root).items()
 
 
-class _Reader:
+class _MessagesReader:
     """Reads one file; holds one conversation at most."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self._path = path
         self._identity = Identity(path, root)
-        self._whole: Conversation | None = None  # the conversation whose messages are the file's elements
+        self._whole: ChatRecord | None = None  # the conversation whose messages are the file's elements
         self._count = 0
 
     def items(self) -> Iterator[Item]:
@@ -77,7 +77,7 @@ class _Reader:
             yield Problem(f"neither a message nor a conversation but {type(value).__name__}", line)
         elif _is_message(value):
             if self._whole is None:
-                self._whole = Conversation({}, *self._identity.of({}, None))
+                self._whole = ChatRecord({}, *self._identity.of({}, None))
             yield from self._whole.message(value, line)
         elif (messages := _messages_of(value)) is not None:
             yield from self._conversation(value, messages, line)
@@ -88,7 +88,7 @@ class _Reader:
             yield Problem("neither a message nor a record with messages", line)
 
     def _conversation(self, record: Mapping[str, Any], messages: list[Any], line: int | None) -> Iterator[Item]:
-        conversation = Conversation(record, *self._identity.of(record, self._count))
+        conversation = ChatRecord(record, *self._identity.of(record, self._count))
         self._count += 1
         for message in messages:
             yield from conversation.message(message, line)

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
 from consolidator.jobs.consolidation.deciding import Deciding
 from consolidator.jobs.consolidation.late_extraction import reread, save_read
@@ -58,7 +58,7 @@ class Choice:
 
     @property
     def again(self) -> bool:
-        """Whether this derives again what was learnt already."""
+        """Whether this derives again what was learned already."""
         return self.reprocess or self.only is not None
 
     def wants(self, extractor: str) -> bool:
@@ -99,14 +99,14 @@ class Backfill:
                 agent=self.choice.agent,
                 since=self.choice.since,
                 until=self.choice.until,
-                learnt_too=self.choice.again,
+                learned_too=self.choice.again,
             )
         if not found and self.choice.session:
             raise NotFound(f"session {self.choice.session} has nothing to read; --reprocess reads it again")
         return found
 
     async def rehearse(self) -> dict[str, Any]:
-        """Do everything in a transaction that is rolled back; return what would be learnt, by agent."""
+        """Do everything in a transaction that is rolled back; return what would be learned, by agent."""
         found = await self._chosen()
         if self.started:
             self.started(len(found))
@@ -122,7 +122,7 @@ class Backfill:
                 if self.stop.is_set():
                     raise Interrupted("nothing was written")
                 step = await self._derive(conn, one["id"], salt, run_id="rehearsal", forget=self.choice.again)
-                read += step.learnt + step.nothing + step.dead
+                read += step.learned + step.nothing + step.dead
                 if self.progress:
                     self.progress(one["id"])
             for agent in sorted(agents.intersection(await digests.agents_with_news(conn))):
@@ -155,7 +155,7 @@ class Backfill:
         async def work(units: list[Unit]) -> None:
             for unit in units:
                 async with self.database.transaction() as conn:
-                    step = runs.Step(unit.name, done=True)
+                    step = runs.UnitProgress(unit.name, done=True)
                     if await _held(conn, unit.name):
                         step = await self._derive(conn, unit.name, salt, run_id=unit.run, forget=True)
                     await record(conn, [unit], [step])
@@ -164,7 +164,9 @@ class Backfill:
         await merge_news(ledger, Deciding(self.database), sweep=True)
         return await ledger.end(await report_of(self.database, ledger.run))
 
-    async def _derive(self, conn: Driver, name: str, salt: bytes, *, run_id: str, forget: bool) -> runs.Step:
+    async def _derive(
+        self, conn: Connection, name: str, salt: bytes, *, run_id: str, forget: bool
+    ) -> runs.UnitProgress:
         """Fold a session's events, from the beginning if what was derived is to be forgotten; stamp nothing."""
         session = await sessions.get(conn, name)
         pruned = session["pruned_to"]
@@ -179,13 +181,13 @@ class Backfill:
             await rederive.forget(conn, name, after=pruned, digest=digest, errors=errors, candidates=facts)
         safe = None if forget else safe_point(self.settings, self.database.clock.now())
         seen = took = dead = 0
-        async for learnt in windows(conn, session, folded, salt, after=after, upto=upto, safe=safe):
-            seen, took, dead = seen + learnt.events, took + len(learnt.sources), dead + len(learnt.dead)
+        async for learned in windows(conn, session, folded, salt, after=after, upto=upto, safe=safe):
+            seen, took, dead = seen + learned.events, took + len(learned.sources), dead + len(learned.dead)
             await save_memory(
-                conn, [(session, learnt)], run_id=run_id,
+                conn, [(session, learned)], run_id=run_id,
                 digest=digest or not forget, errors=errors or not forget, candidates=facts,
             )  # fmt: skip
-        return runs.Step(name, done=True, learnt=took, nothing=seen - took - dead, dead=dead)
+        return runs.UnitProgress(name, done=True, learned=took, nothing=seen - took - dead, dead=dead)
 
 
 async def begin(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfill") -> None:
@@ -214,7 +216,7 @@ def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row
     return told
 
 
-async def _held(conn: Driver, name: str) -> bool:
+async def _held(conn: Connection, name: str) -> bool:
     """Let nobody merge the session's agent, nor learn from the session, until what was derived is derived anew.
 
     Return whether the session is still there, and was not erased.
@@ -260,7 +262,7 @@ async def _retried(ledger: Ledger, word: str | None, *, discard: bool) -> dict[s
     return done
 
 
-async def _refuse_unknown(conn: Driver, word: str | None) -> None:
+async def _refuse_unknown(conn: Connection, word: str | None) -> None:
     """Raise NotFound for a word that is neither a dead letter's id, settled or not, nor a run's."""
     if word is None or await runs.dead_letters(conn, word=word, settled_too=True, limit=1):
         return
@@ -299,19 +301,19 @@ async def _settle(ledger: Ledger, letters: list[Row], reader: Extraction | None,
                 await save_read(conn, read.taken, run_id=ledger.run)
             await rederive.stamp_some(conn, name, seqs=fine, now=now)
             settlement = "discarded" if discard else "retried"
-            await runs.settle(conn, session=name, seqs=fine, settlement=settlement, now=now)
+            await runs.settle_dead_letters(conn, session=name, seqs=fine, settlement=settlement, now=now)
             took, dead = len(sources.intersection(fine)), len(seqs) - len(fine)
-            await runs.account(conn, ledger.run, name, learnt=took, nothing=len(fine) - took, dead=dead)
+            await runs.account(conn, ledger.run, name, learned=took, nothing=len(fine) - took, dead=dead)
         settled += len(fine)
     return settled
 
 
 async def _learn_again(
-    conn: Driver, name: str, seqs: list[int], salt: bytes, *, run_id: str
+    conn: Connection, name: str, seqs: list[int], salt: bytes, *, run_id: str
 ) -> tuple[list[int], set[int]]:
     """Derive a session anew with the events that were set aside.
 
-    Return those that can be read now, and what the session taught was learnt from.
+    Return those that can be read now, and what the session taught was learned from.
 
     Where its beginning was pruned the fold cannot be made anew, so only the facts of these events are taken.
     """
@@ -323,13 +325,13 @@ async def _learn_again(
     if session["pruned_to"] == 0:
         await rederive.forget(conn, name, after=0, digest=True, errors=True, candidates=True)
         found = windows(conn, session, Folded(), salt, after=0, upto=session["consolidated_to"])
-        async for learnt in found:
-            dead, sources = dead | set(learnt.dead), sources | set(learnt.sources)
-            await save_memory(conn, [(session, learnt)], run_id=run_id)
+        async for learned in found:
+            dead, sources = dead | set(learned.dead), sources | set(learned.sources)
+            await save_memory(conn, [(session, learned)], run_id=run_id)
         return [seq for seq in seqs if seq not in dead], sources
     for seq in seqs:
         found = windows(conn, session, Folded(), salt, after=seq - 1, upto=seq)
-        async for learnt in found:
-            dead, sources = dead | set(learnt.dead), sources | set(learnt.sources)
-            await save_memory(conn, [(session, learnt)], run_id=run_id, digest=False, errors=False)
+        async for learned in found:
+            dead, sources = dead | set(learned.dead), sources | set(learned.sources)
+            await save_memory(conn, [(session, learned)], run_id=run_id, digest=False, errors=False)
     return [seq for seq in seqs if seq not in dead], sources

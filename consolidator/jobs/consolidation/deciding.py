@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
 from consolidator.jobs.consolidation.reconciling import candidate_of
 from consolidator.jobs.consolidation.similar_facts import Vectors, resembling
@@ -121,7 +121,7 @@ class Deciding:
         ]
 
 
-async def decide_by_code(conn: Driver, agent: str) -> None:
+async def decide_by_code(conn: Connection, agent: str) -> None:
     """Decide what is clear of an agent's candidates, in the caller's transaction and without a model."""
     found = await _next(conn, agent, MOST)
     sorted_ = decisions.sort(found.values(), await resembling(conn, agent, list(found.values())))
@@ -129,7 +129,7 @@ async def decide_by_code(conn: Driver, agent: str) -> None:
     await write(conn, found, decisions.settled(found, _in_order(found, decided)))
 
 
-async def _next(conn: Driver, agent: str, limit: int = LOT) -> dict[str, Candidate]:
+async def _next(conn: Connection, agent: str, limit: int = LOT) -> dict[str, Candidate]:
     """Return the next candidates by id."""
     return {row["id"]: candidate_of(row) for row in await facts.undecided(conn, agent, limit)}
 
@@ -140,7 +140,7 @@ def _in_order(found: Mapping[str, Candidate], decided: Sequence[Decision]) -> li
     return sorted(decided, key=lambda one: place[one.candidate])
 
 
-async def write(conn: Driver, found: Mapping[str, Candidate], decided: Sequence[Decision]) -> int:
+async def write(conn: Connection, found: Mapping[str, Candidate], decided: Sequence[Decision]) -> int:
     """Write decisions down; return how many hold."""
     own = {decisions.own_fact(one) for one in found.values()}
     own |= {decisions.made(one, found[one.candidate]) for one in decided}

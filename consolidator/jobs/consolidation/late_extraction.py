@@ -1,4 +1,4 @@
-"""Has a model read what was learnt from before it was configured: facts are added, stamps stay where they are."""
+"""Has a model read what was learned from before it was configured: facts are added, stamps stay where they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation.learning import bounds_of, context_of
 from consolidator.jobs.ledger import Unit, record
@@ -56,7 +56,7 @@ class LateReading:
                 window = await events.read(conn, name, after=after, upto=upto, limit=WINDOW, bounds=bounds)
         if session is None or not window:  # erased or pruned meanwhile
             async with self.database.transaction() as conn:
-                await record(conn, [unit], [runs.Step(unit.name, done=True)])
+                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
             return True
         read = await self.reader.read(context_of(session), window)
         stopped = read.stopped_before
@@ -64,10 +64,10 @@ class LateReading:
         last = stopped is not None or upto >= session["consolidated_to"]
         taken = [event for event in window if event.seq <= upto]
         read = read.upto(upto)
-        step = runs.Step(
+        step = runs.UnitProgress(
             unit.name,
             done=last,
-            learnt=len(read.sources),
+            learned=len(read.sources),
             nothing=len(taken) - len(read.sources) - len(read.dead),
             dead=len(read.dead),
             deferred=session["consolidated_to"] - upto if last else 0,
@@ -77,7 +77,7 @@ class LateReading:
             await record(conn, [unit], [step])
         return last
 
-    async def _commit(self, conn: Driver, session: Row, upto: int, read: Read, unit: Unit) -> None:
+    async def _commit(self, conn: Connection, session: Row, upto: int, read: Read, unit: Unit) -> None:
         if not await extraction.advance(conn, [(session["id"], session["extracted_to"], upto)]):
             raise Moved
         await save_read(conn, [(session, read)], run_id=unit.run)
@@ -89,7 +89,7 @@ class LateReading:
             )
 
 
-async def save_read(conn: Driver, read: Sequence[tuple[Row, Read]], *, run_id: str) -> None:
+async def save_read(conn: Connection, read: Sequence[tuple[Row, Read]], *, run_id: str) -> None:
     """Store what a model read in sessions, but for those that were erased since."""
     there = await sessions.keep(conn, [session["id"] for session, _ in read])
     read = [(session, one) for session, one in read if session["id"] in there]

@@ -39,14 +39,14 @@ class Folded:
 
 
 @dataclass(slots=True)
-class Learnt:
-    """What a step learnt, and from which events."""
+class WindowResult:
+    """What a step learned, and from which events."""
 
     folded: Folded
     errors: list[ErrorRecord]
     candidates: list[Candidate]
     rejected: list[Rejected]
-    sources: set[int]  # seqs that something was learnt from
+    sources: set[int]  # seqs that something was learned from
     events: int = 0  # how many it was fed, the dead among them
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
     episodes: list[Episode] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Learnt:
 
 
 class Poisoned(ConsolidatorError):
-    """So many events of one step cannot be learnt from that the fault must be elsewhere."""
+    """So many events of one step cannot be learned from that the fault must be elsewhere."""
 
 
 class _Dead(Exception):
@@ -73,41 +73,41 @@ class _Dead(Exception):
         self.told = told
 
 
-def learn(context: SessionContext, folded: Folded, events: Sequence[Event], salt: bytes) -> Learnt:
-    """Fold a session's next events; raise Poisoned where more than a hundred of them cannot be learnt from."""
+def learn(context: SessionContext, folded: Folded, events: Sequence[Event], salt: bytes) -> WindowResult:
+    """Fold a session's next events; raise Poisoned where more than a hundred of them cannot be learned from."""
     dead: dict[int, str] = {}
     while True:
         try:
-            learnt = _attempt(context, folded, [e for e in events if e.seq not in dead], salt)
+            learned = _attempt(context, folded, [e for e in events if e.seq not in dead], salt)
         except _Dead as death:
             dead[death.seq] = death.told
             if len(dead) > MOST_DEAD:
-                raise Poisoned(f"{len(dead)} events cannot be learnt from, the last: {death.told}") from death
+                raise Poisoned(f"{len(dead)} events cannot be learned from, the last: {death.told}") from death
             continue
-        learnt.dead, learnt.events = dead, len(events)
-        return learnt
+        learned.dead, learned.events = dead, len(events)
+        return learned
 
 
-def _attempt(context: SessionContext, folded: Folded, events: Sequence[Event], salt: bytes) -> Learnt:
+def _attempt(context: SessionContext, folded: Folded, events: Sequence[Event], salt: bytes) -> WindowResult:
     errors = ErrorFold.from_json(folded.errors, redact) if folded.errors else ErrorFold(redact)
     digest = Digest(redact, salt, errors=errors, packed=folded.packed)
     summary = SummaryFold.from_json(folded.summary) if folded.summary else SummaryFold()
-    learnt = Learnt(folded, [], [], [], set())
+    learned = WindowResult(folded, [], [], [], set())
     for told in events:
         event, before = _hidden(told), digest.done
         _fed(event, "digest", digest.feed)
         if event.type in (EventType.TOOL_CALL, EventType.TASK_END) or digest.done > before:
-            learnt.sources.add(event.seq)
+            learned.sources.add(event.seq)
         _fed(event, "summary", summary.feed)
-        _proposed(event, context, learnt)
-        _fed(event, "episode", lambda one: _said(one, context, learnt))
+        _proposed(event, context, learned)
+        _fed(event, "episode", lambda one: _said(one, context, learned))
     digest.calls.open = [
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.calls.open
     ]
-    learnt.errors = errors.take_changed()
-    learnt.folded = Folded(digest.pack(), errors.to_json(), summary.to_json())
-    learnt.last_at = max((event.occurred_at for event in events), default=None)
-    return learnt
+    learned.errors = errors.take_changed()
+    learned.folded = Folded(digest.pack(), errors.to_json(), summary.to_json())
+    learned.last_at = max((event.occurred_at for event in events), default=None)
+    return learned
 
 
 def _hidden(event: Event) -> Event:
@@ -120,24 +120,24 @@ def _hidden(event: Event) -> Event:
     return event if hidden == given else replace(event, data={**event.data, "arguments": hidden})
 
 
-def _proposed(event: Event, context: SessionContext, learnt: Learnt) -> None:
+def _proposed(event: Event, context: SessionContext, learned: WindowResult) -> None:
     """Take an event's facts."""
 
     def facts(one: Event) -> None:
         found = propose([one], context, redact)
-        learnt.candidates.extend(found.candidates)
-        learnt.rejected.extend(found.rejected)
+        learned.candidates.extend(found.candidates)
+        learned.rejected.extend(found.rejected)
         if found.candidates:
-            learnt.sources.add(one.seq)
+            learned.sources.add(one.seq)
 
     _fed(event, "facts", facts)
 
 
-def _said(event: Event, context: SessionContext, learnt: Learnt) -> None:
+def _said(event: Event, context: SessionContext, learned: WindowResult) -> None:
     """Take a turn for recall; it teaches nothing by itself. A sub-agent's user is an agent, and said it elsewhere."""
     told = episode(event, redact)
     if told is not None and not (context.is_subagent and told.role == "user"):
-        learnt.episodes.append(told)
+        learned.episodes.append(told)
 
 
 def _fed(event: Event, extractor: str, feed: Callable[[Event], None]) -> None:

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.jobs.consolidation.changes import Changes
 from consolidator.jobs.consolidation.reconciling import reconcile_agent
 from consolidator.jobs.consolidation.scope_sums import EVERYTHING, Summed, summed
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.procedures.patterns import tally
-from consolidator.memory.procedures.publishing import Learnt, Procedure, publish
+from consolidator.memory.procedures.publishing import Procedure, Published, publish
 from consolidator.memory.procedures.sums import Sums
 from consolidator.memory.solutions.failures import ErrorRecord
 from consolidator.memory.solutions.publishing import Met, Place, SessionRef, Sightings, Solution, shape_of
@@ -32,7 +32,7 @@ from consolidator.store.memory import digests
 from consolidator.store.queries import Row
 
 
-async def merge_agent(conn: Driver, agent: str, *, run_id: str, now: datetime, settings: Settings) -> Changes:
+async def merge_agent(conn: Connection, agent: str, *, run_id: str, now: datetime, settings: Settings) -> Changes:
     """Publish what has news for an agent, in the caller's transaction."""
     await digests.lock_agent(conn, agent)
     changes = Changes()
@@ -47,7 +47,7 @@ async def merge_agent(conn: Driver, agent: str, *, run_id: str, now: datetime, s
 
 
 async def _merge_procedures(
-    conn: Driver,
+    conn: Connection,
     agent: str,
     scopes: Sequence[Row],
     stamp: dict[str, Any],
@@ -57,18 +57,18 @@ async def _merge_procedures(
     """Publish what an agent's projects share, then each project with news."""
     found = await summed(conn, agent)
     projects, quotes = found.by_project, Quotes()
-    shared: Learnt | None = None
+    shared: Published | None = None
     if found.shared:
         shared = await _published(conn, found, EVERYTHING, settings)
     before = {tuple(steps) for steps in await digests.shared_steps(conn, agent)}
-    await _save_scope(conn, agent, "", shared or Learnt([], {}), quotes, stamp, changes)
+    await _save_scope(conn, agent, "", shared or Published([], {}), quotes, stamp, changes)
     taken = {_steps(procedure) for procedure in shared.procedures} if shared else set()
     # What the agent's projects have come to share, or no longer do, changes what each of them has for itself.
     dirty = {scope["project"] for scope in scopes} | (set(projects) if taken != before else set())
     for project in sorted(dirty - {EVERYTHING}):
-        learnt = await _published(conn, found, project, settings)
-        learnt = Learnt([p for p in learnt.procedures if _steps(p) not in taken], learnt.profiles)
-        await _save_scope(conn, agent, project, learnt, quotes, stamp, changes)
+        learned = await _published(conn, found, project, settings)
+        learned = Published([p for p in learned.procedures if _steps(p) not in taken], learned.profiles)
+        await _save_scope(conn, agent, project, learned, quotes, stamp, changes)
     for scope in scopes:
         await digests.mark_merged(conn, scope, sessions=len(projects.get(scope["project"], [])))
 
@@ -77,13 +77,13 @@ def _steps(procedure: Procedure) -> tuple[str, ...]:
     return tuple(step.symbol for step in procedure.steps)
 
 
-async def _published(conn: Driver, found: Summed, project: str, settings: Settings) -> Learnt:
+async def _published(conn: Connection, found: Summed, project: str, settings: Settings) -> Published:
     """Return what a project has taught, or what several projects share."""
     sums = await found.sums(conn, project)
-    return await asyncio.to_thread(_learnt, found, project, sums, settings.min_support)
+    return await asyncio.to_thread(_learned, found, project, sums, settings.min_support)
 
 
-def _learnt(found: Summed, project: str, sums: Sums, least: int) -> Learnt:
+def _learned(found: Summed, project: str, sums: Sums, least: int) -> Published:
     digests = found.by_project.get(project, [])
     if project == EVERYTHING:
         digests = [digest for some in found.by_project.values() for digest in some]
@@ -105,17 +105,23 @@ def _unswept() -> Iterator[None]:
 
 
 async def _save_scope(
-    conn: Driver, agent: str, project: str, learnt: Learnt, quotes: Quotes, stamp: dict[str, Any], changes: Changes
+    conn: Connection,
+    agent: str,
+    project: str,
+    learned: Published,
+    quotes: Quotes,
+    stamp: dict[str, Any],
+    changes: Changes,
 ) -> None:
-    quoted = await quotes.of(conn, learnt.procedures)
-    rows = [_procedure_row(one, quoted) | {"agent": agent, "project": project or None} for one in learnt.procedures]
+    quoted = await quotes.of(conn, learned.procedures)
+    rows = [_procedure_row(one, quoted) | {"agent": agent, "project": project or None} for one in learned.procedures]
     outcomes = await digests.save_each(conn, "save_procedure", [{**values, **stamp} for values in rows])
-    for procedure, outcome in zip(learnt.procedures, outcomes, strict=True):
+    for procedure, outcome in zip(learned.procedures, outcomes, strict=True):
         changes.note("procedures", outcome, f"{procedure.title} ({procedure.support} sessions)")
-    kept = [procedure.id for procedure in learnt.procedures]
+    kept = [procedure.id for procedure in learned.procedures]
     scope = {"agent": agent, "project": project or None, "kept": kept, **stamp}
     changes.gone("procedures", await digests.tidy(conn, "retire_procedures", scope))
-    await digests.save_profiles(conn, agent, project, {name: one.to_json() for name, one in learnt.profiles.items()})
+    await digests.save_profiles(conn, agent, project, {name: one.to_json() for name, one in learned.profiles.items()})
 
 
 def _procedure_row(procedure: Procedure, quoted: Mapping[tuple[str, int], str]) -> dict[str, Any]:
@@ -135,7 +141,7 @@ class Quotes:
     def __init__(self) -> None:
         self._told: dict[str, dict[int, str]] = {}
 
-    async def of(self, conn: Driver, procedures: Iterable[Procedure]) -> dict[tuple[str, int], str]:
+    async def of(self, conn: Connection, procedures: Iterable[Procedure]) -> dict[tuple[str, int], str]:
         """Return what the first call of each piece of evidence was given."""
         cited = {place for procedure in procedures for place in procedure.evidence}
         found = await digests.quotes(conn, sorted({session for session, _ in cited} - self._told.keys()))
@@ -145,7 +151,7 @@ class Quotes:
         return {(session, seq): self._told.get(session, {}).get(seq, "") for session, seq in cited}
 
 
-async def _merge_solutions(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
+async def _merge_solutions(conn: Connection, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
     """Group the failed calls of every fingerprint that has news."""
     held = await digests.hold_errors(conn, agent)
     if not held:

@@ -1,4 +1,4 @@
-"""The night: each session with something new is read up to a safe point, learnt from, and stamped, all or nothing.
+"""The night: each session with something new is read up to a safe point, learned from, and stamped, all or nothing.
 
 Every unit commits in windows of bounded size; when all units have ended, each agent with news is merged.
 """
@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.deciding import Deciding
 from consolidator.jobs.consolidation.late_extraction import LateReading
-from consolidator.jobs.consolidation.learning import Folded, Learnt, bounds_of, context_of
+from consolidator.jobs.consolidation.learning import Folded, WindowResult, bounds_of, context_of
 from consolidator.jobs.consolidation.merging import merge_agent
-from consolidator.jobs.gather import together
+from consolidator.jobs.gather import gather
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.ledger import Ledger, Unit, record
@@ -36,13 +36,13 @@ from consolidator.store.nights import extraction, runs
 from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
-WINDOW = 2000  # events read, learnt from and committed at once
+WINDOW = 2000  # events read, learned from and committed at once
 SESSIONS, MERGES, LATE = 0, 1, 2  # phases; what came before the model is read before the rest
 SafePoint = Callable[[Row, list[Event]], int]
 ARRAYS = ("sequence", "seqs", "keys", "counts", "terms", "quotes", "state")
 
 
-class Moved(Exception):
+class WatermarkMoved(Exception):
     """Another run has moved the session's watermark since it was read: read again."""
 
 
@@ -103,7 +103,7 @@ async def reader_of(settings: Settings, calls: Calls | None) -> Extraction | Non
 
 
 async def _read_late(ledger: Ledger, reader: Extraction, only: list[str] | None) -> None:
-    """Have the model read what was learnt from before there was one; stamps do not move."""
+    """Have the model read what was learned from before there was one; stamps do not move."""
     async with ledger.database.connection() as conn:
         found = await extraction.late(conn)
     chosen = found if only is None else [one for one in found if one in set(only)]
@@ -131,12 +131,12 @@ async def _merge_unit(decider: Deciding, settings: Settings, units: Sequence[Uni
             if sweep:
                 changes.gone("facts or solutions", await rederive.sweep(conn, agent))
                 await indexer.index_facts(conn, agent)
-            await record(conn, [unit], [runs.Step(unit.name, done=True)])
+            await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
             await runs.remark(conn, unit.run, unit.name, changes.line() or None)
 
 
 async def nothing_to_bury(_unit: str) -> int:
-    """A unit that has no events of its own leaves none unlearnt."""
+    """A unit that has no events of its own leaves none unlearned."""
     return 0
 
 
@@ -154,14 +154,14 @@ class SessionWork:
         """Read sessions window by window up to their safe points; the windows of a few sessions commit together."""
         waiting = units
         while waiting:
-            with suppress(Moved):
+            with suppress(WatermarkMoved):
                 done = await self._windows(waiting)
                 waiting = [unit for unit in waiting if unit.name not in done]
             if waiting and self.stop.is_set():
                 raise Interrupted("asked to stop between two windows of a session")
 
     async def bury(self, session: str) -> int:
-        """Return how many events a session that is given up leaves unlearnt."""
+        """Return how many events a session that is given up leaves unlearned."""
         async with self.database.connection() as conn:
             return sum(found["head"] - found["consolidated_to"] for found in await sessions.get_each(conn, [session]))
 
@@ -170,17 +170,19 @@ class SessionWork:
         now = self.database.clock.now()
         windows = await self._read(units, now)
         if self.reader is not None:  # no connection is held while a model is asked
-            await together(*(self._extract(self.reader, window) for window in windows))
+            await gather(*(self._extract(self.reader, window) for window in windows))
         await asyncio.to_thread(self._learn, windows)
         steps = [window.step() for window in windows]
         read = {step.unit for step in steps}
-        steps += [runs.Step(unit.name, done=True) for unit in units if unit.name not in read]  # erased meanwhile
+        steps += [
+            runs.UnitProgress(unit.name, done=True) for unit in units if unit.name not in read
+        ]  # erased meanwhile
         async with self.database.transaction(flushed=False) as conn:  # the run's end is flushed, and this with it
             await commit(conn, [window for window in windows if window.readable], run_id=units[0].run, now=now)
             await record(conn, units, steps)
         return {step.unit for step in steps if step.done}
 
-    async def _read(self, units: Sequence[Unit], now: datetime) -> list[Window]:
+    async def _read(self, units: Sequence[Unit], now: datetime) -> list[SessionWindow]:
         """Read the next events of some sessions, and how far they may be read."""
         async with self.database.connection() as conn:
             found = await sessions.get_each(conn, [unit.name for unit in units])
@@ -196,10 +198,10 @@ class SessionWork:
             last = not window or window[-1].seq >= session["head"]
             upto = safe(session, window) if last else learning.window_end(window)
             readable = [event for event in window if event.seq <= upto]
-            found_windows.append(Window(session, readable, upto, last, folded, before.get(session["id"], [])))
+            found_windows.append(SessionWindow(session, readable, upto, last, folded, before.get(session["id"], [])))
         return found_windows
 
-    async def _extract(self, reader: Extraction, window: Window) -> None:
+    async def _extract(self, reader: Extraction, window: SessionWindow) -> None:
         """Have a model read a window; what it cannot read tonight is left for another night."""
         session = window.session
         if session["simulated"] or not window.readable:
@@ -212,29 +214,29 @@ class SessionWork:
             window.cut(read.stopped_before - 1)
         window.read = read.upto(window.upto)
 
-    async def _folded(self, conn: Driver, session: Row, stored: Row | None) -> Folded | None:
+    async def _folded(self, conn: Connection, session: Row, stored: Row | None) -> Folded | None:
         """Return a session's folds; made anew where another version stored them, None where that cannot be."""
         if stored is None or stored["version"] == VERSION:
             return folded_of(stored)
         if session["pruned_to"]:
             return None
         folded = Folded()
-        async for learnt in windows(conn, session, folded, self.salt, after=0, upto=session["consolidated_to"]):
-            folded = learnt.folded
+        async for learned in windows(conn, session, folded, self.salt, after=0, upto=session["consolidated_to"]):
+            folded = learned.folded
         return folded
 
-    def _learn(self, windows: Sequence[Window]) -> None:
+    def _learn(self, windows: Sequence[SessionWindow]) -> None:
         for window in windows:
             folded = window.folded or Folded()
-            window.learnt = learning.learn(context_of(window.session), folded, window.readable, self.salt)
+            window.learned = learning.learn(context_of(window.session), folded, window.readable, self.salt)
             if window.folded is None:  # its beginning is gone: the digest of the older version stays as it is
-                window.learnt.folded = Folded()
+                window.learned.folded = Folded()
             if window.read is not None:
-                window.learnt.add_read(window.read)
+                window.learned.add_read(window.read)
 
 
 @dataclass(slots=True)
-class Window:
+class SessionWindow:
     """The next events of a session, and what they taught."""
 
     session: Row
@@ -244,7 +246,7 @@ class Window:
     folded: Folded | None
     before: list[Event]  # of what was read earlier
     read: Read | None = None  # by a model
-    learnt: Learnt | None = None
+    learned: WindowResult | None = None
 
     def cut(self, upto: int) -> None:
         """End the window earlier, between calls; the rest is left for another night."""
@@ -252,43 +254,43 @@ class Window:
         self.readable = [event for event in self.readable if event.seq <= self.upto]
         self.last = True
 
-    def step(self) -> runs.Step:
+    def step(self) -> runs.UnitProgress:
         """Return what it comes to in the ledger."""
-        assert self.learnt is not None
-        took, dead = len(self.learnt.sources), len(self.learnt.dead)
+        assert self.learned is not None
+        took, dead = len(self.learned.sources), len(self.learned.dead)
         left = self.session["head"] - max(self.upto, self.session["consolidated_to"])
-        return runs.Step(
+        return runs.UnitProgress(
             self.session["id"],
             done=self.last,
-            learnt=took,
+            learned=took,
             nothing=len(self.readable) - took - dead,
             deferred=left if self.last else 0,
             dead=dead,
         )
 
 
-async def commit(conn: Driver, windows: Sequence[Window], *, run_id: str, now: datetime) -> None:
+async def commit(conn: Connection, windows: Sequence[SessionWindow], *, run_id: str, now: datetime) -> None:
     """Commit what windows taught together with their stamps; raise Moved where somebody was faster."""
     spans = [events.Span(w.session["id"], w.session["consolidated_to"], w.upto, bounds_of(w.session)) for w in windows]
     await digests.share_agents(conn, {window.session["agent"] for window in windows})
     if not await sessions.advance(conn, spans):  # it locks the sessions: whoever erases one waits for us
-        raise Moved
-    learnt = [(window.session, window.learnt) for window in windows if window.learnt is not None]
-    await save_memory(conn, learnt, run_id=run_id)
-    await indexer.save_episodes(conn, [(session, one.episodes) for session, one in learnt])
-    for session, one in learnt:
+        raise WatermarkMoved
+    learned = [(window.session, window.learned) for window in windows if window.learned is not None]
+    await save_memory(conn, learned, run_id=run_id)
+    await indexer.save_episodes(conn, [(session, one.episodes) for session, one in learned])
+    for session, one in learned:
         for seq, told in one.dead.items():
             extractor, _, error = told.partition(": ")
             await runs.dead_letter(
                 conn, run_id, session=session["id"], seq=seq, extractor=extractor, error=error, now=now
             )
-    await events.stamp(conn, spans, now=now, dead=[list(one.dead) for _, one in learnt])
+    await events.stamp(conn, spans, now=now, dead=[list(one.dead) for _, one in learned])
     await extraction.advance(conn, [(w.session["id"], w.session["extracted_to"], w.upto) for w in windows if w.read])
 
 
 async def save_memory(
-    conn: Driver,
-    learnt: Sequence[tuple[Row, Learnt]],
+    conn: Connection,
+    learned: Sequence[tuple[Row, WindowResult]],
     *,
     run_id: str,
     digest: bool = True,
@@ -297,33 +299,33 @@ async def save_memory(
 ) -> None:
     """Store sessions' digests, errors and candidates, or some of these, and tell their scopes."""
     if digest:
-        kept = [(session, one) for session, one in learnt if one.folded.packed is not None]
+        kept = [(session, one) for session, one in learned if one.folded.packed is not None]
         await digests.save_digests(conn, [_digest_row(session, one) for session, one in kept])
-        scopes = sorted({(session["agent"], session["project"] or "") for session, _ in learnt})
+        scopes = sorted({(session["agent"], session["project"] or "") for session, _ in learned})
         await digests.touch_scopes(conn, scopes)
     if errors:
-        await digests.save_errors(conn, [(session, r.to_json()) for session, one in learnt for r in one.errors])
+        await digests.save_errors(conn, [(session, r.to_json()) for session, one in learned for r in one.errors])
     if candidates:
-        proposed = [asdict(candidate) for _, one in learnt for candidate in one.candidates]
-        refused = [facts.refused(session, rejected) for session, one in learnt for rejected in one.rejected]
+        proposed = [asdict(candidate) for _, one in learned for candidate in one.candidates]
+        refused = [facts.refused(session, rejected) for session, one in learned for rejected in one.rejected]
         await facts.save_candidates(conn, proposed + refused, run_id=run_id)
 
 
-def _digest_row(session: Row, learnt: Learnt) -> dict[str, Any]:
-    packed = learnt.folded.packed
+def _digest_row(session: Row, learned: WindowResult) -> dict[str, Any]:
+    packed = learned.folded.packed
     assert packed is not None
     return {
         "session": session["id"],
         "agent": session["agent"],
         "project": session["project"],
-        "last_at": learnt.last_at or session["last_event_at"],
-        "folds": learning.packed_json(learnt.folded.errors),
-        "summary": learnt.folded.summary,
+        "last_at": learned.last_at or session["last_event_at"],
+        "folds": learning.packed_json(learned.folded.errors),
+        "summary": learned.folded.summary,
         **asdict(packed),
     }
 
 
-async def background(conn: Driver, found: Sequence[Row]) -> dict[str, list[Event]]:
+async def background(conn: Connection, found: Sequence[Row]) -> dict[str, list[Event]]:
     """Return the last events of some sessions that were read earlier, by session."""
     known = [s for s in found if s["consolidated_to"] > s["pruned_to"]]
     spans = [
@@ -344,8 +346,8 @@ def folded_of(stored: Row | None) -> Folded:
 
 
 async def windows(
-    conn: Driver, session: Row, folded: Folded, salt: bytes, *, after: int, upto: int, safe: SafePoint | None = None
-) -> AsyncIterator[Learnt]:
+    conn: Connection, session: Row, folded: Folded, salt: bytes, *, after: int, upto: int, safe: SafePoint | None = None
+) -> AsyncIterator[WindowResult]:
     """Yield what each window of a session teaches, one fold after another; to its `safe` point where that is asked."""
     bounds = bounds_of(session)
     while after < upto:
@@ -356,9 +358,9 @@ async def windows(
         if safe is not None and last >= upto:
             window = [event for event in window if event.seq <= safe(session, window)]
         if window:
-            learnt = await asyncio.to_thread(learning.learn, context_of(session), folded, window, salt)
-            folded = learnt.folded
-            yield learnt
+            learned = await asyncio.to_thread(learning.learn, context_of(session), folded, window, salt)
+            folded = learned.folded
+            yield learned
         after = last
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.jobs.consolidation.changes import Changes
 from consolidator.jobs.indexing.indexer import index_facts
@@ -21,7 +21,7 @@ from consolidator.store.queries import Row
 _NAMED = {"flagged": "flag"}  # of a fact's columns, the values with other names
 
 
-async def reconcile_agent(conn: Driver, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
+async def reconcile_agent(conn: Connection, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
     """Turn the candidates of every slot that has news into facts."""
     news = await facts.news(conn, agent)
     slots = sorted({slot for one in news for slot in _slots(one)})
@@ -51,7 +51,7 @@ def _slots(candidate: Row) -> set[facts.Slot]:
     return {own, (*whose, candidate["as_subject"], candidate["as_predicate"])} if moved else {own}
 
 
-async def _believed(conn: Driver, agent: str, found: list[Row]) -> list[Fact]:
+async def _believed(conn: Connection, agent: str, found: list[Row]) -> list[Fact]:
     """Return the facts of candidates, by what was decided of each and what people said."""
     candidates = [candidate_of(r) for r in found]
     told = words_of(await facts.words(conn, agent))

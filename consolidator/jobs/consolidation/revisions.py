@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation.backfill import Choice, begin
 from consolidator.jobs.consolidation.changes import Changes
@@ -37,7 +37,7 @@ from consolidator.store.queries import Row
 
 
 @dataclass(slots=True)
-class Draft:
+class RevisionDraft:
     """How sessions are read for a generation, window by window; who is stopped goes on where it was."""
 
     database: Database
@@ -64,15 +64,15 @@ class Draft:
             window = await self._events(conn, session, reached) if session else []
         if session is None or not window:
             async with self.database.transaction() as conn:
-                await record(conn, [unit], [runs.Step(unit.name, done=True)])
+                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
             return True
         read = await self.reader.read(context_of(session), window)
         upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
         last = read.stopped_before is not None or upto >= session["consolidated_to"]
         read, taken = read.upto(upto), sum(event.seq <= upto for event in window)
         left = session["consolidated_to"] - upto if last else 0
-        step = runs.Step(
-            unit.name, done=last, learnt=len(read.sources), nothing=taken - len(read.sources), deferred=left
+        step = runs.UnitProgress(
+            unit.name, done=last, learned=len(read.sources), nothing=taken - len(read.sources), deferred=left
         )
         async with self.database.transaction() as conn:
             if taken:
@@ -80,14 +80,14 @@ class Draft:
             await record(conn, [unit], [step])
         return last
 
-    async def _events(self, conn: Driver, session: Row, reached: int | None) -> list[Any]:
+    async def _events(self, conn: Connection, session: Row, reached: int | None) -> list[Any]:
         after, upto = max(reached or 0, session["pruned_to"]), session["consolidated_to"]
         if after >= upto or session["simulated"]:
             return []
         return await events.read(conn, session["id"], after=after, upto=upto, limit=WINDOW, bounds=bounds_of(session))
 
     async def _save(
-        self, conn: Driver, session: Row, read: Read, unit: Unit, *, reached: int | None, upto: int, after: int
+        self, conn: Connection, session: Row, read: Read, unit: Unit, *, reached: int | None, upto: int, after: int
     ) -> None:
         number, name = self.reader.generation, session["id"]
         if not await revisions.reach(conn, number, name, after=after, before=reached, upto=upto):
@@ -123,7 +123,7 @@ class Reprocessing:
                 agent=choice.agent,
                 since=choice.since,
                 until=choice.until,
-                learnt_too=True,
+                learned_too=True,
             )
             draft = await revisions.draft(conn, model=self.model, choice=told, now=self.database.clock.now())
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
@@ -139,7 +139,7 @@ class Reprocessing:
             assert calls is not None
             reader = Extraction(calls, self.model, settings.chunk_tokens, draft)
             await ledger.begin([f"draft:{one}" for one in found])
-            await ledger.work(0, Draft(self.database, reader, ledger).run, nothing_to_bury)
+            await ledger.work(0, RevisionDraft(self.database, reader, ledger).run, nothing_to_bury)
             return await ledger.end({"generation": draft, "calls": await calls.report()})
 
 

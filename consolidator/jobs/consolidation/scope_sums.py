@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from psycopg import Rollback
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.memory.procedures.counts import Ints
 from consolidator.memory.procedures.digest import unpack_terms
 from consolidator.memory.procedures.key_texts import Names
@@ -42,7 +42,7 @@ class Summed:
         """Whether something of the agent as a whole is published: it has several projects, or calls outside of any."""
         return several(self.by_project)
 
-    async def sums(self, conn: Driver, project: str) -> Sums:
+    async def sums(self, conn: Connection, project: str) -> Sums:
         """Return the sums of a project, or of everything."""
         if project not in self._sums:
             stored = await sums.sums(conn, self.agent, project)
@@ -66,7 +66,7 @@ class _Counted:
     counts: Ints
 
 
-async def summed(conn: Driver, agent: str) -> Summed:
+async def summed(conn: Connection, agent: str) -> Summed:
     """Bring an agent's sums up to date, in the caller's transaction that holds the agent's lock."""
     found: Summed | None = None
     async with conn.transaction() as attempt:
@@ -80,7 +80,7 @@ def _place(one: Row) -> tuple[str, str, str, str]:
     return one["session_id"], one["root_id"], one["project"], str(one["size"])
 
 
-async def _grown(conn: Driver, agent: str) -> Summed | None:
+async def _grown(conn: Connection, agent: str) -> Summed | None:
     """Add what has news to the sums that are kept; None where they are not of what was summed, or would shrink."""
     news = await sums.news(conn, agent)
     placed = await sums.placed(conn, agent)
@@ -114,7 +114,7 @@ async def _grown(conn: Driver, agent: str) -> Summed | None:
     return found
 
 
-async def _changes(conn: Driver, news: Sequence[Row], placed: Sequence[Row], *, shared: bool) -> dict[str, Sums]:
+async def _changes(conn: Connection, news: Sequence[Row], placed: Sequence[Row], *, shared: bool) -> dict[str, Sums]:
     """Return what news changes in the sums of each project, and of everything: by roots, since roots are counted."""
     fresh = {one["session_id"] for one in news}
     roots = {one["root_id"] for one in news}
@@ -139,7 +139,7 @@ def _by_scope(new: Sequence[_Counted], old: Sequence[_Counted], shared: bool) ->
     return changes
 
 
-async def _anew(conn: Driver, agent: str) -> Summed:
+async def _anew(conn: Connection, agent: str) -> Summed:
     """Sum all of an agent's digests."""
     await sums.forget(conn, agent)
     rows = await sums.news(conn, agent, every=True)
@@ -160,7 +160,7 @@ async def _anew(conn: Driver, agent: str) -> Summed:
     return found
 
 
-async def _learn_names(conn: Driver, found: Summed, news: Sequence[Row]) -> None:
+async def _learn_names(conn: Connection, found: Summed, news: Sequence[Row]) -> None:
     """Name what recurs now and did not before, and new symbols, by the terms of the sessions that have them."""
     widest = EVERYTHING if found.shared else next(iter(found.by_project))
     recurring = (await found.sums(conn, widest)).recurring().keys
@@ -202,7 +202,7 @@ def _take(terms: dict[int, str], packed: Iterable[bytes]) -> None:
                 terms[key] = text
 
 
-async def _save_ledger(conn: Driver, agent: str, places: Iterable[Row]) -> None:
+async def _save_ledger(conn: Connection, agent: str, places: Iterable[Row]) -> None:
     await sums.save_ledger(conn, agent, version=VERSION, lineage=lineage(map(_place, places)))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.errors import ModelError
 from consolidator.jobs.indexing.embeddings import BATCH, LONGEST
 from consolidator.jobs.model.calls import Calls
@@ -21,7 +21,7 @@ from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import Known, own_fact
 from consolidator.memory.facts.reconcile import scope_of
 from consolidator.memory.recall.postings import FACT
-from consolidator.memory.recall.ranking import Corpus, Found, Hits
+from consolidator.memory.recall.ranking import CorpusStatistics, Found, Hits
 from consolidator.memory.text.similarity import terms
 from consolidator.memory.text.words import key
 from consolidator.store.memory import facts
@@ -47,11 +47,11 @@ def owner_of(candidate: Candidate) -> Owner:
 def _scope(candidate: Candidate) -> int:
     """Return the scope in which the index has a candidate's fact."""
     agent, _, project, peer = scope_of(candidate)
-    return index.Scope(agent, project, peer).number
+    return index.SearchScope(agent, project, peer).number
 
 
 async def resembling(
-    conn: Driver, agent: str, candidates: Sequence[Candidate], near: Near | None = None
+    conn: Connection, agent: str, candidates: Sequence[Candidate], near: Near | None = None
 ) -> dict[str, list[Known]]:
     """Return what each candidate may be about, by its id."""
     if not candidates:
@@ -77,7 +77,7 @@ def _known(row: Row) -> Known:
     )  # fmt: skip
 
 
-async def _worded(conn: Driver, agent: str, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
+async def _worded(conn: Connection, agent: str, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
     """Return (candidate, fact) for the facts of a candidate's scope that have most of what its words tell."""
     scopes: defaultdict[int, list[Candidate]] = defaultdict(list)
     for one in candidates:
@@ -91,7 +91,7 @@ async def _worded(conn: Driver, agent: str, candidates: Sequence[Candidate]) -> 
             word: Found(word, count, np.frombuffer(refs, dtype=">i8").astype(np.int64)) for word, refs, count in hits
         }
         for name, words in asked.items():
-            found = Hits.of([held[word] for word in words if word in held], Corpus(*corpus))
+            found = Hits.of([held[word] for word in words if word in held], CorpusStatistics(*corpus))
             if found is not None:
                 best.append((name, found.best(ALIKE).tolist()))
     ids = await index.facts_called(conn, sorted({number for _, numbers in best for number in numbers}))
@@ -149,7 +149,7 @@ def _beside(candidates: Sequence[Candidate], unit: Mapping[str, Vector]) -> dict
     return found
 
 
-async def _stored(conn: Driver, model: str, vector: Vector, scope: int, *, exact: bool) -> dict[str, float]:
+async def _stored(conn: Connection, model: str, vector: Vector, scope: int, *, exact: bool) -> dict[str, float]:
     """Return the facts of a scope that are nearest to a vector, and how near."""
     near = await vectors.nearest(conn, [FACT], model, vector.tolist(), [scope], exact=exact, limit=NEAREST)
     numbers = near.get(FACT, [])

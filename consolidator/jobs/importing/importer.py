@@ -91,7 +91,7 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportSource:
     """A path to import; without a format each file is recognised by itself."""
 
     path: Path
@@ -119,7 +119,7 @@ class _Unreadable(Exception):
 
 async def import_sources(
     database: Database,
-    wanted: list[Source],
+    wanted: list[ImportSource],
     *,
     strict: bool = False,
     progress: Progress | None = None,
@@ -153,7 +153,7 @@ async def import_sources(
     return report
 
 
-def _listed(wanted: list[Source], lenient: ImportReport | None, *, sized: bool) -> list[_File]:
+def _listed(wanted: list[ImportSource], lenient: ImportReport | None, *, sized: bool) -> list[_File]:
     """Return the files of the sources; what is not there is noted in the report of a lenient import."""
     missing = [source for source in wanted if not is_there(source.path)]
     for source in missing:

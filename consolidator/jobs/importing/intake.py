@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import InvalidEvent
 from consolidator.formats import native
@@ -124,7 +124,7 @@ class Intake:
         self._buffers.clear()
         self._items = self._bytes = 0
 
-    async def _write(self, conn: Driver) -> Taken:
+    async def _write(self, conn: Connection) -> Taken:
         now = self._database.clock.now()
         done = Taken()
         ours = await self._ours(conn)
@@ -160,7 +160,7 @@ class Intake:
                 done.sessions.add(identity)
         return done
 
-    async def _ours(self, conn: Driver) -> set[str]:
+    async def _ours(self, conn: Connection) -> set[str]:
         """Return the sessions that an export of ours names and that are here themselves."""
         if not self._is_ours:
             return set()
@@ -179,7 +179,9 @@ class Intake:
             told = self._known[told].parent_origin if told in self._known else None
         return [self._id_of(one, ours) for one in line]
 
-    async def _open(self, conn: Driver, identity: str, session: ForeignSession, ours: set[str], now: datetime) -> None:
+    async def _open(
+        self, conn: Connection, identity: str, session: ForeignSession, ours: set[str], now: datetime
+    ) -> None:
         """Create a session that is not there yet, in the lineage it belongs to."""
         if identity in ours:
             return
@@ -204,7 +206,7 @@ class Intake:
         if root != identity:
             await sources.adopt(conn, identity, root)
 
-    async def _root_of(self, conn: Driver, session: ForeignSession, ours: set[str]) -> str:
+    async def _root_of(self, conn: Connection, session: ForeignSession, ours: set[str]) -> str:
         """Follow a session's parents through this file as far as they go, and then through the log."""
         line = self._line_of(session.origin, ours)
         return line[0] if len(line) == 1 else await sources.lineage_root(conn, line[-1])

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from consolidator.database import Driver
+from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.memory.recall.episodes import Episode, searched
 from consolidator.memory.recall.postings import BLOCK, FACT, TURN, packed
 from consolidator.memory.text.words import counted
 from consolidator.store.queries import Row
 from consolidator.store.search import index
-from consolidator.store.search.index import Posted, Scope, Share
+from consolidator.store.search.index import Posted, SearchScope, Share
 
 BATCH = 500  # documents put in or taken out at once
 
 
-async def save_episodes(conn: Driver, told: Sequence[tuple[Row, Sequence[Episode]]]) -> None:
+async def save_episodes(conn: Connection, told: Sequence[tuple[Row, Sequence[Episode]]]) -> None:
     """Store what was said in sessions, and index it; what is there already stays as it is."""
     told = [(session, episodes) for session, episodes in told if episodes and not session["simulated"]]
     if not told:
@@ -31,9 +31,9 @@ async def save_episodes(conn: Driver, told: Sequence[tuple[Row, Sequence[Episode
     heads = await index.heads(conn, [session["id"] for session, _ in told])
     stored: list[dict[str, Any]] = []
     posted: list[Posted] = []
-    shares: defaultdict[Scope, Share] = defaultdict(Share)
+    shares: defaultdict[SearchScope, Share] = defaultdict(Share)
     for session, episodes in told:
-        scope, head = Scope(session["agent"], session["project"], session["peer"]), heads[session["id"]]
+        scope, head = SearchScope(session["agent"], session["project"], session["peer"]), heads[session["id"]]
         number = head["block"] * BLOCK if head["last"] is None else head["last"] + 1
         for episode in episodes:
             if head["seq"] is not None and episode.seq <= head["seq"]:
@@ -49,7 +49,7 @@ async def save_episodes(conn: Driver, told: Sequence[tuple[Row, Sequence[Episode
     await index.share(conn, shares)
 
 
-def _episode_row(session: str, scope: Scope, number: int, episode: Episode, text: str) -> dict[str, Any]:
+def _episode_row(session: str, scope: SearchScope, number: int, episode: Episode, text: str) -> dict[str, Any]:
     return {
         "id": number,
         "session_id": session,
@@ -79,7 +79,7 @@ def _add(kind: str, words: int, share: Share) -> None:
         share.fact_words += words
 
 
-async def index_facts(conn: Driver, agent: str, ids: Sequence[str] | None = None) -> None:
+async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = None) -> None:
     """Bring the index to what is believed of an agent now; under the agent's lock, after its facts have changed.
 
     Who knows which facts may have changed names them: all of an agent's are compared otherwise.
@@ -92,9 +92,9 @@ async def index_facts(conn: Driver, agent: str, ids: Sequence[str] | None = None
     await index.sum_up(conn, agent)
 
 
-async def _take_in(conn: Driver, new: Sequence[Row]) -> None:
+async def _take_in(conn: Connection, new: Sequence[Row]) -> None:
     posted: list[Posted] = []
-    shares: defaultdict[Scope, Share] = defaultdict(Share)
+    shares: defaultdict[SearchScope, Share] = defaultdict(Share)
     numbers = await index.save_facts(conn, [{**fact, "scope": _scope_of(fact).number} for fact in new])
     for fact in new:
         scope = _scope_of(fact)
@@ -103,15 +103,15 @@ async def _take_in(conn: Driver, new: Sequence[Row]) -> None:
     await index.share(conn, shares)
 
 
-def _scope_of(fact: Row) -> Scope:
-    """Return whom a fact belongs to: what was learnt in a project holds for all peers there."""
+def _scope_of(fact: Row) -> SearchScope:
+    """Return whom a fact belongs to: what was learned in a project holds for all peers there."""
     if fact["level"] == "project":
-        return Scope(fact["agent"], project=fact["project"])
-    return Scope(fact["agent"], peer=fact["peer"] if fact["level"] == "peer" else None)
+        return SearchScope(fact["agent"], project=fact["project"])
+    return SearchScope(fact["agent"], peer=fact["peer"] if fact["level"] == "peer" else None)
 
 
 async def forget_turns(
-    conn: Driver, agent: str, session: str, upto: int | None = None, before: datetime | None = None
+    conn: Connection, agent: str, session: str, upto: int | None = None, before: datetime | None = None
 ) -> int:
     """Take turns of a session out of the index, up to a seq and before a time where told; return how many, bounded."""
     gone = await index.take_turns(conn, session, BATCH, upto=upto, before=before)
@@ -120,7 +120,7 @@ async def forget_turns(
     return len(gone)
 
 
-async def _take_out(conn: Driver, agent: str, kind: str, documents: Sequence[tuple[int, int, str]]) -> None:
+async def _take_out(conn: Connection, agent: str, kind: str, documents: Sequence[tuple[int, int, str]]) -> None:
     """Take the words of documents out of the index: they are made of the stored texts as they were when they came."""
     posted: list[Posted] = []
     alone: dict[int, tuple[int, Share]] = {}
@@ -146,18 +146,18 @@ class Document:
 
     number: int
     was: int  # the scope it had
-    scope: Scope
+    scope: SearchScope
     text: str
 
 
-async def restore_turns(conn: Driver, session: str) -> None:
+async def restore_turns(conn: Connection, session: str) -> None:
     """Put back the words of a session's turns where they are missing; whoever takes turns out waits for us."""
     after = 0
     while found := await index.kept_turns(conn, session, after=after, limit=BATCH):
         after = found[-1]["seq"]
         told = [
             Document(
-                turn["number"], turn["scope"], Scope(turn["agent"], turn["project"], turn["peer"]),
+                turn["number"], turn["scope"], SearchScope(turn["agent"], turn["project"], turn["peer"]),
                 searched(turn["speaker"], turn["text"]),
             )
             for turn in found
@@ -165,7 +165,7 @@ async def restore_turns(conn: Driver, session: str) -> None:
         await _restore(conn, TURN, told)
 
 
-async def restore_facts(conn: Driver, agent: str) -> None:
+async def restore_facts(conn: Connection, agent: str) -> None:
     """Put back the words of an agent's facts where they are missing; under the agent's lock."""
     after = 0
     while found := await index.kept_facts(conn, agent, after=after, limit=BATCH):
@@ -175,14 +175,14 @@ async def restore_facts(conn: Driver, agent: str) -> None:
     await index_facts(conn, agent)
 
 
-async def _restore(conn: Driver, kind: str, documents: Sequence[Document]) -> None:
+async def _restore(conn: Connection, kind: str, documents: Sequence[Document]) -> None:
     posted: list[Posted] = []
-    alone: dict[int, tuple[Scope, Share]] = {}
+    alone: dict[int, tuple[SearchScope, Share]] = {}
     for one in documents:
         alone[one.number] = (one.scope, Share())
         _post(kind, one.number, one.scope.number, one.text, posted, alone[one.number][1])
     await index.move(conn, kind, {one.number: one.scope.number for one in documents if one.was != one.scope.number})
-    shares: defaultdict[Scope, Share] = defaultdict(Share)
+    shares: defaultdict[SearchScope, Share] = defaultdict(Share)
     for number in await index.repost(conn, posted):
         scope, share = alone[number]
         _sum(share, shares[scope])

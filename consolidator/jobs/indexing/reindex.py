@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.indexing.indexer import restore_facts, restore_turns
@@ -66,7 +66,7 @@ class Reindexing:
             await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
             return run["id"], sum([await runs.waiting(conn, run["id"], phase=phase) for phase in (FACTS, TURNS)])
 
-    async def _new(self, ledger: Ledger, conn: Driver, arguments: dict[str, Any]) -> Row:
+    async def _new(self, ledger: Ledger, conn: Connection, arguments: dict[str, Any]) -> Row:
         now = slot = self.database.clock.now()
         owner, run = ledger.owner, None
         while run is None or run["owner"] != owner:  # somebody else has this moment
@@ -86,13 +86,13 @@ class Reindexing:
             async with self.database.transaction() as conn:
                 await digests.lock_agent(conn, agent)
                 await restore_facts(conn, agent)
-                await record(conn, [unit], [runs.Step(unit.name, done=True)])
+                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
 
     async def _turns(self, units: Sequence[Unit]) -> None:
         for unit in units:
             async with self.database.transaction(flushed=False) as conn:
                 await restore_turns(conn, unit.name)
-                await record(conn, [unit], [runs.Step(unit.name, done=True)])
+                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
 
 
 async def _nothing_to_bury(_unit: str) -> int:

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from ulid import ULID
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import ModelUnavailable
-from consolidator.llm.client import ModelClient, Reply, client_of, failure, read_completion
+from consolidator.llm.client import ModelClient, ModelReply, client_of, failure, read_completion
 from consolidator.llm.prices import price
 from consolidator.llm.redaction.redact import redact
 from consolidator.settings import Settings
@@ -158,7 +158,7 @@ class Batches:
                 continue
         return found
 
-    async def _take(self, conn: Driver, question: Row, response: Any, *, kept: bool) -> int:
+    async def _take(self, conn: Connection, question: Row, response: Any, *, kept: bool) -> int:
         """Keep one answer, but of an erased session, and what it took; or let its question go the normal way."""
         good = isinstance(response, dict) and response.get("status_code") == 200
         body = json.dumps(response.get("body")).encode() if good else b""
@@ -167,7 +167,7 @@ class Batches:
             await self._given_up(conn, question, "its batch did not answer it", paid=good, reply=reply)
             return 0
         now = self.database.clock.now()
-        await answers.settle(conn, question["call_id"], _taken(question, reply, "answered in a batch"), now=now)
+        await answers.settle_call(conn, question["call_id"], _taken(question, reply, "answered in a batch"), now=now)
         if kept:
             await answers.save_answer(
                 conn, question["key"], reply.text,
@@ -176,16 +176,18 @@ class Batches:
         await answers.end_question(conn, question["key"], status="answered")
         return int(kept)
 
-    async def _given_up(self, conn: Driver, question: Row, why: str, *, paid: bool, reply: Reply | None = None) -> None:
+    async def _given_up(
+        self, conn: Connection, question: Row, why: str, *, paid: bool, reply: ModelReply | None = None
+    ) -> None:
         now = self.database.clock.now()
         if reply is not None:
-            await answers.settle(conn, question["call_id"], _taken(question, reply, f"failed: {why}"), now=now)
+            await answers.settle_call(conn, question["call_id"], _taken(question, reply, f"failed: {why}"), now=now)
         else:
             await answers.release(conn, question["call_id"], outcome=f"failed: {why}", now=now, paid=paid)
         await answers.end_question(conn, question["key"], status="failed")
 
 
-def _taken(question: Row, reply: Reply, outcome: str) -> dict[str, Any]:
+def _taken(question: Row, reply: ModelReply, outcome: str) -> dict[str, Any]:
     cost = price(
         question["model"],
         input_tokens=reply.input_tokens,

@@ -22,7 +22,7 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
-from consolidator.llm.client import ModelClient, Reply, Request, client_of, parsed, read
+from consolidator.llm.client import ModelClient, ModelReply, Request, client_of, parsed, read
 from consolidator.llm.prices import price
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
@@ -107,7 +107,7 @@ class Calls:
             found = await self.client.embed(model, texts)
             taken = self._taken(model, input_tokens=found.tokens)
             async with self.database.transaction() as conn:
-                await answers.settle(conn, call, taken, now=self.database.clock.now())
+                await answers.settle_call(conn, call, taken, now=self.database.clock.now())
             return found.vectors
 
         async with self._turn:
@@ -211,7 +211,7 @@ class Calls:
         used = {"input_tokens": input_tokens, "cached_tokens": cached_tokens, "output_tokens": output_tokens}
         return {**used, "cost": price(model, **used), "outcome": "answered"}
 
-    async def _settled(self, call: str, request: Request, reply: Reply, session: str | None) -> dict[str, Any]:
+    async def _settled(self, call: str, request: Request, reply: ModelReply, session: str | None) -> dict[str, Any]:
         """Write down what a call took and what came back, before anybody reads it; then read it.
 
         What came back is kept where an erasure can find it: not of a session that is gone, nor of facts of many.
@@ -226,7 +226,7 @@ class Calls:
         async with self.database.transaction() as conn:
             # An erasure locks its sessions before it touches their calls; so do we.
             there = session is None or await sessions.keep(conn, [session])
-            await answers.settle(conn, call, taken, now=now)
+            await answers.settle_call(conn, call, taken, now=now)
             if reply.text and there and request.purpose != "reconcile":
                 await answers.save_answer(
                     conn, request.key, reply.text,

@@ -20,14 +20,14 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
-from consolidator.jobs.gather import together
+from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import Calls
 from consolidator.llm.client import Request
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import Candidate, Rejected, SessionContext
-from consolidator.memory.facts.extraction import MAX_TOKENS, SCHEMA, SYSTEM, Source, extractor_of, read_answer
-from consolidator.memory.facts.transcript import Chunk, chunks, lines_of
+from consolidator.memory.facts.extraction import MAX_TOKENS, SCHEMA, SYSTEM, QuoteSource, extractor_of, read_answer
+from consolidator.memory.facts.transcript import TranscriptChunk, chunks, lines_of
 from consolidator.models.event import Event
 
 log = logging.getLogger("consolidator.jobs")
@@ -65,7 +65,7 @@ class Read:
 
     @property
     def sources(self) -> set[int]:
-        """The events that something was learnt from."""
+        """The events that something was learned from."""
         return {at for c in self.candidates for at in (c.seq, *(seq for seq, _ in c.evidence))} - set(self.dead)
 
 
@@ -82,19 +82,21 @@ class Extraction:
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> Read:
         """Read a session's next events; `before` are some that were read already, for context."""
         cut = await asyncio.to_thread(self._chunks, session, events, before)
-        source = Source(session, extractor_of(self.model), self.generation)
-        found = await together(*(self._chunk(chunk, source) for chunk in cut))
+        source = QuoteSource(session, extractor_of(self.model), self.generation)
+        found = await gather(*(self._chunk(chunk, source) for chunk in cut))
         whole = Read()
         for one in found:
             whole.take(one)
         return whole
 
-    def _chunks(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]) -> list[Chunk]:
+    def _chunks(
+        self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
+    ) -> list[TranscriptChunk]:
         zone = ZoneInfo(self.calls.settings.timezone)
         lines = lines_of(events, session, redact, zone)
         return chunks(lines, lines_of(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens)
 
-    async def _chunk(self, chunk: Chunk, source: Source) -> Read:
+    async def _chunk(self, chunk: TranscriptChunk, source: QuoteSource) -> Read:
         """Read one chunk, or as much of it as can be had answers for."""
         request = Request("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS)
         try:
@@ -118,7 +120,7 @@ class Extraction:
             turns = (("assistant", error.text[:_SHOWN] or "(nothing)"), ("user", wrong))
             return await self.calls.ask(replace(request, turns=turns), session=session)
 
-    async def _halved(self, chunk: Chunk, source: Source, error: ModelError) -> Read:
+    async def _halved(self, chunk: TranscriptChunk, source: QuoteSource, error: ModelError) -> Read:
         """Read the halves of a chunk that no answer survives; set its event aside where only one is left."""
         assert isinstance(error, (ModelMalformed, ModelRefused, ModelTruncated))
         if self._is_hopeless(error):

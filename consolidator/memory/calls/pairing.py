@@ -18,7 +18,7 @@ MAX_OPEN = 256  # calls that may wait for a result at once; the oldest is given 
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A tool call and its result."""
 
     index: int  # 0-based, in the order of the calls in the session
@@ -44,7 +44,7 @@ class CallFold:
     count: int = 0  # calls seen so far
     open: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
 
-    def feed(self, event: Event) -> Call | None:
+    def feed(self, event: Event) -> ToolCall | None:
         """Take the next event; return the call that it completes, if it completes one."""
         if event.type is EventType.TOOL_CALL:
             self.open.append(
@@ -63,12 +63,12 @@ class CallFold:
             return self._complete(event)
         return None
 
-    def _complete(self, event: Event) -> Call | None:
+    def _complete(self, event: Event) -> ToolCall | None:
         call_id = str(event.data.get("call_id"))
         for position, call in enumerate(self.open):
             if call["call_id"] == call_id:
                 del self.open[position]
-                return Call(
+                return ToolCall(
                     index=call["index"],
                     seq=call["seq"],
                     result_seq=event.seq,

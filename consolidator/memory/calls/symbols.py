@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from consolidator.memory.calls import shell
-from consolidator.memory.calls.pairing import Call
+from consolidator.memory.calls.pairing import ToolCall
 from consolidator.memory.calls.programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS
 
 SHELL_PREFIX = "sh:"
 MAX_SYMBOL = 120  # characters
 
 
-def symbol(call: Call) -> str:
+def symbol(call: ToolCall) -> str:
     """Return the symbol of a call: the tool's name, or "sh:program subcommand" for a shell."""
     return symbol_of(call.tool, call.arguments)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from consolidator.memory.facts.candidates import COUNTED, Candidate, Proposals, Rejected, SessionContext, belongs
-from consolidator.memory.facts.transcript import Chunk, Line
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.similarity import denies
 
 PROMPT = "1"  # changes whenever what is asked does
@@ -99,7 +99,7 @@ SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuoteSource:
     """Who extracts, for whom."""
 
     session: SessionContext
@@ -112,7 +112,7 @@ def extractor_of(model: str) -> str:
     return f"model:{model}:{PROMPT}"
 
 
-def read_answer(chunk: Chunk, answer: Mapping[str, Any], source: Source) -> Proposals:
+def read_answer(chunk: TranscriptChunk, answer: Mapping[str, Any], source: QuoteSource) -> Proposals:
     """Return the candidates of an answer that fits the schema, and what of it was rejected and why."""
     found = Proposals()
     named = chunk.named()
@@ -131,7 +131,7 @@ def read_answer(chunk: Chunk, answer: Mapping[str, Any], source: Source) -> Prop
     return found
 
 
-def _wrong(told: Mapping[str, Any], cited: Sequence[tuple[Line | None, str]]) -> str | None:
+def _wrong(told: Mapping[str, Any], cited: Sequence[tuple[TranscriptLine | None, str]]) -> str | None:
     """Return why a fact may not be one."""
     if not cited:
         return "no evidence"
@@ -157,17 +157,17 @@ def _wrong(told: Mapping[str, Any], cited: Sequence[tuple[Line | None, str]]) ->
     return None
 
 
-def _trust(proofs: Sequence[tuple[Line, str]]) -> str:
+def _trust(proofs: Sequence[tuple[TranscriptLine, str]]) -> str:
     """Return the least trust of the evidence."""
     return min((line.proves(quote) for line, quote in proofs), key=lambda trust: _RANK[trust])
 
 
-def _is_order(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]]) -> bool:
+def _is_order(told: Mapping[str, Any], proofs: Sequence[tuple[TranscriptLine, str]]) -> bool:
     """Tell whether a fact instructs somebody."""
     return any(_ORDER.search(text) for text in (told["value"], told["sentence"], *(quote for _, quote in proofs)))
 
 
-def _candidate(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], source: Source) -> Candidate:
+def _candidate(told: Mapping[str, Any], proofs: Sequence[tuple[TranscriptLine, str]], source: QuoteSource) -> Candidate:
     ordered = sorted(proofs, key=lambda proof: (proof[0].occurred_at, proof[0].seq), reverse=True)
     (latest, quote), *others = ordered
     trust = _trust(proofs)
@@ -207,7 +207,7 @@ def _candidate(told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], sour
     )
 
 
-def _subject(told: str, line: Line) -> str:
+def _subject(told: str, line: TranscriptLine) -> str:
     """Return whom a fact is about: the one who speaks, by name where there is one, or whom the model names."""
     said = told.strip()
     if said.casefold() in _USERS or (line.speaker and said.casefold() == line.speaker.casefold()):
@@ -238,7 +238,11 @@ def _date(told: str | None, zone: tzinfo | None = UTC) -> datetime | None:
 
 
 def _rejected(
-    told: Mapping[str, Any], proofs: Sequence[tuple[Line, str]], chunk: Chunk, source: Source, reason: str
+    told: Mapping[str, Any],
+    proofs: Sequence[tuple[TranscriptLine, str]],
+    chunk: TranscriptChunk,
+    source: QuoteSource,
+    reason: str,
 ) -> Rejected:
     line = proofs[0][0] if proofs else chunk.lines[0]
     quote, subject = told["sentence"][:_LONGEST_QUOTE], _subject(told["subject"], line)[: _LENGTHS["subject"]]

@@ -26,7 +26,7 @@ _ANSWERS = {EventType.APPROVAL_GRANTED: "granted", EventType.APPROVAL_DENIED: "d
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TranscriptLine:
     """An event as a model sees it."""
 
     seq: int
@@ -69,13 +69,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class TranscriptChunk:
     """Lines to be read at once, and a few before them that are only context."""
 
-    lines: tuple[Line, ...]
-    before: tuple[Line, ...] = ()
+    lines: tuple[TranscriptLine, ...]
+    before: tuple[TranscriptLine, ...] = ()
 
-    def named(self) -> dict[str, Line]:
+    def named(self) -> dict[str, TranscriptLine]:
         """Return the lines that are to be read, by the names they are shown with."""
         return {f"e{number}": line for number, line in enumerate(self.lines, 1 + len(self.before))}
 
@@ -86,16 +86,16 @@ class Chunk:
         head = ["Context, read before; cite nothing of it:", *shown, ""] if shown else []
         return "\n".join([*head, "Events:", *told])
 
-    def halves(self) -> list[Chunk]:
+    def halves(self) -> list[TranscriptChunk]:
         """Return the two halves of a chunk of more than one line."""
         middle = len(self.lines) // 2
         first, second = self.lines[:middle], self.lines[middle:]
-        return [Chunk(first, self.before), Chunk(second, first[-CONTEXT:])]
+        return [TranscriptChunk(first, self.before), TranscriptChunk(second, first[-CONTEXT:])]
 
 
 def lines_of(
     events: Sequence[Event], session: SessionContext, redact: Callable[[str], str], zone: tzinfo = UTC
-) -> list[Line]:
+) -> list[TranscriptLine]:
     """Return the lines of events; what says nothing, or what memory itself put there, has none.
 
     `zone` is where those happened whose log tells its times in UTC.
@@ -104,9 +104,11 @@ def lines_of(
     return [replace(line, local=event.local_at(zone)) for event, line in found if line is not None]
 
 
-def chunks(lines: Sequence[Line], before: Sequence[Line], *, budget: int, count: Callable[[str], int]) -> list[Chunk]:
+def chunks(
+    lines: Sequence[TranscriptLine], before: Sequence[TranscriptLine], *, budget: int, count: Callable[[str], int]
+) -> list[TranscriptChunk]:
     """Cut lines into chunks of at most `budget` tokens; those without anything to cite are left out."""
-    cut: list[list[Line]] = [[]]
+    cut: list[list[TranscriptLine]] = [[]]
     used = 0
     for line in lines:
         size = count(line.text) + _FRAME
@@ -119,12 +121,14 @@ def chunks(lines: Sequence[Line], before: Sequence[Line], *, budget: int, count:
     earlier = list(before)
     for part in cut:
         if any(line.citable for line in part):
-            found.append(Chunk(tuple(part), tuple(earlier[-CONTEXT:])))
+            found.append(TranscriptChunk(tuple(part), tuple(earlier[-CONTEXT:])))
         earlier += part
     return found
 
 
-def _line(event: Event, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]) -> Line | None:
+def _line(
+    event: Event, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]
+) -> TranscriptLine | None:
     if event.type is EventType.USER_MESSAGE:
         return _from_user(event, session, redact)
     if event.type is EventType.TOOL_RESULT:
@@ -141,7 +145,7 @@ def _line(event: Event, session: SessionContext, redact: Callable[[str], str], a
     return None
 
 
-def _from_user(event: Event, session: SessionContext, redact: Callable[[str], str]) -> Line | None:
+def _from_user(event: Event, session: SessionContext, redact: Callable[[str], str]) -> TranscriptLine | None:
     if event.data.get("origin", "user") != "user":
         return None
     said = redact(without_recalled(str(event.data.get("text") or "")))
@@ -157,15 +161,15 @@ def _from_user(event: Event, session: SessionContext, redact: Callable[[str], st
     return replace(line, speaker=name, own=own, cited=cited)
 
 
-def _line_of(event: Event, who: str, told: str, trust: str | None) -> Line | None:
+def _line_of(event: Event, who: str, told: str, trust: str | None) -> TranscriptLine | None:
     """Return the line of what is told; None where that is nothing."""
     pieces = _shortened(told, LONGEST[who])
     if not pieces[0]:
         return None
-    return Line(event.seq, who, _GAP.join(pieces), event.occurred_at, trust, pieces=pieces)
+    return TranscriptLine(event.seq, who, _GAP.join(pieces), event.occurred_at, trust, pieces=pieces)
 
 
-def _shown(line: Line) -> str:
+def _shown(line: TranscriptLine) -> str:
     when = line.wall.strftime("%Y-%m-%d %a %H:%M %Z").strip()
     who = f"{line.who} {json.dumps(line.speaker, ensure_ascii=False)}" if line.speaker else line.who
     return f"[{when}] {who}: {json.dumps(line.text, ensure_ascii=False)}"

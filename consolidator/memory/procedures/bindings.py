@@ -30,7 +30,7 @@ _NOTHING: dict[int, None] = {}
 _SAID_ONCE = frozenset({"$", "$usage", "description", "timeout"})  # of a shell call: from no earlier value
 
 
-class Source:
+class ValueSource:
     """The last values of one tool: "<path" of its arguments, ">path" of its result."""
 
     __slots__ = ("index", "paths")
@@ -59,7 +59,7 @@ class BindingFold:
     def __init__(self, counts: Counts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False) -> None:
         self.counts = counts
         self.veil = veil_of(redact)
-        self.sources: dict[str, Source] = {}  # oldest first
+        self.sources: dict[str, ValueSource] = {}  # oldest first
         self.used: dict[str, dict[int, None]] = {}  # tool and argument -> values, oldest first
         self.words: list[tuple[str, int]] = []  # shape and value of the user's telling words
         self.given: dict[tuple[str, str], int] = {}  # tool and argument -> how often, in this process
@@ -123,7 +123,7 @@ class BindingFold:
             paths |= {path: column for path, column in self.sources[tool].paths.items() if path[0] == ">"}
         if self.sources.pop(tool, None) is None:
             self._since[tool] = dict(self.given)
-        self.sources[tool] = Source(paths)
+        self.sources[tool] = ValueSource(paths)
         if len(self.sources) > MAX_SOURCES:
             oldest = next(iter(self.sources))
             self._settle(oldest)
@@ -255,7 +255,7 @@ class BindingFold:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from a state that `to_json` returned."""
-        self.sources = {tool: Source(paths) for tool, paths in state["sources"]}
+        self.sources = {tool: ValueSource(paths) for tool, paths in state["sources"]}
         self._since = {tool: {} for tool in self.sources}
         self.used = {name: dict.fromkeys(values) for name, values in state["used"]}
         self.words = [(look, value) for look, value in state["words"]]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from consolidator.memory.calls.argument_diff import summary
-from consolidator.memory.calls.pairing import Call, CallFold
+from consolidator.memory.calls.pairing import CallFold, ToolCall
 from consolidator.memory.calls.symbols import symbol
 from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.counts import Counts, Ints, stable_hash
@@ -31,7 +31,7 @@ START = "^"  # stands before the first call
 class CallListener(Protocol):
     """Another fold over the same calls, such as the one of errors."""
 
-    def feed(self, call: Call) -> None:
+    def feed(self, call: ToolCall) -> None:
         """Take the next completed call."""
 
 
@@ -97,7 +97,7 @@ class Digest:
             if call is not None:
                 self._complete(call)
 
-    def _complete(self, call: Call) -> None:
+    def _complete(self, call: ToolCall) -> None:
         name = symbol(call)
         self._count_step(name, call)
         self._extend(name, call)
@@ -107,7 +107,7 @@ class Digest:
             self.errors.feed(call)
         self.done += 1
 
-    def _count_step(self, name: str, call: Call) -> None:
+    def _count_step(self, name: str, call: ToolCall) -> None:
         """Count what came before this call, and how it went."""
         before, last = self.previous
         spoken = "user" if self.spoken else ""
@@ -121,7 +121,7 @@ class Digest:
         self.previous = (last, name if call.ok else name + "!")
         self.spoken = False
 
-    def _extend(self, name: str, call: Call) -> None:
+    def _extend(self, name: str, call: ToolCall) -> None:
         """Add to the cleaned sequence: failed calls are dropped, and X X X is X+, one or more of it.
 
         X and X+ are one symbol, so that support does not split by how often a step was repeated.
@@ -140,7 +140,7 @@ class Digest:
             self.repeated = True
             self.counts.add(("run", name))
 
-    def _quoted(self, call: Call) -> str:
+    def _quoted(self, call: ToolCall) -> str:
         """Return what a call was given, so that evidence can be shown when the event is gone."""
         given = summary(call.tool, call.arguments, QUOTED_FROM, beside=self.bindings.veil.beside)
         if len(given) >= QUOTED_FROM:

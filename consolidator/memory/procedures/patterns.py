@@ -59,7 +59,7 @@ class Pattern:
 
     __slots__ = ("_log", "_places", "support", "symbols")
 
-    def __init__(self, symbols: tuple[int, ...], support: int, log: _Log, places: _Places) -> None:
+    def __init__(self, symbols: tuple[int, ...], support: int, log: _SequenceLog, places: _Places) -> None:
         self.symbols = symbols
         self.support = support  # distinct roots
         self._log = log
@@ -106,7 +106,7 @@ class Tally:
     roots: int
 
 
-class _Log:
+class _SequenceLog:
     """All sequences, one after another."""
 
     def __init__(self, digests: list[DigestArrays]) -> None:
@@ -150,7 +150,7 @@ def tally(
 
     With `min_projects` only patterns that so many projects share. `totals` are the keys' sums where they are known.
     """
-    log = _Log(sorted(digests, key=lambda digest: digest.session_id))
+    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
     found: list[_Grams] = []
     kept: list[npt.NDArray[np.bool_]] = []
     longer = _grow(log, _first(log, min_support), 2, min_support)
@@ -166,7 +166,7 @@ def tally(
     return Tally(_best(log, found, kept, limit), Sums.of(log.digests) if totals is None else totals, log.roots)
 
 
-def _best(log: _Log, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], limit: int) -> list[Pattern]:
+def _best(log: _SequenceLog, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], limit: int) -> list[Pattern]:
     """Return the best patterns: those with the largest product of support and arrows; ties go by their symbols."""
     support, steps, symbols, places = [], [], [], []
     for number, (grams, closed) in enumerate(zip(found, kept, strict=True)):
@@ -186,11 +186,11 @@ def _best(log: _Log, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], lim
     return [Pattern(tuple(told[:length]), count, log, places[at]) for at, told, length, count in best]
 
 
-def _first(log: _Log, min_support: int) -> _Grams:
+def _first(log: _SequenceLog, min_support: int) -> _Grams:
     return _frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), min_support)
 
 
-def _grow(log: _Log, grams: _Grams, length: int, min_support: int) -> _Grams:
+def _grow(log: _SequenceLog, grams: _Grams, length: int, min_support: int) -> _Grams:
     """Join frequent patterns that overlap: only they can make a frequent longer one."""
     if not len(grams.positions):
         return grams
@@ -202,7 +202,9 @@ def _grow(log: _Log, grams: _Grams, length: int, min_support: int) -> _Grams:
     return _frequent(log, starts[inside], pairs, min_support)
 
 
-def _frequent(log: _Log, positions: npt.NDArray[np.intp], names: npt.NDArray[np.uint64], min_support: int) -> _Grams:
+def _frequent(
+    log: _SequenceLog, positions: npt.NDArray[np.intp], names: npt.NDArray[np.uint64], min_support: int
+) -> _Grams:
     """Number the patterns at `positions` and keep those that enough roots have."""
     _, ids = np.unique(names, return_inverse=True)
     kinds = int(ids.max()) + 1 if len(ids) else 0
@@ -228,7 +230,7 @@ def _closed(grams: _Grams, longer: _Grams | None) -> npt.NDArray[np.bool_]:
     return closed
 
 
-def _projects(log: _Log, grams: _Grams) -> Ints:
+def _projects(log: _SequenceLog, grams: _Grams) -> Ints:
     """Return in how many projects each pattern stands."""
     width = int(log.project_of.max()) + 1 if len(log.project_of) else 1
     pairs = distinct(grams.ids * width + log.project_of[log.session[grams.positions]])

@@ -39,7 +39,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProcedureStep:
     """A step: a tool, or a program run by one, with its arguments."""
 
     symbol: str
@@ -69,7 +69,7 @@ class Procedure:
 
     id: str
     title: str
-    steps: tuple[Step, ...]
+    steps: tuple[ProcedureStep, ...]
     support: int
     rank: float
     success: Success
@@ -83,29 +83,29 @@ class Procedure:
         return {**_plain(self), "steps": steps, "success": {**_plain(self.success), "mean": self.success.mean}}
 
 
-def _plain(value: Argument | Step | Success | Procedure) -> dict[str, Any]:
+def _plain(value: Argument | ProcedureStep | Success | Procedure) -> dict[str, Any]:
     """Return the fields of a value; `dataclasses.asdict` would copy all that is in them."""
     return {name: getattr(value, name) for name in _FIELDS[type(value)]}
 
 
-_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Argument, Step, Success, Procedure)}
+_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Argument, ProcedureStep, Success, Procedure)}
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
-    """What the nights have learnt from the calls of one scope."""
+class Published:
+    """What the nights have learned from the calls of one scope."""
 
     procedures: list[Procedure]
     profiles: dict[str, Profile]
 
 
-def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", most: int = MOST) -> Learnt:
+def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", most: int = MOST) -> Published:
     """Return the procedures worth having, best first, and the profiles of all tools.
 
     Patterns with a symbol that has no name are left out.
     """
     profiles = build(tally.totals, names)
-    telling = _Telling(profiles)
+    telling = _TitleWords(profiles)
     chosen = _Chosen()
     procedures = []
     short: dict[str, str] = {}
@@ -118,10 +118,10 @@ def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", m
         procedures.append(_procedure(symbols, pattern, profiles, f"{agent}\x1f{project}"))
         if len(procedures) >= most:
             break
-    return Learnt(procedures, profiles)
+    return Published(procedures, profiles)
 
 
-class _Telling:
+class _TitleWords:
     """Tells whether a pattern says what it is for; what there is to know of each symbol is found out once."""
 
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
@@ -239,16 +239,16 @@ def _procedure(symbols: tuple[str, ...], pattern: Pattern, profiles: Mapping[str
     )
 
 
-def _step(symbol: str, before: Sequence[str], profiles: Mapping[str, Profile]) -> Step:
+def _step(symbol: str, before: Sequence[str], profiles: Mapping[str, Profile]) -> ProcedureStep:
     profile = profiles.get(symbol, Profile(symbol))
     if not symbol.startswith(SHELL_PREFIX):
         paths = profile.shapes[0][0] if profile.shapes else []
         arguments = tuple(_argument(path, profile, before) for path in paths)
-        return Step(symbol, profile.tool or symbol, profile.repeats, arguments)
+        return ProcedureStep(symbol, profile.tool or symbol, profile.repeats, arguments)
     command, _ = _command(symbol, profiles)
     holes = [f"${number}" for number in range(1, 5) if f"<{number}>" in command]
     arguments = tuple(_argument(path, profile, before) for path in holes)
-    return Step(symbol, profile.tool or symbol, profile.repeats, arguments, command)
+    return ProcedureStep(symbol, profile.tool or symbol, profile.repeats, arguments, command)
 
 
 def _command(symbol: str, profiles: Mapping[str, Profile]) -> tuple[str, bool]:
@@ -305,7 +305,9 @@ def _follows(symbols: Sequence[str], profiles: Mapping[str, Profile]) -> tuple[t
     return ()
 
 
-def _preconditions(steps: Sequence[Step], symbols: Sequence[str], profiles: Mapping[str, Profile]) -> tuple[str, ...]:
+def _preconditions(
+    steps: Sequence[ProcedureStep], symbols: Sequence[str], profiles: Mapping[str, Profile]
+) -> tuple[str, ...]:
     """Return the producers that bound arguments need, and what errors taught to do first."""
     found: list[str] = []
     for position, step in enumerate(steps):

@@ -21,9 +21,9 @@ from consolidator.memory.text.words import words
 __all__ = [  # the marks belong to it, and to whoever must skip what it wrote
     "BEGIN",
     "END",
-    "Fact",
-    "Item",
-    "Turn",
+    "RecallItem",
+    "RecalledFact",
+    "RecalledTurn",
     "block",
     "data_item",
     "estimate",
@@ -56,7 +56,7 @@ Place = tuple[str, int]  # session and seq
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RecalledTurn:
     """A turn that a channel found."""
 
     number: int
@@ -68,7 +68,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class RecalledFact:
     """A fact that a channel found, with the turns that prove it."""
 
     number: int
@@ -82,7 +82,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RecallItem:
     """One line of an answer; `places` are the turns behind it."""
 
     kind: str  # solution | procedure | fact | episode
@@ -100,15 +100,19 @@ class Item:
 
 
 def fused(
-    turns: Sequence[Turn], facts: Sequence[Fact], channels: Sequence[tuple[str, Sequence[int]]], *, most: int
-) -> list[Item]:
+    turns: Sequence[RecalledTurn],
+    facts: Sequence[RecalledFact],
+    channels: Sequence[tuple[str, Sequence[int]]],
+    *,
+    most: int,
+) -> list[RecallItem]:
     """Return turns and facts in one ranking; a channel is its kind ("turn" or "fact") and numbers, the best first."""
-    told: dict[str, dict[int, Turn | Fact]] = {
+    told: dict[str, dict[int, RecalledTurn | RecalledFact]] = {
         "turn": {one.number: one for one in turns},
         "fact": {one.number: one for one in facts},
     }
     scores: dict[Place, float] = {}
-    best: dict[Place, tuple[float, Fact]] = {}
+    best: dict[Place, tuple[float, RecalledFact]] = {}
     for kind, numbers in channels:
         seen: set[Place] = set()  # a channel counts once for each turn: by its best fact
         known = [number for number in numbers if number in told[kind]]
@@ -116,20 +120,23 @@ def fused(
             document = told[kind][number]
             share = 1 / (RANK + rank)
             # What a person told memory itself has no turn: it stands for itself.
-            own = ((f"person:{document.number}", 0),) if isinstance(document, Fact) else (document.place,)
-            places = (document.places or own) if isinstance(document, Fact) else own
+            own = ((f"person:{document.number}", 0),) if isinstance(document, RecalledFact) else (document.place,)
+            places = (document.places or own) if isinstance(document, RecalledFact) else own
             for place in places:
                 if place not in seen:
                     seen.add(place)
                     scores[place] = scores.get(place, 0.0) + share
-                if isinstance(document, Fact) and share > best.get(place, (0.0, document))[0]:
+                if isinstance(document, RecalledFact) and share > best.get(place, (0.0, document))[0]:
                     best[place] = (share, document)
     return _items({one.place: one for one in turns}, best, scores, most)
 
 
 def _items(
-    turns: Mapping[Place, Turn], best: Mapping[Place, tuple[float, Fact]], scores: Mapping[Place, float], most: int
-) -> list[Item]:
+    turns: Mapping[Place, RecalledTurn],
+    best: Mapping[Place, tuple[float, RecalledFact]],
+    scores: Mapping[Place, float],
+    most: int,
+) -> list[RecallItem]:
     """Return what stands for each turn: the fact that says it best, else its own words."""
     newest = max([one.at for one in turns.values()] + [one.at for _, one in best.values()], default=None)
     found: list[tuple[float, Place]] = []
@@ -137,7 +144,7 @@ def _items(
         shown = best[place][1] if place in best else turns.get(place)
         if shown is not None and newest is not None:
             found.append((score * _lift(shown, newest), place))
-    items: dict[str, Item] = {}
+    items: dict[str, RecallItem] = {}
     for score, place in sorted(found, key=lambda one: (-one[0], one[1])):
         item = fact_item(best[place][1], score) if place in best else turn_item(turns[place], score)
         items.setdefault(item.citation, item)
@@ -146,48 +153,50 @@ def _items(
     return list(items.values())
 
 
-def _lift(shown: Fact | Turn, newest: datetime) -> float:
+def _lift(shown: RecalledFact | RecalledTurn, newest: datetime) -> float:
     """Return by how much recency, trust and use move a score; little, so that what fits best stays in front."""
     days = max((newest - shown.at).total_seconds(), 0) / 86_400
     lift = 1 + _RECENT * math.exp(-days / _HALF_LIFE)
-    if isinstance(shown, Turn):
+    if isinstance(shown, RecalledTurn):
         return lift * (1.0 if shown.role == "user" else _TRUST["agent"])
     return lift * _TRUST.get(shown.trust, 0.9) * (1 + _USED * min(math.log1p(shown.recalled) / 5, 1))
 
 
-def fact_item(fact: Fact, score: float) -> Item:
+def fact_item(fact: RecalledFact, score: float) -> RecallItem:
     """Return a fact's line: plain where a person said it, else quoted."""
     said = _line(fact.sentence)
     if fact.trust not in ("user", "person"):
         said = f"told by {'a tool' if fact.trust == 'tool' else 'an agent'}: {_quoted(fact.sentence)}"
     citation = f"[fact:{fact.id}]"
     data = {"id": fact.id, "text": fact.sentence, "trust": fact.trust, "at": fact.at.isoformat()}
-    return Item("fact", citation, f"- {said} ({_when(fact)}) {citation}", score, fact.places, data)
+    return RecallItem("fact", citation, f"- {said} ({_when(fact)}) {citation}", score, fact.places, data)
 
 
-def _when(fact: Fact) -> str:
+def _when(fact: RecalledFact) -> str:
     """Return when a fact is true; of what is over nobody may have said since when."""
     since = [] if fact.at == LONG_AGO else [f"since {fact.at:%Y-%m-%d}"]
     return " ".join([*since, *([f"until {fact.until:%Y-%m-%d}"] if fact.until else [])])
 
 
-def turn_item(turn: Turn, score: float) -> Item:
+def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
     """Return a turn's line: who said what, and when."""
     who = _line(turn.speaker) if turn.speaker else turn.role
     citation = f"[{turn.place[0]}:{turn.place[1]}]"
     line = f"- {turn.at:%Y-%m-%d} {who} said: {_quoted(turn.text)} {citation}"
     data = {"text": turn.text, "role": turn.role, "speaker": turn.speaker, "at": turn.at.isoformat()}
-    return Item("episode", citation, line, score, (turn.place,), data)
+    return RecallItem("episode", citation, line, score, (turn.place,), data)
 
 
-def data_item(kind: str, identity: str, told: str, score: float = 0.0) -> Item:
+def data_item(kind: str, identity: str, told: str, score: float = 0.0) -> RecallItem:
     """Return the line of a solution or a procedure, made of what calls and tools held: quoted."""
     citation = f"[{kind}:{identity}]"
     words = {"solution": "a known error and what mended it", "procedure": "how it was done before"}[kind]
-    return Item(kind, citation, f"- {words}: {_quoted(told)} {citation}", score, (), {"id": identity, "text": told})
+    return RecallItem(
+        kind, citation, f"- {words}: {_quoted(told)} {citation}", score, (), {"id": identity, "text": told}
+    )
 
 
-def block(items: Sequence[Item], budget: int) -> tuple[str, list[Item]]:
+def block(items: Sequence[RecallItem], budget: int) -> tuple[str, list[RecallItem]]:
     """Return the lines that fit into so many tokens as a block for a prompt, and their items; "" where none fits."""
     frame = estimate(f"{BEGIN}\n{NOTE}\n{END}\n")
     left, kept = budget - frame, []

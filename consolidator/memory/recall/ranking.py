@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class CorpusStatistics:
     """How many documents of a kind there are, and how many words they have in all."""
 
     documents: int
@@ -51,10 +51,10 @@ class Hits:
     often: Ints
     lengths: Floats
     rarities: Floats  # by term
-    corpus: Corpus
+    corpus: CorpusStatistics
 
     @classmethod
-    def of(cls, found: Sequence[Found], corpus: Corpus) -> Hits | None:
+    def of(cls, found: Sequence[Found], corpus: CorpusStatistics) -> Hits | None:
         """Return the hits of a query's words; None where there are none."""
         found = [one for one in found if len(one.refs)]
         if not found:

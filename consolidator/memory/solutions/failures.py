@@ -24,7 +24,7 @@ from consolidator.memory.calls.argument_diff import (
 )
 from consolidator.memory.calls.argument_redaction import veil_of
 from consolidator.memory.calls.operation import Operation, operations
-from consolidator.memory.calls.pairing import Call
+from consolidator.memory.calls.pairing import ToolCall
 from consolidator.memory.calls.symbols import symbol, symbol_of
 from consolidator.memory.solutions import fingerprint as naming
 from consolidator.memory.solutions import matching
@@ -56,7 +56,7 @@ class Grade(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FixStep:
     """A successful call between an error and its resolver."""
 
     symbol: str
@@ -87,7 +87,7 @@ class ErrorRecord:
     rule: str | None = None  # same-operation | substitution | superseded
     resolving: str | None = None  # what the resolver was given
     fix: tuple[Change, ...] = ()  # failing -> resolving
-    between: tuple[Step, ...] = ()  # what succeeded in between, up to the first run that failed otherwise
+    between: tuple[FixStep, ...] = ()  # what succeeded in between, up to the first run that failed otherwise
     tried: tuple[str, ...] = ()  # what failed in between
 
     def to_json(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class ErrorRecord:
         """Return the record that `to_json` described."""
         lists = {
             "fix": tuple(Change(**change) for change in data["fix"]),
-            "between": tuple(Step(**step) for step in data["between"]),
+            "between": tuple(FixStep(**step) for step in data["between"]),
             "tried": tuple(data["tried"]),
         }
         return cls(**{**data, **lists})
@@ -148,17 +148,17 @@ class _Seen:
     ok: bool
     tool: str = ""
     arguments: Any = None
-    step: Step | None = None
+    step: FixStep | None = None
     inspects: bool = False
 
-    def told(self, redact: Callable[[str], str]) -> Step:
+    def told(self, redact: Callable[[str], str]) -> FixStep:
         """Return the call as a step, redacted; its arguments are let go."""
         if self.step is None:
             operation = operations(self.tool, self.arguments)[0]
             self.inspects = operation.inspects
             name = operation.key if operation.kind == "tool" else symbol_of(self.tool, self.arguments)
             argument = redact(summary(self.tool, self.arguments, _LOOKED_AT, beside=veil_of(redact).beside))
-            self.step = Step(name, shortened(argument, MAX_SUMMARY), edited(self.arguments, redact))
+            self.step = FixStep(name, shortened(argument, MAX_SUMMARY), edited(self.arguments, redact))
             self.arguments = None
         return self.step
 
@@ -167,7 +167,7 @@ class _Seen:
 class _Later:
     """A call that may resolve what is open."""
 
-    call: Call
+    call: ToolCall
     operations: list[Operation]
 
     def match(self, error: _Open) -> Match:
@@ -204,14 +204,14 @@ class ErrorFold:
         self._changed.clear()
         return taken
 
-    def feed(self, call: Call) -> None:
+    def feed(self, call: ToolCall) -> None:
         """Take the next completed call."""
         self._expire(call.index)
         if self._open or not call.ok:
             self._judge(call)
         self._seen.append(_Seen(call.index, call.ok, call.tool, call.arguments))
 
-    def _judge(self, call: Call) -> None:
+    def _judge(self, call: ToolCall) -> None:
         if call.ok:
             self._succeeded(_Later(call, operations(call.tool, call.arguments)))
             return
@@ -257,7 +257,7 @@ class ErrorFold:
             if error.record.status == "open":
                 self._put(replace(error.record, status="unresolved"))
 
-    def _reachable(self, call: Call) -> list[_Open]:
+    def _reachable(self, call: ToolCall) -> list[_Open]:
         """Return the errors that were known when this call was made: parallel calls resolve nothing."""
         return [error for error in self._open if error.record.result_seq < call.seq]
 
@@ -336,7 +336,7 @@ class ErrorFold:
         )
         self._put(error.record)
 
-    def _between(self, start: int, end: int) -> tuple[Step, ...]:
+    def _between(self, start: int, end: int) -> tuple[FixStep, ...]:
         """Return what succeeded between two calls; where that is much, what changed something counts most."""
         seen = sorted((c for c in self._seen if start < c.index < end and c.ok), key=lambda c: c.index)
         steps = [(call.told(self.redact), call.inspects) for call in seen]
@@ -358,7 +358,7 @@ class ErrorFold:
         fold = cls(redact)
         fold._open = [_Open.from_json(error) for error in state["open"]]
         for index, ok, step, inspects in state["seen"]:
-            fold._seen.append(_Seen(index, ok, step=Step(**step), inspects=inspects))
+            fold._seen.append(_Seen(index, ok, step=FixStep(**step), inspects=inspects))
         for error in fold._open:
             fold._records[error.record.seq] = error.record
         for data in state["untaken"]:
@@ -370,7 +370,7 @@ def _masked(record: ErrorRecord) -> str:
     return record.fingerprint.split("|", 1)[-1]
 
 
-def _quote(text: str, line: naming.Line) -> str:
+def _quote(text: str, line: naming.ErrorLine) -> str:
     """Return an excerpt of a result from its telling line on, character by character as it stands there."""
     if text[line.start : line.start + 1] and naming.error_text(text) == text:
         return text[line.start : line.start + MAX_QUOTE].strip()

@@ -1,6 +1,6 @@
 """Names an error: the line that tells what went wrong, and a fingerprint that the same error has everywhere.
 
-Pure and bounded. The same text gives the same answer whatever was seen before: nothing is learnt in here.
+Pure and bounded. The same text gives the same answer whatever was seen before: nothing is learned in here.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ _REPEATED = re.compile(r"(<(?:id|path|n|quoted|url|date)>)(?:(?:,| and| or|\|)?\
 _STOP = re.compile(r"the|and|for|with|this|that|from|not|has|have|was|were|are|but|you|your|its|into|than|then")
 
 
-class Line(NamedTuple):
+class ErrorLine(NamedTuple):
     """The telling line of a text: where it stands there, and how it reads without decoration."""
 
     start: int
@@ -199,18 +199,18 @@ def _said(value: Any, depth: int) -> str | None:
     return None
 
 
-def telling(text: str) -> Line:
+def telling(text: str) -> ErrorLine:
     """Return the exception's line, else the first that reads like an error, else the first that says anything."""
     lines = [line for line in _lines(text) if line.text and not _EXIT.fullmatch(line.text)]
     if not lines:
-        return Line(0, "")
+        return ErrorLine(0, "")
     position = _raised(lines)
     if position is None:
         position = _complained(lines)
     found = lines[position]
     if _HANGING.search(found.text) and position + 1 < len(lines):
-        return Line(found.start, f"{found.text.rstrip()} {lines[position + 1].text.strip()}")
-    return Line(found.start, found.text.strip())
+        return ErrorLine(found.start, f"{found.text.rstrip()} {lines[position + 1].text.strip()}")
+    return ErrorLine(found.start, found.text.strip())
 
 
 def complains(text: str) -> bool:
@@ -229,20 +229,20 @@ def reads_failed(text: str) -> bool:
     return any(_STRONG.match(line.text) for line in lines[:20])
 
 
-def _lines(text: str) -> list[Line]:
-    lines: list[Line] = []
+def _lines(text: str) -> list[ErrorLine]:
+    lines: list[ErrorLine] = []
     start = 0
     for end in [*_BREAK.finditer(text), None]:
         stop = end.start() if end else len(text)
         if stop > start:
             raw = _ANSI.sub("", text[start : min(stop, start + MAX_LINE)])
             raw = _TAG.sub("", raw) if "<" in raw else raw
-            lines.append(Line(start, raw.rstrip()))
+            lines.append(ErrorLine(start, raw.rstrip()))
         start = end.end() if end else stop
     return lines
 
 
-def _raised(lines: list[Line]) -> int | None:
+def _raised(lines: list[ErrorLine]) -> int | None:
     """Return where the exception is told: Python's after its last traceback, Java's last cause, else the first."""
     traces = [n for n, line in enumerate(lines) if _TRACE.match(line.text)]
     if traces:
@@ -258,7 +258,7 @@ def _raised(lines: list[Line]) -> int | None:
     return raised[0] if raised else None
 
 
-def _complained(lines: list[Line]) -> int:
+def _complained(lines: list[ErrorLine]) -> int:
     """Return the first line that reads like an error: by its form, then by its words; a vague one only at last."""
     vague: int | None = None
     for pattern in (_STRONG.match, _WEAK.search):

@@ -10,7 +10,7 @@ import re
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.argument_diff import Change, shortened
 from consolidator.memory.calls.symbols import is_shell
-from consolidator.memory.solutions.failures import ErrorRecord, Step
+from consolidator.memory.solutions.failures import ErrorRecord, FixStep
 
 MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # edits whose text is told; more would hide the rest
@@ -176,7 +176,7 @@ def _steps(record: ErrorRecord) -> str:
     return ", ".join(names[:MAX_STEPS]) + (f" and {left} more" if left > 0 else "")
 
 
-def _step(step: Step, detailed: bool) -> str:
+def _step(step: FixStep, detailed: bool) -> str:
     argument = near(step.argument)
     kind = _class(step.symbol)
     if kind in ("edit", "read"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls import shell, tool_kinds
-from consolidator.memory.calls.pairing import Call
+from consolidator.memory.calls.pairing import ToolCall
 from consolidator.memory.calls.symbols import command_line
 from consolidator.memory.solutions import fingerprint as naming
 
@@ -44,7 +44,7 @@ _STATUS = re.compile(
 )
 
 
-def noise(call: Call, text: str) -> str | None:
+def noise(call: ToolCall, text: str) -> str | None:
     """Return why a failed call teaches nothing, or None where it is an error; `text` is its result's."""
     if call.reason in ("rejected", "aborted", "cascade"):
         return call.reason
@@ -60,7 +60,7 @@ def noise(call: Call, text: str) -> str | None:
     return "found nothing" if _found_nothing(call, name, text) else None
 
 
-def _found_nothing(call: Call, name: str, text: str) -> bool:
+def _found_nothing(call: ToolCall, name: str, text: str) -> bool:
     line = command_line(call.tool, call.arguments)
     said = naming.headline(text)
     if line is None:

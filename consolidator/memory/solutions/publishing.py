@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consolidator.memory.calls.argument_diff import Change
-from consolidator.memory.solutions.failures import ErrorRecord, Step
+from consolidator.memory.solutions.failures import ErrorRecord, FixStep
 from consolidator.memory.solutions.fix_description import described, failed, shape
 
 CONFIRMED = 2  # sessions a fix must have worked in
@@ -49,7 +49,7 @@ class Fix:
     description: str  # what a person or an agent does about it
     rule: str
     changes: tuple[Change, ...]  # of the latest example: failing -> resolving
-    steps: tuple[Step, ...]  # of the latest example
+    steps: tuple[FixStep, ...]  # of the latest example
     failing: str
     resolving: str
     headline: str  # of the latest example

@@ -131,7 +131,7 @@ create function refuse_event_delete() returns trigger language plpgsql as $$
 begin
     if old.consolidated_at is null
        and old.session_id is distinct from nullif(current_setting('consolidator.erase', true), '') then
-        raise exception 'event % of session % has not been learnt from: DELETE refused', old.seq, old.session_id
+        raise exception 'event % of session % has not been learned from: DELETE refused', old.seq, old.session_id
             using errcode = 'integrity_constraint_violation';
     end if;
     return old;

@@ -37,14 +37,14 @@ create table claim (
     lease_until timestamptz,
     attempts integer default 0 not null,
     seen bigint default 0 not null,
-    learnt bigint default 0 not null,
+    learned bigint default 0 not null,
     nothing bigint default 0 not null,
     deferred bigint default 0 not null,
     dead bigint default 0 not null,
     error text,
     note text,
     primary key (run_id, unit),
-    constraint the_ledger_balances check (seen = learnt + nothing + deferred + dead),
+    constraint the_ledger_balances check (seen = learned + nothing + deferred + dead),
     foreign key(run_id) references run (id) on delete cascade
 );
 create index claim_open on claim (run_id, unit) where status in ('open', 'leased');

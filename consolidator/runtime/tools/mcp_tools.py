@@ -23,7 +23,7 @@ from consolidator.errors import UsageError
 from consolidator.runtime.tools.arguments import BadArguments, Bound
 from consolidator.runtime.tools.mcp_process import Process, notes
 from consolidator.runtime.tools.outcome import Outcome
-from consolidator.runtime.tools.tool import RESULT_BYTES, TIMEOUT, Call, Tool
+from consolidator.runtime.tools.tool import RESULT_BYTES, TIMEOUT, CallContext, Tool
 
 CALL_ID = "consolidator/call_id"  # the key of a request's _meta under which the server finds the call's identity
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
@@ -75,7 +75,7 @@ def _tool(server: Process, told: mcp_types.Tool, prefix: str, timeout: float | N
     run = partial(_run, server, told.name)
     check = _checker(told.input_schema)
 
-    def bind(arguments: Mapping[str, Any], call: Call) -> Bound:
+    def bind(arguments: Mapping[str, Any], call: CallContext) -> Bound:
         check(arguments)
         return partial(run, dict(arguments), call.call_id)
 

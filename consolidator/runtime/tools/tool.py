@@ -24,11 +24,11 @@ LOGGED_BYTES = 16 * 1024 * 1024  # of a result, what the log keeps
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOLD_BYTES = 4_000  # of what an exception says
 
-Bind = Callable[[Mapping[str, Any], "Call"], Bound]
+Bind = Callable[[Mapping[str, Any], "CallContext"], Bound]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallContext:
     """What a tool that asks for it (a parameter annotated `Call`) is told of the call it serves."""
 
     call_id: str
@@ -108,7 +108,7 @@ def tool(
             raise UsageError(f"{known!r} cannot name a tool: at most 64 letters, digits, _ and -")
         if (timeout is not None and timeout <= 0) or max_result_bytes < 1:
             raise UsageError(f"tool {known!r}: timeout and max_result_bytes must be more than nothing")
-        parameters = parameters_of(function, known, Call)
+        parameters = parameters_of(function, known, CallContext)
         return Tool(
             known, _first_paragraph(function), parameters.schema, function, parameters.bind,
             idempotent or not side_effect, side_effect, needs_approval, timeout, max_result_bytes,
@@ -147,7 +147,7 @@ class Toolbox:
         """Return the tools as the OpenAI protocol names them."""
         return [one.definition for one in self._tools.values()]
 
-    async def run(self, name: str, arguments: str | Mapping[str, Any] | None, call: Call) -> Outcome:
+    async def run(self, name: str, arguments: str | Mapping[str, Any] | None, call: CallContext) -> Outcome:
         """Run a call to its outcome; `arguments` is JSON as the model wrote it, or what it says."""
         found = self.get(name)
         if found is None:

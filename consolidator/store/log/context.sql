@@ -3,7 +3,7 @@
 select s.id as session_id, s.head, s.pruned_to, s.consolidated_to, s.created_at, s.last_event_at, s.state,
        v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
        coalesce(v.scratchpad_seq, 0) as scratchpad_seq, v.scratchpad,
-       d.summary as learnt
+       d.summary as learned
 from session s
 left join session_view v on v.session_id = s.id
 left join digest d on d.session_id = s.id and coalesce(v.upto, 0) < s.consolidated_to

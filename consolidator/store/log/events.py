@@ -12,11 +12,11 @@ import psycopg
 
 from consolidator.database import partitions
 from consolidator.database.jsonb import dumps, escape, loads, unescape
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.errors import DatabaseError, HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, NewEvent, moment_of
 from consolidator.models.payload import EventType, check_payload
-from consolidator.store.queries import Row, load, row, rows, rows_each, run, run_each
+from consolidator.store.queries import Row, execute, execute_each, load, row, rows, rows_each
 
 INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -103,7 +103,7 @@ def _outsourced(data: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[bytes,
 
 
 async def append(
-    conn: Driver,
+    conn: Connection,
     session: str,
     events: Sequence[NewEvent],
     *,
@@ -160,7 +160,7 @@ def _entering(
     }
 
 
-async def _through_the_door(conn: Driver, values: dict[str, Any]) -> Appended:
+async def _through_the_door(conn: Connection, values: dict[str, Any]) -> Appended:
     """Run the append; mend a missing partition once, and answer a race for the same key as its winner was."""
     query = _SQL["append_one" if "type" in values else "append"]
     for _ in range(2):
@@ -184,7 +184,7 @@ async def _through_the_door(conn: Driver, values: dict[str, Any]) -> Appended:
     return await _refused(conn, values)
 
 
-async def _refused(conn: Driver, values: dict[str, Any]) -> Appended:
+async def _refused(conn: Connection, values: dict[str, Any]) -> Appended:
     found = await row(conn, _SQL["refusal"], values)
     if found is None:
         raise NotFound(f"no session {values['session']!r}")
@@ -195,15 +195,17 @@ async def _refused(conn: Driver, values: dict[str, Any]) -> Appended:
     raise HeadConflict(f"session {values['session']}: expected head {values['expected']}, it is {found['head']}")
 
 
-async def keep_blobs(conn: Driver, prepared: Iterable[Prepared], now: datetime) -> None:
+async def keep_blobs(conn: Connection, prepared: Iterable[Prepared], now: datetime) -> None:
     """Store the blobs, in order of their hashes so that two writers never wait for each other in a circle."""
     wanted = {blob[0]: blob for event in prepared for blob in event.blobs}
     for sha in sorted(wanted):
         _, media, body = wanted[sha]
-        await run(conn, _SQL["touch_blob"], {"sha": sha, "media": media, "size": len(body), "body": body, "now": now})
+        await execute(
+            conn, _SQL["touch_blob"], {"sha": sha, "media": media, "size": len(body), "body": body, "now": now}
+        )
 
 
-async def _refer(conn: Driver, session: str, first_seq: int, prepared: Sequence[Prepared]) -> None:
+async def _refer(conn: Connection, session: str, first_seq: int, prepared: Sequence[Prepared]) -> None:
     refs = [(session, first_seq + n, blob[0]) for n, event in enumerate(prepared) for blob in event.blobs]
     if refs:
         async with conn.cursor() as cursor:
@@ -213,7 +215,7 @@ async def _refer(conn: Driver, session: str, first_seq: int, prepared: Sequence[
 
 
 async def load_bulk(
-    conn: Driver, session: str, prepared: Sequence[Prepared], *, now: datetime, blobs_kept: bool = False
+    conn: Connection, session: str, prepared: Sequence[Prepared], *, now: datetime, blobs_kept: bool = False
 ) -> Appended:
     """Append prepared events by COPY; the caller's transaction must be open, and holds the session from here on.
 
@@ -239,7 +241,7 @@ async def load_bulk(
 
 
 async def read(
-    conn: Driver,
+    conn: Connection,
     session: str,
     *,
     after: int = 0,
@@ -267,8 +269,8 @@ async def read(
     return await complete(conn, found)
 
 
-async def read_unconsolidated(conn: Driver, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> list[Event]:
-    """Return the next events that were not learnt from, over all sessions, in order of session and seq.
+async def read_unconsolidated(conn: Connection, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> list[Event]:
+    """Return the next events that were not learned from, over all sessions, in order of session and seq.
 
     That is what no night has read yet, and what was set aside as a dead letter; `after` is the last of the page before.
     """
@@ -291,32 +293,32 @@ class Span:
         return {"session": self.session, "after": self.after, "upto": self.upto, "low": low, "high": high}
 
 
-async def read_rows(conn: Driver, span: Span) -> list[Row]:
+async def read_rows(conn: Connection, span: Span) -> list[Row]:
     """Return the events of a span as they are kept, in order: `complete` follows what they refer to."""
     return await rows(conn, _SQL["read"], {**span.values(), "limit": None})
 
 
-async def read_each(conn: Driver, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:
+async def read_each(conn: Connection, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:
     """Return the first `limit` events of each span, complete, in one round trip (two where there are blobs)."""
     found = await rows_each(conn, _SQL["read"], [{**span.values(), "limit": limit} for span in spans])
     bodies = await _bodies(conn, [event for one in found for event in one])
     return [[_event(event, bodies) for event in one] for one in found]
 
 
-async def stamp(conn: Driver, spans: Sequence[Span], *, now: datetime, dead: Sequence[Sequence[int]] = ()) -> int:
-    """Mark the events of spans as learnt from, but for those in `dead` (by span); return how many were."""
+async def stamp(conn: Connection, spans: Sequence[Span], *, now: datetime, dead: Sequence[Sequence[int]] = ()) -> int:
+    """Mark the events of spans as learned from, but for those in `dead` (by span); return how many were."""
     left_out = dead or [()] * len(spans)
     values = [{**s.values(), "now": now, "dead": list(d)} for s, d in zip(spans, left_out, strict=True)]
-    return await run_each(conn, _SQL["stamp"], values)
+    return await execute_each(conn, _SQL["stamp"], values)
 
 
-async def complete(conn: Driver, found: Sequence[Row]) -> list[Event]:
+async def complete(conn: Connection, found: Sequence[Row]) -> list[Event]:
     """Return rows as events, following blob references in one more query where there are any."""
     bodies = await _bodies(conn, found)
     return [_event(event, bodies) for event in found]
 
 
-async def _bodies(conn: Driver, found: Sequence[Row]) -> dict[bytes, bytes]:
+async def _bodies(conn: Connection, found: Sequence[Row]) -> dict[bytes, bytes]:
     """Return the blobs that rows refer to, by their hashes."""
     wanted = {
         bytes.fromhex(ref["ref"].removeprefix(_REF))

@@ -66,14 +66,14 @@ values (%(sha)s, %(media)s, %(size)s, %(body)s, %(now)s)
 on conflict (sha256) do update set touched_at = greatest(blob.touched_at, excluded.touched_at)
 
 -- name: stamp
--- Marks a prefix as learnt from, once, but for the events in %(dead)s.
+-- Marks a prefix as learned from, once, but for the events in %(dead)s.
 update event set consolidated_at = %(now)s
 where session_id = %(session)s and seq > %(after)s and seq <= %(upto)s and consolidated_at is null
   and created_at >= %(low)s and created_at <= %(high)s
   and not (seq = any(%(dead)s::bigint[]))
 
 -- name: unconsolidated
--- Everything not learnt from, over all sessions, in order of session and seq: what lies beyond the watermarks, and what was
+-- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, and what was
 -- set aside before them.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from session s join event e on e.session_id = s.id and e.seq > s.consolidated_to and e.consolidated_at is null

@@ -10,17 +10,17 @@ import psycopg
 
 from consolidator.database import partitions
 from consolidator.database.jsonb import escape, unescape
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.chunk import Chunk
 from consolidator.store.log.events import BEGINNING
-from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.store.queries import Row, execute, load, row, rows
 
 _SQL = load("log/generation")
 
 
 async def add_chunks(
-    conn: Driver,
+    conn: Connection,
     session: str,
     message: str,
     deltas: Sequence[str],
@@ -50,15 +50,17 @@ async def add_chunks(
     return after + len(deltas)
 
 
-async def _written(conn: Driver, query: LiteralString, values: dict[str, Any]) -> int:
+async def _written(conn: Connection, query: LiteralString, values: dict[str, Any]) -> int:
     """Run an insert; in a savepoint where there is a transaction, so that a missing partition does not spoil it."""
     if conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-        return await run(conn, query, values)
+        return await execute(conn, query, values)
     async with conn.transaction():
-        return await run(conn, query, values)
+        return await execute(conn, query, values)
 
 
-async def chunks(conn: Driver, session: str, message: str, *, after: int = 0, low: datetime = BEGINNING) -> list[Chunk]:
+async def chunks(
+    conn: Connection, session: str, message: str, *, after: int = 0, low: datetime = BEGINNING
+) -> list[Chunk]:
     """Return the pieces of a message after a seq; none were made before `low`."""
     values = {"session": session, "message": message, "after": after, "low": low}
     found = await rows(conn, _SQL["chunks"], values)
@@ -66,21 +68,21 @@ async def chunks(conn: Driver, session: str, message: str, *, after: int = 0, lo
 
 
 async def deliver(
-    conn: Driver, session: str, message: str, channel: str, *, upto: int, started: int, now: datetime
+    conn: Connection, session: str, message: str, channel: str, *, upto: int, started: int, now: datetime
 ) -> None:
     """Record that a channel acknowledged a message up to a piece."""
     values = {"session": session, "message": message, "channel": channel, "upto": upto, "started": started, "now": now}
-    await run(conn, _SQL["deliver"], values)
+    await execute(conn, _SQL["deliver"], values)
 
 
-async def delivered(conn: Driver, session: str, message: str, channel: str) -> int:
+async def delivered(conn: Connection, session: str, message: str, channel: str) -> int:
     """Return how far a message reached a channel; 0 where it did not."""
     found = await row(conn, _SQL["delivered"], {"session": session, "message": message, "channel": channel})
     return int(found["upto"]) if found else 0
 
 
 async def messages(
-    conn: Driver, session: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
+    conn: Connection, session: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
 ) -> list[Row]:
     """Return answers after a seq with their seq, message_id, created_at, and `upto`: how far each reached a channel.
 
@@ -91,7 +93,7 @@ async def messages(
     return await rows(conn, _SQL["messages"], values)
 
 
-async def last_said(conn: Driver, session: str, *, after: int = 0, bounds: tuple[datetime, datetime]) -> str | None:
+async def last_said(conn: Connection, session: str, *, after: int = 0, bounds: tuple[datetime, datetime]) -> str | None:
     """Return what a person said last, after a seq."""
     low, high = bounds
     found = await row(conn, _SQL["last_said"], {"session": session, "after": after, "low": low, "high": high})

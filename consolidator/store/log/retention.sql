@@ -1,5 +1,5 @@
 -- name: prunable
--- How far each session may lose its beginning: past retention, learnt from, not in the window of an open session, and
+-- How far each session may lose its beginning: past retention, learned from, not in the window of an open session, and
 -- not read by a live fork, which reads its parent's log, and through a forked parent the log of that one's parent.
 with recursive live as (
     select parent_id as id from session
@@ -7,11 +7,11 @@ with recursive live as (
     union
     select s.parent_id from session s join live on s.id = live.id and s.kind in ('fork', 'resume', 'branch')
 ), old as (
-    select e.session_id, max(e.seq) as last, min(e.seq) filter (where e.consolidated_at is null) as unlearnt,
+    select e.session_id, max(e.seq) as last, min(e.seq) filter (where e.consolidated_at is null) as unlearned,
            count(*) as events
     from event e where e.created_at < %(cutoff)s group by e.session_id
 )
-select s.id, s.pruned_to, s.head, old.last, old.unlearnt, old.events,
+select s.id, s.pruned_to, s.head, old.last, old.unlearned, old.events,
        s.status = 'open' and s.last_event_at >= %(cutoff)s as open,
        exists (select from live where live.id = s.id) as read_by_child
 from old join session s on s.id = old.session_id
@@ -101,7 +101,7 @@ where b.touched_at < %(grace)s and not exists (
 )
 
 -- name: forget_claims
--- Units of runs that ended long ago; the run keeps their sums, and what could not be learnt from has letters of its own.
+-- Units of runs that ended long ago; the run keeps their sums, and what could not be learned from has letters of its own.
 delete from claim where run_id in (select id from run where status in ('done', 'failed') and finished_at < %(cutoff)s)
 
 -- name: forget_idempotency

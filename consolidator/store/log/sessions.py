@@ -12,11 +12,11 @@ from sqlmodel import col, select
 from ulid import ULID
 
 from consolidator.database.jsonb import dumps
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.session import Session
+from consolidator.models.session import SessionTable
 from consolidator.store.log.events import Span
-from consolidator.store.queries import Row, load, row, rows, run, run_each
+from consolidator.store.queries import Row, execute, execute_each, load, row, rows
 from consolidator.store.select import fetch
 
 _SQL = load("log/sessions")
@@ -31,7 +31,7 @@ def session_id_of(format_name: str, origin: str) -> str:
     )
 
 
-async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime) -> None:
+async def open_session(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> None:
     """Create a session if it is not there; `values` are columns by name, `id` and `agent` at least.
 
     With `pruned_to` its log begins after that seq, as where the beginning was pruned before the session came here.
@@ -49,29 +49,29 @@ async def open_session(conn: Driver, values: Mapping[str, Any], *, now: datetime
         "details": Jsonb(values.get("details") or {}, dumps=dumps),
         "now": now,
     }
-    await run(conn, _SQL["open"], full)
+    await execute(conn, _SQL["open"], full)
 
 
-async def open_current(conn: Driver, values: Mapping[str, Any], *, now: datetime) -> str:
+async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:
     """Return the id of the one session that a key names now, made of `values` where there is none."""
     full = {**values, "now": now}
-    await run(conn, _SQL["end_current"], full)
+    await execute(conn, _SQL["end_current"], full)
     while (found := await row(conn, _SQL["open_current"], full)) is None:
         continue  # somebody else is just making it
     return str(found["id"])
 
 
-async def lock(conn: Driver, ids: Sequence[str]) -> dict[str, int]:
+async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Lock the rows of sessions in order of id, and return the heads of those that are there."""
     return {r["id"]: r["head"] for r in await rows(conn, _SQL["lock"], {"ids": list(ids)})}
 
 
-async def keep(conn: Driver, ids: Sequence[str]) -> set[str]:
+async def keep(conn: Connection, ids: Sequence[str]) -> set[str]:
     """Let nobody erase sessions until the transaction ends; return those that are there."""
     return {r["id"] for r in await rows(conn, _SQL["keep"], {"ids": list(ids)})}
 
 
-async def get(conn: Driver, session: str) -> Row:
+async def get(conn: Connection, session: str) -> Row:
     """Return a session's row; raise NotFound where there is none."""
     found = await row(conn, _SQL["get"], {"id": session})
     if found is None:
@@ -79,18 +79,18 @@ async def get(conn: Driver, session: str) -> Row:
     return found
 
 
-async def current(conn: Driver, key: str) -> Row | None:
+async def current(conn: Connection, key: str) -> Row | None:
     """Return the row of the session that a key names now."""
     return await row(conn, _SQL["current"], {"key": key})
 
 
-async def get_each(conn: Driver, ids: Sequence[str]) -> list[Row]:
+async def get_each(conn: Connection, ids: Sequence[str]) -> list[Row]:
     """Return several sessions' rows, in the order of `ids`; those that are not there are left out."""
     found = {r["id"]: r for r in await rows(conn, _SQL["get_each"], {"ids": list(ids)})}
     return [found[one] for one in ids if one in found]
 
 
-async def find(conn: Driver, word: str) -> str:
+async def find(conn: Connection, word: str) -> str:
     """Return the id of the session a person means by an id, a foreign name, or the beginning of one."""
     escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     found = await rows(conn, _SQL["find"], {"word": word, "like": escaped + "%"})
@@ -103,7 +103,7 @@ async def find(conn: Driver, word: str) -> str:
 
 
 async def listing(
-    conn: Driver,
+    conn: Connection,
     *,
     agent: str | None = None,
     project: str | None = None,
@@ -113,31 +113,31 @@ async def listing(
     limit: int = 50,
 ) -> list[Row]:
     """Return sessions, the latest first; with `hidden` also those that a person has deleted."""
-    query = select(Session).order_by(col(Session.last_occurred_at).desc(), col(Session.id)).limit(limit)
+    query = select(SessionTable).order_by(col(SessionTable.last_occurred_at).desc(), col(SessionTable.id)).limit(limit)
     if not hidden:
-        query = query.where(col(Session.hidden).is_(False))
+        query = query.where(col(SessionTable.hidden).is_(False))
     if agent:
-        query = query.where(Session.agent == agent)
+        query = query.where(SessionTable.agent == agent)
     if project:
-        query = query.where(col(Session.project).contains(project, autoescape=True))
+        query = query.where(col(SessionTable.project).contains(project, autoescape=True))
     if peer:
-        query = query.where(Session.peer == peer)
+        query = query.where(SessionTable.peer == peer)
     if since:
-        query = query.where(Session.last_occurred_at >= since)
+        query = query.where(SessionTable.last_occurred_at >= since)
     return await fetch(conn, query)
 
 
-async def all_ids(conn: Driver) -> list[str]:
+async def all_ids(conn: Connection) -> list[str]:
     """Return every session's id, roots first; in the same order wherever an export of them was imported."""
     return [r["id"] for r in await rows(conn, _SQL["all_ids"])]
 
 
-async def due(conn: Driver) -> list[Row]:
-    """Return id, agent and events of each session that has something not learnt from."""
+async def due(conn: Connection) -> list[Row]:
+    """Return id, agent and events of each session that has something not learned from."""
     return await rows(conn, _SQL["due"])
 
 
-async def advance(conn: Driver, spans: Sequence[Span]) -> bool:
+async def advance(conn: Connection, spans: Sequence[Span]) -> bool:
     """Move sessions' watermarks from `after` to `upto` of their spans; say whether all were still there."""
     values = [{"id": span.session, "after": span.after, "upto": span.upto} for span in spans]
-    return await run_each(conn, _SQL["advance"], values) == len(spans)
+    return await execute_each(conn, _SQL["advance"], values) == len(spans)

@@ -36,7 +36,7 @@ order by whole desc, last_event_at desc
 limit 3
 
 -- name: due
--- Sessions with something not learnt from, and how much.
+-- Sessions with something not learned from, and how much.
 select id, agent, head - consolidated_to as events from session where due order by agent, id
 
 -- name: advance

@@ -92,7 +92,7 @@ from unnest(%(sessions)s::text[], %(seqs)s::bigint[], %(shapes)s::text[]) as tol
 where r.session_id = told.session_id and r.seq = told.seq
 
 -- name: save_procedure
-insert into procedure (id, agent, project, title, support, rank, body, learnt_at, updated_at, run_id)
+insert into procedure (id, agent, project, title, support, rank, body, learned_at, updated_at, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(title)s, %(support)s, %(rank)s, %(body)s, %(now)s, %(now)s, %(run_id)s)
 on conflict (id) do update
 set title = excluded.title, support = excluded.support, rank = excluded.rank, body = excluded.body,
@@ -116,7 +116,7 @@ delete from tool_profile where agent = %(agent)s and project = %(project)s and n
 
 -- name: save_solution
 insert into solution (id, agent, project, fingerprint, tool, headline, confirmed, sessions, occurrences, search, body,
-                      learnt_at, updated_at, run_id)
+                      learned_at, updated_at, run_id)
 values (%(id)s, %(agent)s, %(project)s, %(fingerprint)s, %(tool)s, %(headline)s, %(confirmed)s, %(sessions)s,
         %(occurrences)s, %(search)s, %(body)s, %(now)s, %(now)s, %(run_id)s)
 on conflict (id) do update

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.database.jsonb import escape
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.store.memory.digests import jsonb
-from consolidator.store.queries import Row, load, row, rows, run, run_each
+from consolidator.store.queries import Row, execute, execute_each, load, row, rows
 
 _SQL = load("memory/facts")
 Owner = tuple[str, str]  # level, and the project or peer that it names
@@ -19,7 +19,7 @@ _UNTOLD = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) |
 
 
 async def save_candidates(
-    conn: Driver, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
+    conn: Connection, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
 ) -> None:
     """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are.
 
@@ -36,7 +36,7 @@ async def save_candidates(
         }
         for candidate in candidates
     ]
-    await run_each(conn, _SQL["save_candidate"], values)
+    await execute_each(conn, _SQL["save_candidate"], values)
 
 
 def refused(session: Row, rejected: Any) -> dict[str, Any]:
@@ -65,12 +65,12 @@ def refused(session: Row, rejected: Any) -> dict[str, Any]:
     }
 
 
-async def news(conn: Driver, agent: str) -> list[Row]:
+async def news(conn: Connection, agent: str) -> list[Row]:
     """Return and lock the candidates that facts do not know of yet, or know otherwise."""
     return await rows(conn, _SQL["news"], {"agent": agent})
 
 
-async def candidates_of(conn: Driver, agent: str, slots: Sequence[Slot]) -> list[Row]:
+async def candidates_of(conn: Connection, agent: str, slots: Sequence[Slot]) -> list[Row]:
     """Return every candidate that counts for some slots, in order of time."""
     return await rows(conn, _SQL["candidates_of"], {"agent": agent, **_columns(slots)})
 
@@ -80,18 +80,18 @@ def _columns(slots: Sequence[Slot]) -> dict[str, list[str]]:
     return {name: [slot[place] for slot in slots] for place, name in enumerate(names)}
 
 
-async def undecided(conn: Driver, agent: str, limit: int) -> list[Row]:
+async def undecided(conn: Connection, agent: str, limit: int) -> list[Row]:
     """Return what a model read and nobody has compared with what is believed, the oldest first."""
     return await rows(conn, _SQL["undecided"], {"agent": agent, "limit": limit})
 
 
-async def slotmates(conn: Driver, agent: str, asked: Mapping[str, Slot]) -> list[tuple[str, str]]:
+async def slotmates(conn: Connection, agent: str, asked: Mapping[str, Slot]) -> list[tuple[str, str]]:
     """Return (candidate, fact) for the facts of each candidate's own slot."""
     values = {"agent": agent, "ids": list(asked), **_columns(list(asked.values()))}
     return [(one["candidate"], one["fact"]) for one in await rows(conn, _SQL["slotmates"], values)]
 
 
-async def forgotten(conn: Driver, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
+async def forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
     """Return the facts that a person does not want believed, by whose they are."""
     values = {"agent": agent, "levels": [level for level, _ in owners], "owners": [owner for _, owner in owners]}
     found: dict[Owner, list[str]] = {}
@@ -100,27 +100,27 @@ async def forgotten(conn: Driver, agent: str, owners: Sequence[Owner]) -> dict[O
     return found
 
 
-async def known(conn: Driver, ids: Sequence[str]) -> dict[str, Row]:
+async def known(conn: Connection, ids: Sequence[str]) -> dict[str, Row]:
     """Return facts by id, as candidates are compared with them; without those that are being decided themselves."""
     return {one["id"]: one for one in await rows(conn, _SQL["known"], {"ids": list(ids)})}
 
 
-async def published(conn: Driver, agent: str, slots: Sequence[Slot]) -> dict[str, Row]:
+async def published(conn: Connection, agent: str, slots: Sequence[Slot]) -> dict[str, Row]:
     """Return the facts of some slots by id."""
     return {one["id"]: one for one in await rows(conn, _SQL["published"], {"agent": agent, **_columns(slots)})}
 
 
-async def decide(conn: Driver, decisions: Sequence[Mapping[str, Any]]) -> int:
+async def decide(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
     """Write down decisions; those whose candidate is decided, or whose target is gone meanwhile, change nothing."""
-    return await run_each(conn, _SQL["decide"], decisions)
+    return await execute_each(conn, _SQL["decide"], decisions)
 
 
-async def mark_reconciled(conn: Driver, agent: str, ids: Sequence[str]) -> None:
+async def mark_reconciled(conn: Connection, agent: str, ids: Sequence[str]) -> None:
     """Say that facts know these candidates."""
-    await run(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
+    await execute(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
 
 
-async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
+async def save_fact(conn: Connection, values: dict[str, Any]) -> str | None:
     """Publish one fact; return "added", "changed", or None where nothing is different."""
     found = await row(conn, _SQL["save_fact"], values)
     if found is None:
@@ -128,42 +128,42 @@ async def save_fact(conn: Driver, values: dict[str, Any]) -> str | None:
     return "added" if found["added"] else "changed"
 
 
-async def drop_stale(conn: Driver, agent: str, slots: Sequence[Slot], kept: Sequence[str], now: datetime) -> int:
+async def drop_stale(conn: Connection, agent: str, slots: Sequence[Slot], kept: Sequence[str], now: datetime) -> int:
     """Drop the facts of the reconciled slots that nothing supports any more; return how many.
 
     Those whose evidence counts for another fact now keep their history.
     """
     values = {"agent": agent, "kept": list(kept), "now": now, **_columns(slots)}
-    await run(conn, _SQL["outdated_facts"], values)
-    return await run(conn, _SQL["stale_facts"], values)
+    await execute(conn, _SQL["outdated_facts"], values)
+    return await execute(conn, _SQL["stale_facts"], values)
 
 
-async def words(conn: Driver, agent: str) -> list[Row]:
+async def words(conn: Connection, agent: str) -> list[Row]:
     """Return what people told of an agent's memory."""
     return await rows(conn, _SQL["words"], {"agent": agent})
 
 
-async def bury(conn: Driver, values: Mapping[str, Any]) -> None:
+async def bury(conn: Connection, values: Mapping[str, Any]) -> None:
     """End the belief in a fact, and remember not to believe the same again."""
-    await run(conn, _SQL["bury"], values)
-    await run(conn, _SQL["end_belief"], values)
+    await execute(conn, _SQL["bury"], values)
+    await execute(conn, _SQL["end_belief"], values)
 
 
-async def state(conn: Driver, values: Mapping[str, Any]) -> None:
+async def state(conn: Connection, values: Mapping[str, Any]) -> None:
     """Believe what a person says in place of a fact."""
-    await run(conn, _SQL["state"], values)
+    await execute(conn, _SQL["state"], values)
 
 
-async def quarantined(conn: Driver, *, agent: str | None = None, limit: int = 50) -> list[Row]:
+async def quarantined(conn: Connection, *, agent: str | None = None, limit: int = 50) -> list[Row]:
     """Return the candidates that a person has to look at, the latest first."""
     return await rows(conn, _SQL["quarantined"], {"agent": agent, "limit": limit})
 
 
-async def quarantined_one(conn: Driver, identity: str) -> Row | None:
+async def quarantined_one(conn: Connection, identity: str) -> Row | None:
     """Return a candidate that a person has to look at."""
     return await row(conn, _SQL["quarantined_one"], {"id": identity})
 
 
-async def settle(conn: Driver, identity: str, *, rejected: str | None) -> bool:
+async def settle_quarantine(conn: Connection, identity: str, *, rejected: str | None) -> bool:
     """Let a candidate out of quarantine, or reject it; False where it does not wait for a person any more."""
-    return bool(await run(conn, _SQL["settle"], {"id": identity, "rejected": rejected}))
+    return bool(await execute(conn, _SQL["settle"], {"id": identity, "rejected": rejected}))

@@ -1,27 +1,27 @@
-"""What is new in memory since a moment: the answer to what the agents learnt."""
+"""What is new in memory since a moment: the answer to what the agents learned."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.store.queries import Row, load, row, rows
 
 _SQL = load("memory/learned")
 KINDS = ("facts", "changed", "procedures", "solutions")
 
 
-async def latest(conn: Driver) -> datetime | None:
-    """Return when the latest night began that learnt something."""
+async def latest(conn: Connection) -> datetime | None:
+    """Return when the latest night began that learned something."""
     found = await row(conn, _SQL["latest"])
     return found["since"] if found else None
 
 
-async def learnt(
-    conn: Driver, since: datetime, *, agent: str | None = None, project: str | None = None, limit: int = 10
+async def learned(
+    conn: Connection, since: datetime, *, agent: str | None = None, project: str | None = None, limit: int = 10
 ) -> dict[str, Any]:
-    """Return what was learnt since then: the nights' ledger, each kind's best with how many there are, and what waits.
+    """Return what was learned since then: the nights' ledger, each kind's best with how many there are, and what waits.
 
     Of the ledger's `sessions`, one that several `nights` have read counts in each. The kinds are `facts`, `changed`
     (facts that took another's place, with `instead_of` and `before`), `procedures` and `solutions`; `more` says how

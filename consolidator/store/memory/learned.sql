@@ -1,8 +1,8 @@
 -- name: latest
--- When the latest night began that learnt something.
+-- When the latest night began that learned something.
 select max(r.started_at) as since from run r
 where r.job in ('consolidation', 'backfill', 'retry') and coalesce(
-    (r.report ->> 'learnt')::bigint, (select sum(c.learnt) from claim c where c.run_id = r.id)
+    (r.report ->> 'learned')::bigint, (select sum(c.learned) from claim c where c.run_id = r.id)
 ) > 0
 
 -- name: ledger
@@ -10,13 +10,13 @@ where r.job in ('consolidation', 'backfill', 'retry') and coalesce(
 -- claims go with retention.
 select count(*) as nights, coalesce(sum(coalesce((r.report ->> 'sessions')::bigint, c.sessions)), 0)::bigint as sessions,
        coalesce(sum(coalesce((r.report ->> 'seen')::bigint, c.seen)), 0)::bigint as seen,
-       coalesce(sum(coalesce((r.report ->> 'learnt')::bigint, c.learnt)), 0)::bigint as learnt,
+       coalesce(sum(coalesce((r.report ->> 'learned')::bigint, c.learned)), 0)::bigint as learned,
        coalesce(sum(coalesce((r.report ->> 'nothing')::bigint, c.nothing)), 0)::bigint as nothing,
        coalesce(sum(coalesce((r.report ->> 'deferred')::bigint, c.deferred)), 0)::bigint as deferred,
        coalesce(sum(coalesce((r.report ->> 'dead')::bigint, c.dead)), 0)::bigint as dead
 from run r cross join lateral (
     select count(distinct regexp_replace(unit, '^(model|draft):', '')) filter (where seen > 0) as sessions, sum(seen) as seen,
-           sum(learnt) as learnt, sum(nothing) as nothing, sum(deferred) as deferred, sum(dead) as dead
+           sum(learned) as learned, sum(nothing) as nothing, sum(deferred) as deferred, sum(dead) as dead
     from claim where run_id = r.id and not r.report ? 'seen'
 ) c
 where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(since)s
@@ -41,14 +41,14 @@ order by o.superseded_at desc, f.id limit %(limit)s
 
 -- name: procedures
 select p.*, count(*) over () as of_all from procedure p
-where p.learnt_at >= %(since)s and p.retired_at is null
+where p.learned_at >= %(since)s and p.retired_at is null
   and (%(agent)s::text is null or p.agent = %(agent)s)
   and (%(project)s::text is null or p.project is null or strpos(p.project, %(project)s) > 0)
 order by p.rank desc, p.id limit %(limit)s
 
 -- name: solutions
 select s.*, count(*) over () as of_all from solution s
-where s.learnt_at >= %(since)s and s.retired_at is null
+where s.learned_at >= %(since)s and s.retired_at is null
   and (%(agent)s::text is null or s.agent = %(agent)s)
   and (%(project)s::text is null or s.project is null or strpos(s.project, %(project)s) > 0)
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s

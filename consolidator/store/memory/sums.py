@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 
-from consolidator.database.partitions import Driver
-from consolidator.store.queries import Row, load, row, run
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import Row, execute, load, row
 
 _SQL = load("memory/sums")
 
 
-async def _read(conn: Driver, query: LiteralString, values: Mapping[str, Any]) -> list[Row]:
+async def _read(conn: Connection, query: LiteralString, values: Mapping[str, Any]) -> list[Row]:
     """Return rows, their bytes as they are sent; much cheaper than bytes as text."""
     async with conn.cursor(binary=True) as cursor:
         await cursor.execute(query, values)
@@ -19,60 +19,60 @@ async def _read(conn: Driver, query: LiteralString, values: Mapping[str, Any]) -
         return [dict(zip(names, one, strict=True)) for one in await cursor.fetchall()]
 
 
-async def news(conn: Driver, agent: str, *, every: bool = False) -> list[Row]:
+async def news(conn: Connection, agent: str, *, every: bool = False) -> list[Row]:
     """Return and lock the digests that an agent's sums do not hold yet, or `every` one."""
     return await _read(conn, _SQL["news"], {"agent": agent, "every": every})
 
 
-async def counted(conn: Driver, ids: Sequence[str]) -> list[Row]:
+async def counted(conn: Connection, ids: Sequence[str]) -> list[Row]:
     """Return what an agent's sums hold of some digests."""
     return await _read(conn, _SQL["counted"], {"sessions": list(ids)}) if ids else []
 
 
-async def placed(conn: Driver, agent: str) -> list[Row]:
+async def placed(conn: Connection, agent: str) -> list[Row]:
     """Return the sequences of all digests of an agent, in order of session."""
     return await _read(conn, _SQL["placed"], {"agent": agent})
 
 
-async def mark(conn: Driver, outcomes: Mapping[str, int]) -> None:
+async def mark(conn: Connection, outcomes: Mapping[str, int]) -> None:
     """Say that the sums hold these digests as they are now."""
     values = {"sessions": list(outcomes), "outcomes": list(outcomes.values())}
-    await run(conn, _SQL["mark"], values)
+    await execute(conn, _SQL["mark"], values)
 
 
-async def ledger(conn: Driver, agent: str) -> Row | None:
+async def ledger(conn: Connection, agent: str) -> Row | None:
     """Return of which sessions an agent's sums are, as one number, and by which version of us."""
     return await row(conn, _SQL["ledger"], {"agent": agent})
 
 
-async def save_ledger(conn: Driver, agent: str, *, version: str, lineage: int) -> None:
+async def save_ledger(conn: Connection, agent: str, *, version: str, lineage: int) -> None:
     """Say of which sessions an agent's sums are."""
-    await run(conn, _SQL["save_ledger"], {"agent": agent, "version": version, "lineage": lineage})
+    await execute(conn, _SQL["save_ledger"], {"agent": agent, "version": version, "lineage": lineage})
 
 
-async def forget(conn: Driver, agent: str) -> None:
+async def forget(conn: Connection, agent: str) -> None:
     """Drop an agent's sums and names."""
-    await run(conn, _SQL["forget"], {"agent": agent})
+    await execute(conn, _SQL["forget"], {"agent": agent})
 
 
-async def sums(conn: Driver, agent: str, project: str) -> Row | None:
+async def sums(conn: Connection, agent: str, project: str) -> Row | None:
     """Return the packed sums of a scope; "" is all that the agent does."""
     found = await _read(conn, _SQL["sums"], {"agent": agent, "project": project})
     return found[0] if found else None
 
 
-async def save_sums(conn: Driver, agent: str, project: str, packed: Mapping[str, bytes]) -> None:
+async def save_sums(conn: Connection, agent: str, project: str, packed: Mapping[str, bytes]) -> None:
     """Store the packed sums of a scope."""
-    await run(conn, _SQL["save_sums"], {"agent": agent, "project": project, **packed})
+    await execute(conn, _SQL["save_sums"], {"agent": agent, "project": project, **packed})
 
 
-async def names(conn: Driver, agent: str) -> list[Row]:
+async def names(conn: Connection, agent: str) -> list[Row]:
     """Return the packed names of what an agent's sums count, in the parts in which they came."""
     return await _read(conn, _SQL["names"], {"agent": agent})
 
 
-async def save_names(conn: Driver, agent: str, part: int, packed: Mapping[str, bytes]) -> None:
+async def save_names(conn: Connection, agent: str, part: int, packed: Mapping[str, bytes]) -> None:
     """Add a part to an agent's names; part 0 takes the place of all."""
     if part == 0:
-        await run(conn, _SQL["forget_names"], {"agent": agent})
-    await run(conn, _SQL["save_names"], {"agent": agent, "part": part, **packed})
+        await execute(conn, _SQL["forget_names"], {"agent": agent})
+    await execute(conn, _SQL["save_names"], {"agent": agent, "part": part, **packed})

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consolidator.database.partitions import Driver
-from consolidator.store.queries import load, rows, run_each
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import execute_each, load, rows
 
 _SQL = load("nights/extraction")
 
 
-async def late(conn: Driver) -> list[str]:
-    """Return the sessions that were learnt from before a model was configured, while their events are still there."""
+async def late(conn: Connection) -> list[str]:
+    """Return the sessions that were learned from before a model was configured, while their events are still there."""
     return [r["id"] for r in await rows(conn, _SQL["late"])]
 
 
-async def advance(conn: Driver, moved: Sequence[tuple[str, int, int]]) -> bool:
+async def advance(conn: Connection, moved: Sequence[tuple[str, int, int]]) -> bool:
     """Move the watermarks of sessions (id, from, to); False where somebody else has moved one."""
     values = [{"id": session, "after": after, "upto": upto} for session, after, upto in sorted(moved)]
-    return await run_each(conn, _SQL["extracted"], values) == len(values)
+    return await execute_each(conn, _SQL["extracted"], values) == len(values)

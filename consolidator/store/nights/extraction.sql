@@ -1,5 +1,5 @@
 -- name: late
--- Sessions whose events were learnt from before a model could read them, and are still there.
+-- Sessions whose events were learned from before a model could read them, and are still there.
 select id from session
 where greatest(extracted_to, pruned_to) < consolidated_to and not simulated order by agent, id
 

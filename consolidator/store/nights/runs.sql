@@ -45,17 +45,17 @@ update run set heartbeat_at = %(now)s where id = %(run)s
 -- name: record
 -- Adds a step's counts to the unit, only while it is ours: a holder that was given up commits nothing.
 update claim
-set seen = seen + %(learnt)s + %(nothing)s + %(deferred)s + %(dead)s, learnt = learnt + %(learnt)s,
+set seen = seen + %(learned)s + %(nothing)s + %(deferred)s + %(dead)s, learned = learned + %(learned)s,
     nothing = nothing + %(nothing)s, deferred = deferred + %(deferred)s, dead = dead + %(dead)s,
     status = case when %(done)s then 'done' else status end, error = null
 where run_id = %(run)s and unit = %(unit)s and owner = %(owner)s and status = 'leased'
 
 -- name: account
 -- What a step beside the claims came to, added to its unit.
-insert into claim (run_id, unit, status, attempts, seen, learnt, nothing, dead)
-values (%(run)s, %(unit)s, 'done', 1, %(learnt)s + %(nothing)s + %(dead)s, %(learnt)s, %(nothing)s, %(dead)s)
+insert into claim (run_id, unit, status, attempts, seen, learned, nothing, dead)
+values (%(run)s, %(unit)s, 'done', 1, %(learned)s + %(nothing)s + %(dead)s, %(learned)s, %(nothing)s, %(dead)s)
 on conflict (run_id, unit) do update
-set seen = claim.seen + excluded.seen, learnt = claim.learnt + excluded.learnt,
+set seen = claim.seen + excluded.seen, learned = claim.learned + excluded.learned,
     nothing = claim.nothing + excluded.nothing, dead = claim.dead + excluded.dead
 
 -- name: give_back
@@ -68,7 +68,7 @@ where run_id = %(run)s and unit = %(unit)s and owner = %(owner)s and status = 'l
 returning status
 
 -- name: bury
--- Counts what a dead unit leaves unlearnt, so that the ledger balances.
+-- Counts what a dead unit leaves unlearned, so that the ledger balances.
 update claim set seen = seen + %(events)s, dead = dead + %(events)s where run_id = %(run)s and unit = %(unit)s
 
 -- name: held
@@ -105,7 +105,7 @@ select count(*) as waiting from (
 -- A session that a model has read late, or for a draft, is a session all the same.
 select count(distinct regexp_replace(unit, '^(model|draft):', '')) filter (where seen > 0) as sessions,
        count(*) filter (where phase = 0) as units, count(*) filter (where status = 'dead') as dead_units,
-       coalesce(sum(seen), 0)::bigint as seen, coalesce(sum(learnt), 0)::bigint as learnt,
+       coalesce(sum(seen), 0)::bigint as seen, coalesce(sum(learned), 0)::bigint as learned,
        coalesce(sum(nothing), 0)::bigint as nothing, coalesce(sum(deferred), 0)::bigint as deferred,
        coalesce(sum(dead), 0)::bigint as dead
 from claim where run_id = %(run)s
@@ -139,7 +139,7 @@ select * from run where job = %(job)s and status in ('done', 'failed') order by 
 -- A run that has ended keeps its sums in its report; its claims go with retention.
 select run.*,
        coalesce((run.report ->> 'seen')::bigint, c.seen, 0)::bigint as seen,
-       coalesce((run.report ->> 'learnt')::bigint, c.learnt, 0)::bigint as learnt,
+       coalesce((run.report ->> 'learned')::bigint, c.learned, 0)::bigint as learned,
        coalesce((run.report ->> 'nothing')::bigint, c.nothing, 0)::bigint as nothing,
        coalesce((run.report ->> 'deferred')::bigint, c.deferred, 0)::bigint as deferred,
        coalesce((run.report ->> 'dead')::bigint, c.dead, 0)::bigint as dead,
@@ -147,7 +147,7 @@ select run.*,
 from (
     select * from run where %(job)s::text is null or job = %(job)s order by started_at desc, id desc limit %(limit)s
 ) run cross join lateral (
-    select sum(seen) as seen, sum(learnt) as learnt, sum(nothing) as nothing, sum(deferred) as deferred,
+    select sum(seen) as seen, sum(learned) as learned, sum(nothing) as nothing, sum(deferred) as deferred,
            sum(dead) as dead, count(*) filter (where phase = 0) as units
     from claim where run_id = run.id and not run.report ? 'seen'
 ) c

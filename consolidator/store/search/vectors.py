@@ -9,8 +9,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from consolidator.database.partitions import Driver
-from consolidator.store.queries import Row, load, row, rows, run
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import Row, execute, load, row, rows
 
 KINDS = ("fact", "turn")
 EXACT = 5_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
@@ -24,7 +24,7 @@ _BOUNDED: LiteralString = (
 )
 
 
-async def prepare(conn: Driver) -> str | None:
+async def prepare(conn: Connection) -> str | None:
     """Return the schema of pgvector, installing it where that is possible; None where there is none."""
     found = await row(conn, _SQL["pgvector"])
     if found is None:
@@ -38,22 +38,24 @@ async def prepare(conn: Driver) -> str | None:
     return None if found is None else found["schema"]
 
 
-async def waiting(conn: Driver, model: str, limit: int) -> list[Row]:
+async def waiting(conn: Connection, model: str, limit: int) -> list[Row]:
     """Return some documents that have no vector of this model."""
     facts = await rows(conn, _SQL["waiting_facts"], {"model": model, "limit": limit})
     left = limit - len(facts)
     return facts + (await rows(conn, _SQL["waiting_turns"], {"model": model, "limit": left}) if left else [])
 
 
-async def save(conn: Driver, model: str, documents: Sequence[Mapping[str, Any]], found: Sequence[list[float]]) -> None:
+async def save(
+    conn: Connection, model: str, documents: Sequence[Mapping[str, Any]], found: Sequence[list[float]]
+) -> None:
     """Store vectors, in place of another model's; those of documents that have gone meanwhile are let go."""
     for document, vector in zip(documents, found, strict=True):
         values = {"kind": document["kind"], "number": document["number"], "scope": document["scope"]}
-        await run(conn, _SQL[f"save_{document['kind']}"], {**values, "model": model, "vector": vector})
+        await execute(conn, _SQL[f"save_{document['kind']}"], {**values, "model": model, "vector": vector})
 
 
 async def nearest(
-    conn: Driver, kinds: Sequence[str], model: str, vector: list[float], scopes: Sequence[int], *, exact: bool,
+    conn: Connection, kinds: Sequence[str], model: str, vector: list[float], scopes: Sequence[int], *, exact: bool,
     limit: int,
 ) -> dict[str, list[int]]:  # fmt: skip
     """Return the numbers of the documents of some kinds nearest to a vector; {} where the server has no pgvector."""
@@ -72,13 +74,13 @@ async def nearest(
     return found
 
 
-async def of_facts(conn: Driver, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
+async def of_facts(conn: Connection, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
     """Return the vectors of facts by their numbers."""
     found = await rows(conn, _SQL["of_facts"], {"model": model, "numbers": list(numbers)}) if numbers else []
     return {one["number"]: one["vector"] for one in found}
 
 
-async def index_many(conn: Driver, model: str) -> None:
+async def index_many(conn: Connection, model: str) -> None:
     """Make the index of nearest neighbours of a model where there are many vectors, and drop that of another model."""
     found = await row(conn, _SQL["sizes"], {"model": model})
     place = await row(conn, _SQL["pgvector"])

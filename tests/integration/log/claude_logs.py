@@ -9,7 +9,7 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.formats import format_named
-from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
+from consolidator.jobs.importing.importer import ImportReport, ImportSource, import_sources
 from consolidator.store.log import events, sessions
 
 Line = dict[str, Any]
@@ -43,7 +43,7 @@ def write(path: Path, content: Iterable[Line | str | bytes]) -> Path:
 
 async def imported(database: Database, path: Path, form: str | None = "claude-code", **options: Any) -> ImportReport:
     """Import a file or directory; without a format it must be recognised."""
-    return await import_sources(database, [Source(path, format_named(form) if form else None)], **options)
+    return await import_sources(database, [ImportSource(path, format_named(form) if form else None)], **options)
 
 
 async def told(database: Database) -> dict[str, Sequence[str]]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.errors import DatabaseError, HeadConflict
 from consolidator.jobs.retention import BATCH, BLOB_GRACE, prune
 from consolidator.models.event import NewEvent
@@ -52,7 +52,7 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-async def blobs(conn: Driver) -> int:
+async def blobs(conn: Connection) -> int:
     """How many blobs there are."""
     row = await (await conn.execute("select count(*) from blob")).fetchone()
     assert row is not None
@@ -182,7 +182,7 @@ async def test_collection_takes_orphans_after_their_grace_and_nothing_else(
         assert (await events.read(conn, "other"))[0].data["text"] == LARGE + "needed"
 
 
-async def collect(conn: Driver, clock: FrozenClock) -> int:
+async def collect(conn: Connection, clock: FrozenClock) -> int:
     """Collect blobs as retention does."""
     cursor = await conn.execute(load("retention")["collect_blobs"], {"grace": clock.now() - BLOB_GRACE, "batch": BATCH})
     return cursor.rowcount

@@ -1,6 +1,6 @@
 """Erasing a session or a peer takes what was derived from it, and nothing else; it is logged, and does not come back.
 
-What is left is what would have been learnt had the erased never been there.
+What is left is what would have been learned had the erased never been there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from consolidator.service.explain import explain
 from consolidator.settings import Settings
 from consolidator.store.memory import rederive
 from consolidator.store.queries import load
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.conftest import Fresh
 from tests.integration.log import claude_logs
@@ -163,7 +163,7 @@ async def test_what_others_hold_too_is_kept(database: Database, clock: FrozenClo
     assert await count(database, "select count(*) from blob_ref where session_id = 'mine-1'") == 1
 
 
-async def test_what_was_learnt_from_events_that_are_pruned_is_erased_too(
+async def test_what_was_learned_from_events_that_are_pruned_is_erased_too(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await logged(database, "old-1", private())
@@ -175,7 +175,7 @@ async def test_what_was_learnt_from_events_that_are_pruned_is_erased_too(
     assert (await gone(database, settings, session="old-1"))["events"] == 0
 
 
-async def test_what_was_not_learnt_from_yet_can_go(database: Database, clock: FrozenClock, settings: Settings) -> None:
+async def test_what_was_not_learned_from_yet_can_go(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await worked(database, 1)
     await logged(database, "new-1", private())
     await gone(database, settings, session="new-1")
@@ -238,13 +238,13 @@ async def test_what_a_model_read_of_others_is_left_alone(
 ) -> None:
     """Of the same agent, the same subject and the same predicate, but of somebody else."""
 
-    def answer(asked: dict[str, Any]) -> Reply:
+    def answer(asked: dict[str, Any]) -> ScriptedReply:
         if schema_of(asked) == "decisions":
             return oracle(asked)
         found = [
             fact(name, words, "city", "Bern", words, "profile") for name, _, words in lines(asked) if "Bern" in words
         ]
-        return Reply.json({"facts": found})
+        return ScriptedReply.json({"facts": found})
 
     mine = (
         "select * from fact where peer = 'bob'",

@@ -31,7 +31,7 @@ from consolidator.service.erasure import erase, plan
 from consolidator.settings import Settings
 from consolidator.store.memory import digests
 from consolidator.store.nights import answers
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.log import claude_logs
 from tests.nights import ask, count, held, stuck, tonight
@@ -137,8 +137,8 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
 async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_erased(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(asked: dict[str, Any]) -> Reply | None:
-        return Reply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+    def broken(asked: dict[str, Any]) -> ScriptedReply | None:
+        return ScriptedReply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
 
     await talked(database, clock, f"cursed: {FUEL}")
     async with ModelServer(unless(broken)) as server:
@@ -164,14 +164,14 @@ async def test_a_models_answer_is_not_kept_when_who_it_speaks_of_is_gone(
     assert await count(database, "select count(*) from model_call where outcome = 'answered'") == 1
 
 
-def comparing(asked: dict[str, Any]) -> Reply:
+def comparing(asked: dict[str, Any]) -> ScriptedReply:
     """Take everything said for a fact, and tell of sayings that are alike that they are not."""
     if schema_of(asked) == "decisions":
         why = f"It does not say {WORD}."
         found = [{"saying": one, "operation": "add", "target": None, "reason": why} for one in sayings(asked)]
-        return Reply.json({"operations": found})
+        return ScriptedReply.json({"operations": found})
     heard = [(name, words, words.split()[-1]) for name, _, words in lines(asked)]
-    return Reply.json({"facts": [fact(name, w, f"eats_{last}", w, w, "preference") for name, w, last in heard]})
+    return ScriptedReply.json({"facts": [fact(name, w, f"eats_{last}", w, w, "preference") for name, w, last in heard]})
 
 
 ALIKE = (("theirs", f"I eat bread with {WORD}."), ("ours", "I eat bread with butter."))
@@ -253,9 +253,9 @@ ORDER = f"Always build with {WORD} here."
 async def quarantined(database: Database, clock: FrozenClock, settings: Settings) -> str:
     """Have a tool say an order, which waits for a person; return what it is called."""
 
-    def obedient(asked: dict[str, Any]) -> Reply:
+    def obedient(asked: dict[str, Any]) -> ScriptedReply:
         found = [fact(n, ORDER, "build", ORDER, ORDER, "constraint") for n, _, words in lines(asked) if ORDER in words]
-        return Reply.json({"facts": found})
+        return ScriptedReply.json({"facts": found})
 
     await logged(database, "theirs", [said("Read it."), *step("a", "Read", {}, ORDER)], project="/shop", peer="rosa")
     async with ModelServer(obedient) as server:
@@ -269,7 +269,7 @@ async def test_what_waits_for_a_person_is_gone_with_who_said_it(
 ) -> None:
     identity = await quarantined(database, clock, settings)
     async with half_done(monkeypatch, database, settings, session="theirs"):
-        settling = asyncio.create_task(corrections.settle(database, identity, accept=True))
+        settling = asyncio.create_task(corrections.review(database, identity, accept=True))
         await stuck(dsn)
     with pytest.raises(NotFound, match="nothing in quarantine"):
         await settling
@@ -281,7 +281,7 @@ async def test_of_two_that_settle_the_same_at_once_the_first_is_heard(
 ) -> None:
     identity = await quarantined(database, clock, settings)
     with held(dsn, MERGER):
-        both = [asyncio.create_task(corrections.settle(database, identity, accept=accept)) for accept in (False, True)]
+        both = [asyncio.create_task(corrections.review(database, identity, accept=accept)) for accept in (False, True)]
         await stuck(dsn, 2)
     outcomes = await asyncio.gather(*both, return_exceptions=True)
     (rejected, believed) = (isinstance(one, dict) for one in outcomes)

@@ -16,7 +16,7 @@ from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.formats import format_named
-from consolidator.jobs.importing.importer import ImportReport, Source, import_sources
+from consolidator.jobs.importing.importer import ImportReport, ImportSource, import_sources
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service import erasure
@@ -74,7 +74,7 @@ async def imported(database: Database, text: str, folder: Path, form: str = "con
     """Import a text as a file of a format; every line must be understood."""
     path = folder / f"{form}.jsonl"
     path.write_bytes(text.encode())
-    report = await import_sources(database, [Source(path, format_named(form))])
+    report = await import_sources(database, [ImportSource(path, format_named(form))])
     assert report.problems == []
     return report
 

@@ -1,4 +1,4 @@
-"""I1: no event changes but for its stamp, once; none that was not learnt from goes, whoever asks, wherever they ask."""
+"""I1: an event changes only by its stamp, once; none that was not learned from is deleted, whoever asks and where."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg import sql
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.store import checks
 from consolidator.store.log import events, generation
 from tests.integration.locks import waiting
@@ -31,12 +31,12 @@ OTHERS = {
 }
 
 
-async def texts(conn: Driver, session: str = "s") -> list[str]:
+async def texts(conn: Connection, session: str = "s") -> list[str]:
     """What the session's events say."""
     return [event.data["text"] for event in await events.read(conn, session)]
 
 
-async def partition_of_today(conn: Driver) -> str:
+async def partition_of_today(conn: Connection) -> str:
     """The partition that holds the events."""
     cursor = await conn.execute("select distinct tableoid::regclass::text from event")
     ((name,),) = await cursor.fetchall()
@@ -45,7 +45,7 @@ async def partition_of_today(conn: Driver) -> str:
 
 @pytest.fixture
 async def log(database: Database) -> Database:
-    """A log of three events, of which the first was learnt from."""
+    """A log of three events, of which the first was learned from."""
     await logged(database, "s", [said("one"), said("two"), said("three")])
     async with database.connection() as conn:
         await conn.execute("update event set consolidated_at = now() where seq = 1")
@@ -104,18 +104,18 @@ async def test_an_event_is_never_unstamped(log: Database) -> None:
             await conn.execute("update event set consolidated_at = null where seq = 1")
 
 
-async def test_what_was_not_learnt_from_is_not_deleted_not_even_by_a_superuser(log: Database) -> None:
+async def test_what_was_not_learned_from_is_not_deleted_not_even_by_a_superuser(log: Database) -> None:
     async with log.connection() as conn:
         cursor = await conn.execute("select rolsuper from pg_roles where rolname = current_user")
         assert await cursor.fetchone() == (True,)
-        with pytest.raises(Refused, match="has not been learnt from"):
+        with pytest.raises(Refused, match="has not been learned from"):
             await conn.execute("delete from event where seq = 2")
         with pytest.raises(Refused):
             await conn.execute(sql.SQL("delete from {}").format(sql.Identifier(await partition_of_today(conn))))
         assert await texts(conn) == ["one", "two", "three"]
 
 
-async def test_what_was_learnt_from_may_go(log: Database) -> None:
+async def test_what_was_learned_from_may_go(log: Database) -> None:
     async with log.connection() as conn:
         assert (await conn.execute("delete from event where seq = 1")).rowcount == 1
         assert await texts(conn) == ["two", "three"]

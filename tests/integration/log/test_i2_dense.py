@@ -16,7 +16,7 @@ from psycopg import sql
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.errors import AppendError, HeadConflict, InvalidEvent, NotFound, StaleEpoch
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -119,7 +119,7 @@ async def test_a_repeated_key_writes_nothing_and_answers_as_the_first_time(datab
 
 
 @asynccontextmanager
-async def held(database: Database, session: str, key: str) -> AsyncIterator[Driver]:
+async def held(database: Database, session: str, key: str) -> AsyncIterator[Connection]:
     """An append under a key in a transaction that stays open, and with it the session's lock."""
     async with database.transaction() as conn:
         await events.append(conn, session, [said("first")], now=database.clock.now(), key=key)

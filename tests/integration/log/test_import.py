@@ -20,7 +20,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, NotFound
-from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.retention import prune
 from consolidator.service import erasure
 from consolidator.settings import Settings
@@ -144,11 +144,11 @@ async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
     write(tmp_path / "b.jsonl", lines(3, "t"))
     stop = asyncio.Event()
     with pytest.raises(Interrupted):
-        await import_sources(database, [Source(tmp_path)], stop=stop, progress=lambda *_: stop.set())
+        await import_sources(database, [ImportSource(tmp_path)], stop=stop, progress=lambda *_: stop.set())
     assert await told(database) == {"s": says(3)}
     with pytest.raises(Interrupted):
-        await import_sources(database, [Source(tmp_path)], stop=stop, strict=True)
-    await import_sources(database, [Source(tmp_path)])
+        await import_sources(database, [ImportSource(tmp_path)], stop=stop, strict=True)
+    await import_sources(database, [ImportSource(tmp_path)])
     assert await told(database) == {"s": says(3), "t": says(3, "t")}
 
 

@@ -21,7 +21,7 @@ from consolidator.errors import ImportRefused, Interrupted
 from consolidator.formats import FORMATS, on_this_machine
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item
 from consolidator.formats.claude_code import reader as claude_code
-from consolidator.jobs.importing.importer import Source, import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.importing.intake import Intake
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
@@ -112,7 +112,7 @@ TIMES = [
 ]
 
 
-async def test_any_time_can_be_told_and_the_session_be_listed_learnt_from_and_read(
+async def test_any_time_can_be_told_and_the_session_be_listed_learned_from_and_read(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     write(tmp_path / "s.jsonl", [line(n, f"at {when}", timestamp=when) for n, when in enumerate(TIMES)])
@@ -194,7 +194,7 @@ async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -
     noise: list[str | bytes] = [bytes(range(256)) * 20, "[]", "null", '"text"', "{}", '{"type":{}}', "[" * 9_999]
     log = write(tmp_path / "x.jsonl", noise)
     for form in FORMATS.values():
-        report = await import_sources(database, [Source(log, form)])
+        report = await import_sources(database, [ImportSource(log, form)])
         assert report.problem_count > 0
         assert report.events <= 1  # at most that there was a session
 

@@ -12,14 +12,14 @@ from psycopg import AsyncClientCursor
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.database.partitions import Driver
+from consolidator.database.partitions import Connection
 from consolidator.store.log import events, sessions
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
 from tests.support import logged, said
 
 
-async def seqs(conn: Driver, session: str, **window: Any) -> list[int]:
+async def seqs(conn: Connection, session: str, **window: Any) -> list[int]:
     """The numbers of the events in a window."""
     return [event.seq for event in await events.read(conn, session, **window)]
 
@@ -79,21 +79,21 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
             why = {"extractor": "facts", "error": "no answer"}
             await runs.dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
     async with database.connection() as conn:
-        assert await unlearnt(conn) == [("a", 2), ("b", 1), ("b", 4)]
-        assert await unlearnt(conn, after=("a", 2), limit=1) == [("b", 1)]
-        assert await unlearnt(conn, after=("b", 1)) == [("b", 4)]
+        assert await unlearned(conn) == [("a", 2), ("b", 1), ("b", 4)]
+        assert await unlearned(conn, after=("a", 2), limit=1) == [("b", 1)]
+        assert await unlearned(conn, after=("b", 1)) == [("b", 4)]
         await events.stamp(conn, [events.Span("a", after=1, upto=2)], now=clock.now())
-        await runs.settle(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
-        assert await unlearnt(conn) == [("b", 1), ("b", 4)]
+        await runs.settle_dead_letters(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
+        assert await unlearned(conn) == [("b", 1), ("b", 4)]
 
 
-async def unlearnt(conn: Driver, **page: Any) -> list[tuple[str, int]]:
-    """The sessions and numbers of the events that were not learnt from."""
+async def unlearned(conn: Connection, **page: Any) -> list[tuple[str, int]]:
+    """The sessions and numbers of the events that were not learned from."""
     return [(event.session_id, event.seq) for event in await events.read_unconsolidated(conn, **page)]
 
 
 async def plan_of(
-    conn: Driver, query: str, values: Mapping[str, Any], *, analyze: bool = False
+    conn: Connection, query: str, values: Mapping[str, Any], *, analyze: bool = False
 ) -> list[dict[str, Any]]:
     """The nodes of a query's plan; with `analyze` it is run, and they tell what they came to."""
     cursor = AsyncClientCursor(conn)
@@ -121,7 +121,7 @@ INDEXED = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
 
 @pytest.fixture
 async def busy(database: Database, clock: FrozenClock) -> Database:
-    """A log of four days and two thousand sessions, nearly all learnt from."""
+    """A log of four days and two thousand sessions, nearly all learned from."""
     for day in range(4):
         async with database.transaction() as conn:
             await conn.execute(
@@ -172,7 +172,7 @@ async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None
     assert not any(node["Node Type"] == "Seq Scan" for node in plan)
 
 
-async def test_what_was_not_learnt_from_is_found_from_the_due_sessions(busy: Database) -> None:
+async def test_what_was_not_learned_from_is_found_from_the_due_sessions(busy: Database) -> None:
     async with busy.connection() as conn:
         values = {"session": "", "after": 0, "limit": 100}
         plan = await plan_of(conn, load("events")["unconsolidated"], values, analyze=True)
@@ -182,7 +182,7 @@ async def test_what_was_not_learnt_from_is_found_from_the_due_sessions(busy: Dat
     assert {read[name] for name in full} <= INDEXED
     scans = [node for node in plan if node.get("Relation Name") in full]
     assert round(sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)) == 6
-    assert not any(node.get("Rows Removed by Filter") for node in scans)  # nor a look at what was learnt from
+    assert not any(node.get("Rows Removed by Filter") for node in scans)  # nor a look at what was learned from
 
 
 async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> None:
@@ -205,7 +205,7 @@ async def big_ledger(database: Database, clock: FrozenClock) -> Database:
             started = await runs.start(conn, job="consolidation", slot=now, trigger="schedule", owner="me", now=now)
             run = started["id"]
             await runs.add_units(conn, run, [f"unit-{n:04}" for n in range(1000)])
-            await conn.execute("update claim set status = 'done', seen = 2, learnt = 2 where run_id = %s", [run])
+            await conn.execute("update claim set status = 'done', seen = 2, learned = 2 where run_id = %s", [run])
             if number < 2:
                 await runs.finish(conn, run, status="done", now=now, report=await runs.totals(conn, run))
         left = "update claim set status = 'open' where run_id = %s and unit > 'unit-0989'"
@@ -230,7 +230,7 @@ async def test_the_units_that_wait_are_counted_without_a_look_at_those_that_have
 async def test_runs_are_listed_without_a_look_at_the_units_of_those_that_have_ended(big_ledger: Database) -> None:
     async with big_ledger.connection() as conn:
         found = await runs.listing(conn)
-        assert [(one["seen"], one["learnt"], one["units"]) for one in found] == [(2000, 2000, 1000)] * 3
+        assert [(one["seen"], one["learned"], one["units"]) for one in found] == [(2000, 2000, 1000)] * 3
         assert [one["status"] for one in found] == ["running", "done", "done"]
         plan = await plan_of(conn, load("runs")["listing"], {"job": None, "limit": 20}, analyze=True)
         (units,) = [node for node in plan if node.get("Relation Name") == "claim"]

@@ -14,7 +14,7 @@ from consolidator.jobs.nightly import Nights
 from consolidator.llm.prices import price
 from consolidator.settings import Settings
 from consolidator.store.queries import rows
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import configured, oracle
 from tests.support import logged, night, said, unbroken
 
@@ -50,7 +50,7 @@ async def test_a_batch_is_awaited_collected_once_and_costs_half(
         server.hold_batches = False
         collected = await Nights(database, told).collect()
         assert collected is not None
-        assert collected["learnt"] == 3
+        assert collected["learned"] == 3
         assert len(server.requests) == 3
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
     async with database.connection() as conn:
@@ -84,7 +84,7 @@ async def test_a_bad_line_of_a_batch_is_asked_again_the_normal_way(
 ) -> None:
     await talked(database, clock)
 
-    async with ModelServer([Reply.failed(500), Reply.truncated(), Reply.refused()]) as server:
+    async with ModelServer([ScriptedReply.failed(500), ScriptedReply.truncated(), ScriptedReply.refused()]) as server:
         told = configured(settings, server, batch=True)
         await night(database, told)
         await Nights(database, told).collect()
@@ -166,7 +166,7 @@ async def test_i12_answers_that_nobody_can_read_have_cost_their_reserve_and_refu
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await talked(database, clock)
-    async with ModelServer(lambda _: Reply(body={"odd": 1})) as server:
+    async with ModelServer(lambda _: ScriptedReply(body={"odd": 1})) as server:
         told = configured(settings, server, batch=True)
         done = await night(database, told)
         assert await Nights(database, told).collect() is None

@@ -21,13 +21,13 @@ from consolidator.service.explain import explain
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from consolidator.store.nights import runs
-from consolidator.store.queries import Row, rows, run
-from consolidator.testing import ModelServer, Reply, model_server
+from consolidator.store.queries import Row, execute, rows
+from consolidator.testing import ModelServer, ScriptedReply, model_server
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
 from tests.support import logged, memory_of, night, said, unbroken
 
 HOUR = timedelta(hours=1)
-Answer = Callable[[dict[str, Any]], Reply]
+Answer = Callable[[dict[str, Any]], ScriptedReply]
 
 
 @pytest.fixture(autouse=True)
@@ -39,15 +39,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def reads(predicate: str = "lives_in") -> Answer:
     """Return a model that takes "HOME: value: sentence" for a fact, and decides by the value."""
 
-    def answer(asked: dict[str, Any]) -> Reply:
+    def answer(asked: dict[str, Any]) -> ScriptedReply:
         if schema_of(asked) == "decisions":
-            return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+            return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
         found = []
         for name, who, words in lines(asked):
             if who == "user" and words.startswith("HOME: "):
                 _, value, sentence = words.split(": ", 2)
                 found.append(fact(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
-        return Reply.json({"facts": found})
+        return ScriptedReply.json({"facts": found})
 
     return answer
 
@@ -117,7 +117,7 @@ async def test_a_second_night_over_the_same_sayings_changes_nothing(
             await night(database, told)
         before, asked = await memory_of(database), asked_of(server, "decisions")
         async with database.transaction() as conn:
-            await run(conn, "update candidate set reconciled = false", {})
+            await execute(conn, "update candidate set reconciled = false", {})
         clock.advance(HOUR)
         await night(database, told)
         assert await memory_of(database) == before
@@ -129,9 +129,9 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
 ) -> None:
     reach = {"ok": False}
 
-    def shaky(asked: dict[str, Any]) -> Reply:
+    def shaky(asked: dict[str, Any]) -> ScriptedReply:
         if schema_of(asked) == "decisions" and not reach["ok"]:
-            return Reply.failed(500)
+            return ScriptedReply.failed(500)
         return reads()(asked)
 
     async with ModelServer(shaky) as server:
@@ -156,11 +156,11 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
 async def test_what_shares_no_word_is_compared_where_vectors_are_near(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def onto_the_first(asked: dict[str, Any]) -> Reply:
+    def onto_the_first(asked: dict[str, Any]) -> ScriptedReply:
         if schema_of(asked) != "decisions":
             return reads()(asked)
         told = [{"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}]
-        return Reply.json({"operations": told})
+        return ScriptedReply.json({"operations": told})
 
     monkeypatch.setattr(model_server, "vector", lambda text: [1.0, 0.0] if "water" in text or "tea" in text else [0, 1])
     for embed, facts in ((None, 3), ("small-vectors", 2)):
@@ -183,7 +183,7 @@ async def test_without_vectors_from_the_server_words_decide(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(reads()) as server:
-        server.embedding = Reply.failed(500)
+        server.embedding = ScriptedReply.failed(500)
         told = configured(settings, server, embed_model="small-vectors")
         for number in range(2):
             await talk(database, f"s{number}", "Bern", f"Bern is home number {number}.")
@@ -210,7 +210,7 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
         await night(database, configured(settings, server))
         async with database.transaction() as conn:
             assert len(await rows(conn, waiting)) == 1
-            await run(conn, "update run set status = 'done' where id = %(id)s", {"id": begun["id"]})
+            await execute(conn, "update run set status = 'done' where id = %(id)s", {"id": begun["id"]})
         await night(database, configured(settings, server))
         async with database.connection() as conn:
             assert not await rows(conn, waiting)
@@ -220,14 +220,14 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
 async def test_a_merge_and_an_explanation_keep_to_one_peer(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(asked: dict[str, Any]) -> Reply:
+    def read(asked: dict[str, Any]) -> ScriptedReply:
         if schema_of(asked) == "decisions":
-            return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+            return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
         found = [
             fact(name, words, "lives_in", words, f"Home is {words}.", "profile") for name, _, words in lines(asked)
         ]
         found += [fact(name, "never said", "lives_in", "Ulm", "Home is Ulm.", "profile") for name, _, _ in lines(asked)]
-        return Reply.json({"facts": found})
+        return ScriptedReply.json({"facts": found})
 
     looked: list[str] = []
 
@@ -256,11 +256,11 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
 async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with_an_erasure(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def refining(asked: dict[str, Any]) -> Reply:
+    def refining(asked: dict[str, Any]) -> ScriptedReply:
         if schema_of(asked) != "decisions":
             return reads()(asked)
         told = [{"saying": "c1", "operation": "refine", "target": "f1", "reason": "it says more"}]
-        return Reply.json({"operations": told})
+        return ScriptedReply.json({"operations": told})
 
     told = ["Mara has a home in Bern.", "By the river, in a house of Bern, Mara lives."]
     moments = []
@@ -283,11 +283,11 @@ async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with
         assert told[0] not in [one["sentence"] for one in await lookup.facts(conn, as_of=clock.now())]
 
 
-BAD: dict[str, Callable[[], Reply]] = {
-    "no JSON": lambda: Reply(text="Sure! Here are the operations."),
-    "a refusal": lambda: Reply(refusal="I cannot help with that."),
-    "nothing": lambda: Reply.json({"operations": []}),
-    "an invented target": lambda: Reply.json(
+BAD: dict[str, Callable[[], ScriptedReply]] = {
+    "no JSON": lambda: ScriptedReply(text="Sure! Here are the operations."),
+    "a refusal": lambda: ScriptedReply(refusal="I cannot help with that."),
+    "nothing": lambda: ScriptedReply.json({"operations": []}),
+    "an invented target": lambda: ScriptedReply.json(
         {"operations": [{"saying": "c1", "operation": "supersede", "target": "f77", "reason": "newer"}]}
     ),
 }
@@ -297,7 +297,7 @@ BAD: dict[str, Callable[[], Reply]] = {
 async def test_a_bad_answer_keeps_both_and_says_so(
     database: Database, clock: FrozenClock, settings: Settings, kind: str
 ) -> None:
-    def bad(asked: dict[str, Any]) -> Reply:
+    def bad(asked: dict[str, Any]) -> ScriptedReply:
         return BAD[kind]() if schema_of(asked) == "decisions" else reads()(asked)
 
     async with ModelServer(bad) as server:
@@ -387,9 +387,11 @@ async def test_deriving_by_rules_again_keeps_what_a_model_read(
 async def test_what_is_over_is_recalled_and_explained_with_its_end(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def answer(asked: dict[str, Any]) -> Reply:
+    def answer(asked: dict[str, Any]) -> ScriptedReply:
         quote, sentence = "in Bern until 2020", "The user lived in Bern until 2020."
-        return Reply.json({"facts": [fact("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]})
+        return ScriptedReply.json(
+            {"facts": [fact("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]}
+        )
 
     async with ModelServer(answer) as server:
         await logged(database, "s1", [said("I had a flat in Bern until 2020.")], peer="mara")

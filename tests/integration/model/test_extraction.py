@@ -23,7 +23,7 @@ from consolidator.models.event import NewEvent
 from consolidator.service.erasure import erase, plan
 from consolidator.settings import Settings
 from consolidator.store.queries import Row, rows
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import configured, fact, lines, oracle, schema_of, unless
 from tests.support import answered, logged, night, said, step, unbroken
 
@@ -69,7 +69,7 @@ async def test_a_night_learns_what_was_said_and_proves_it(
         assert len(server.requests) == 1  # one call a chunk, not one a message
     assert done["model"]["name"] == "gpt-4o-mini"
     assert done["model"]["calls"] == 1
-    assert done["seen"] == len(TALK) == done["learnt"] + done["nothing"]
+    assert done["seen"] == len(TALK) == done["learned"] + done["nothing"]
     assert await unstamped(database) == 0
     found = await facts_of(database)
     assert set(found) == FACTS
@@ -90,14 +90,14 @@ async def test_without_a_model_the_rules_stay_and_the_ledger_says_so(
     assert len(await facts_of(database)) >= 1
 
 
-SICK: dict[str, Callable[[], Reply]] = {
-    "a status of 500": lambda: Reply.failed(500),
-    "too many requests": lambda: Reply.failed(429, retry_after=30),
-    "quota prose": Reply.quota,
-    "a wrong key": lambda: Reply.failed(401),
-    "a connection that is cut": lambda: Reply(text='{"facts": []}', cut=True),
-    "a hang": lambda: Reply(hang=30),
-    "an error with status 200": lambda: Reply(body={"error": {"message": "insufficient_quota"}}),
+SICK: dict[str, Callable[[], ScriptedReply]] = {
+    "a status of 500": lambda: ScriptedReply.failed(500),
+    "too many requests": lambda: ScriptedReply.failed(429, retry_after=30),
+    "quota prose": ScriptedReply.quota,
+    "a wrong key": lambda: ScriptedReply.failed(401),
+    "a connection that is cut": lambda: ScriptedReply(text='{"facts": []}', cut=True),
+    "a hang": lambda: ScriptedReply(hang=30),
+    "an error with status 200": lambda: ScriptedReply(body={"error": {"message": "insufficient_quota"}}),
 }
 
 
@@ -122,20 +122,20 @@ async def test_a_sick_server_defers_the_night_and_the_next_one_learns_all(
     await unbroken(database)
 
 
-BAD: dict[str, Callable[[], Reply]] = {
-    "invalid JSON": lambda: Reply(text='{"facts": [{"subject": "user"'),
-    "another schema": lambda: Reply.json({"memories": ["The user likes coffee."]}),
-    "truncated": lambda: Reply.truncated('{"facts": [{"subject": "us'),
-    "a refusal": Reply.refused,
-    "prose": lambda: Reply(text="The user likes coffee."),
+BAD: dict[str, Callable[[], ScriptedReply]] = {
+    "invalid JSON": lambda: ScriptedReply(text='{"facts": [{"subject": "user"'),
+    "another schema": lambda: ScriptedReply.json({"memories": ["The user likes coffee."]}),
+    "truncated": lambda: ScriptedReply.truncated('{"facts": [{"subject": "us'),
+    "a refusal": ScriptedReply.refused,
+    "prose": lambda: ScriptedReply(text="The user likes coffee."),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_one_event_that_no_answer_survives_is_set_aside_and_the_others_are_learnt_from(
+async def test_one_event_that_no_answer_survives_is_set_aside_and_the_others_are_learned_from(
     database: Database, clock: FrozenClock, settings: Settings, kind: str
 ) -> None:
-    def broken(asked: dict[str, Any]) -> Reply | None:
+    def broken(asked: dict[str, Any]) -> ScriptedReply | None:
         return BAD[kind]() if any("cursed" in words for _, _, words in lines(asked)) else None
 
     await talked(database, clock, [*TALK, said("This cursed sentence breaks the model."), said("Thanks.")])
@@ -156,8 +156,8 @@ async def test_one_event_that_no_answer_survives_is_set_aside_and_the_others_are
 async def test_a_retry_asks_the_model_again_and_settles_only_what_it_could_read(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def broken(asked: dict[str, Any]) -> Reply | None:
-        return Reply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+    def broken(asked: dict[str, Any]) -> ScriptedReply | None:
+        return ScriptedReply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
 
     await talked(database, clock, [*TALK, said("cursed: Oolong is my fuel.")])
     async with ModelServer(unless(broken)) as server:
@@ -198,8 +198,8 @@ async def test_answers_are_kept_as_long_as_events(database: Database, clock: Fro
 
 
 async def test_a_bad_answer_is_repaired_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    def answer(asked: dict[str, Any]) -> Reply:
-        return Reply(text="Sure! Here you go.") if len(asked["messages"]) == 2 else oracle(asked)
+    def answer(asked: dict[str, Any]) -> ScriptedReply:
+        return ScriptedReply(text="Sure! Here you go.") if len(asked["messages"]) == 2 else oracle(asked)
 
     await talked(database, clock, TALK)
     async with ModelServer(answer) as server:
@@ -215,7 +215,7 @@ async def test_a_model_that_never_answers_well_kills_no_events(
     for number in range(6):
         await logged(database, f"s{number}", [said(f"Bern{n} is where my desk stands.") for n in range(8)], peer="mara")
     clock.advance(HOUR)
-    async with ModelServer([Reply(text="I am only a parrot.")]) as server:
+    async with ModelServer([ScriptedReply(text="I am only a parrot.")]) as server:
         done = await night(database, configured(settings, server))
         assert len(server.requests) < 40
     assert "in a row" in done["model"]["stopped"]
@@ -239,7 +239,7 @@ async def test_i11_what_is_not_in_the_cited_event_is_no_fact_and_is_counted(
     database: Database, clock: FrozenClock, settings: Settings, reason: str
 ) -> None:
     await talked(database, clock, TALK)
-    async with ModelServer([Reply.json({"facts": INVENTED[reason]})]) as server:
+    async with ModelServer([ScriptedReply.json({"facts": INVENTED[reason]})]) as server:
         await night(database, configured(settings, server))
     assert not await facts_of(database)
     async with database.connection() as conn:
@@ -278,18 +278,18 @@ async def test_a_night_over_its_budget_stops_cleanly_and_the_next_goes_on(
     clock.advance(HOUR)
     async with ModelServer(oracle) as server:
         told = configured(settings, server, night_max_tokens=9000)
-        learnt = 0
+        learned = 0
         for _ in range(9):
             done = await night(database, told)
             used = done["model"]["input_tokens"] + done["model"]["output_tokens"]
             assert used <= 9000
-            learnt += done["learnt"]
+            learned += done["learned"]
             clock.advance(HOUR)
         assert len([one for one in server.requests if schema_of(one) == "facts"]) == 5
     async with database.connection() as conn:
         found = await rows(conn, "select valid_to is null as current from fact")
     assert sorted(one["current"] for one in found) == [False] * 4 + [True]
-    assert learnt == 5
+    assert learned == 5
 
 
 async def test_a_retry_after_a_crash_pays_nothing_twice(

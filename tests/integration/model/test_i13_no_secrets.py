@@ -117,7 +117,7 @@ async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
     assert not await betrayed(database)
     assert not leaked(remembered)
     for table in ("digest", "error_record", "candidate", "procedure", "tool_profile", "solution", "claim", "run"):
-        assert await count(database, f"select count(*) from {table}"), f"nothing was learnt into {table}"
+        assert await count(database, f"select count(*) from {table}"), f"nothing was learned into {table}"
     assert leaked((await dump(database))["event"]) == set(CREDENTIALS)  # which keeps what happened
     assert "[redacted:" in str(await ask(database, "select body from procedure"))
     assert "[redacted:" in str(await ask(database, "select body from solution"))

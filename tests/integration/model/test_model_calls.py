@@ -29,7 +29,7 @@ from consolidator.errors import (
 from consolidator.jobs.model.calls import Calls
 from consolidator.llm.client import Request, failure, rest
 from consolidator.settings import Settings
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
 from tests.support import PATIENCE
 
@@ -80,7 +80,11 @@ async def spent(database: Database) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("shape", ["plain", "fenced", "parts"])
 async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(database: Database, calls: Maker, shape: str) -> None:
-    told = {"plain": Reply.json(GOOD), "fenced": Reply.fenced(GOOD), "parts": Reply(text=json.dumps(GOOD), parts=True)}
+    told = {
+        "plain": ScriptedReply.json(GOOD),
+        "fenced": ScriptedReply.fenced(GOOD),
+        "parts": ScriptedReply(text=json.dumps(GOOD), parts=True),
+    }
     async with ModelServer([told[shape]]) as server:
         asked = calls(server)
         assert await asked.ask(request()) == GOOD
@@ -91,26 +95,26 @@ async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(database: Datab
     assert cost > 0
 
 
-BAD: dict[str, tuple[Reply, type[ModelError], int]] = {
-    "invalid JSON": (Reply(text='{"facts": ['), ModelMalformed, 1),
-    "another schema": (Reply.json({"memories": []}), ModelMalformed, 1),
-    "a list": (Reply.json([]), ModelMalformed, 1),
-    "prose": (Reply(text="There are no facts here."), ModelMalformed, 1),
-    "nothing": (Reply(text=None), ModelMalformed, 1),
-    "truncated": (Reply.truncated(), ModelTruncated, 1),
-    "truncated, but whole JSON": (Reply.truncated(json.dumps(GOOD)), ModelTruncated, 1),
-    "a refusal": (Reply.refused(), ModelRefused, 1),
-    "filtered": (Reply(text="", finish="content_filter"), ModelRefused, 1),
-    "quota prose": (Reply.quota(), ModelUnavailable, 4),
-    "an error as an answer": (Reply.json({"error": "rate limited"}), ModelUnavailable, 4),
-    "no completion": (Reply(body={"detail": "ok"}), ModelUnavailable, 4),
-    "overloaded": (Reply.failed(500), ModelUnavailable, 4),
-    "too many requests": (Reply.failed(429, retry_after=7), ModelUnavailable, 4),
-    "a wrong key": (Reply.failed(401, told="bad key"), ModelUnavailable, 1),
-    "too long": (Reply.failed(400, told="maximum context length is 8192 tokens"), ModelTruncated, 1),
-    "a bad request": (Reply.failed(400, told="invalid prompt"), ModelRefused, 1),
-    "cut in the middle": (Reply(text=json.dumps(GOOD), cut=True), ModelUnavailable, 4),
-    "a hang": (Reply(text=json.dumps(GOOD), hang=30), ModelUnavailable, 4),
+BAD: dict[str, tuple[ScriptedReply, type[ModelError], int]] = {
+    "invalid JSON": (ScriptedReply(text='{"facts": ['), ModelMalformed, 1),
+    "another schema": (ScriptedReply.json({"memories": []}), ModelMalformed, 1),
+    "a list": (ScriptedReply.json([]), ModelMalformed, 1),
+    "prose": (ScriptedReply(text="There are no facts here."), ModelMalformed, 1),
+    "nothing": (ScriptedReply(text=None), ModelMalformed, 1),
+    "truncated": (ScriptedReply.truncated(), ModelTruncated, 1),
+    "truncated, but whole JSON": (ScriptedReply.truncated(json.dumps(GOOD)), ModelTruncated, 1),
+    "a refusal": (ScriptedReply.refused(), ModelRefused, 1),
+    "filtered": (ScriptedReply(text="", finish="content_filter"), ModelRefused, 1),
+    "quota prose": (ScriptedReply.quota(), ModelUnavailable, 4),
+    "an error as an answer": (ScriptedReply.json({"error": "rate limited"}), ModelUnavailable, 4),
+    "no completion": (ScriptedReply(body={"detail": "ok"}), ModelUnavailable, 4),
+    "overloaded": (ScriptedReply.failed(500), ModelUnavailable, 4),
+    "too many requests": (ScriptedReply.failed(429, retry_after=7), ModelUnavailable, 4),
+    "a wrong key": (ScriptedReply.failed(401, told="bad key"), ModelUnavailable, 1),
+    "too long": (ScriptedReply.failed(400, told="maximum context length is 8192 tokens"), ModelTruncated, 1),
+    "a bad request": (ScriptedReply.failed(400, told="invalid prompt"), ModelRefused, 1),
+    "cut in the middle": (ScriptedReply(text=json.dumps(GOOD), cut=True), ModelUnavailable, 4),
+    "a hang": (ScriptedReply(text=json.dumps(GOOD), hang=30), ModelUnavailable, 4),
 }
 
 
@@ -157,7 +161,7 @@ async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Databas
         assert told["calls"] == times
         assert sum(told["failures"].values()) == times
         assert asked.counts["slept"] >= (21 if kind == "too many requests" else 0)
-        server.answers = [Reply.json(GOOD)]
+        server.answers = [ScriptedReply.json(GOOD)]
         asked.stopped = None
         assert await asked.ask(request()) == GOOD  # a bad answer was not kept for the next night
     tried = (await spent(database))[:times]
@@ -166,11 +170,11 @@ async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Databas
 
 
 async def test_a_server_without_schemas_is_asked_in_plain_words_from_then_on(calls: Maker) -> None:
-    def answer(asked: dict[str, Any]) -> Reply:
+    def answer(asked: dict[str, Any]) -> ScriptedReply:
         for option in ("max_completion_tokens", "temperature", "response_format"):
             if option in asked:
-                return Reply.unknown_option(option)
-        return Reply.json(GOOD)
+                return ScriptedReply.unknown_option(option)
+        return ScriptedReply.json(GOOD)
 
     async with ModelServer(answer) as server:
         asked = calls(server)
@@ -187,9 +191,9 @@ async def test_a_server_without_schemas_is_asked_in_plain_words_from_then_on(cal
 async def test_whoever_asks_at_once_learns_together_what_a_server_does_not_know(calls: Maker, unknown: str) -> None:
     """Four questions are on their way before the first is refused: each is asked again without what was unknown."""
 
-    def answer(asked: dict[str, Any]) -> Reply:
+    def answer(asked: dict[str, Any]) -> ScriptedReply:
         known = unknown not in asked and asked.get("response_format", {}).get("type") != unknown
-        return replace(Reply.json(GOOD) if known else Reply.unknown_option(unknown), hang=0.2)
+        return replace(ScriptedReply.json(GOOD) if known else ScriptedReply.unknown_option(unknown), hang=0.2)
 
     async with ModelServer(answer) as server:
         asked = calls(server, model_concurrency=4)
@@ -222,7 +226,7 @@ def test_a_question_that_never_left_is_not_paid(cause: httpx.TransportError, pai
 
 
 async def test_an_answer_is_paid_once_whoever_asks_again(calls: Maker) -> None:
-    async with ModelServer([Reply.json(GOOD)]) as server:
+    async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         for run in ("run-1", "run-1", "run-2"):
             asked = calls(server, run)
             assert await asked.ask(request()) == GOOD
@@ -231,7 +235,7 @@ async def test_an_answer_is_paid_once_whoever_asks_again(calls: Maker) -> None:
 
 async def test_no_secret_leaves_the_process(calls: Maker) -> None:
     secret = "ghp_" + "a1B2" * 9
-    async with ModelServer([Reply.json(GOOD)]) as server:
+    async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         asked = calls(server)
         await asked.ask(request(f"e1 user: my token is {secret}"))
         assert not any(secret in body for body in server.raw)
@@ -241,7 +245,7 @@ async def test_no_secret_leaves_the_process(calls: Maker) -> None:
 async def test_i12_a_run_stops_at_its_cap_in_tokens_and_in_money(calls: Maker) -> None:
     caps: list[dict[str, Any]] = [{"night_max_tokens": 900}, {"night_max_cost_usd": Decimal("0.0003")}]
     for number, cap in enumerate(caps):
-        async with ModelServer([Reply.json(GOOD)]) as server:
+        async with ModelServer([ScriptedReply.json(GOOD)]) as server:
             asked = calls(server, f"capped-{number}", **cap)
             with pytest.raises(OverBudget):
                 await ask_all(asked, [f"{number} question {question}" for question in range(50)])
@@ -254,7 +258,7 @@ async def test_i12_a_run_stops_at_its_cap_in_tokens_and_in_money(calls: Maker) -
 
 
 async def test_i12_a_model_without_a_known_price_refuses_a_cap_in_money(calls: Maker) -> None:
-    async with ModelServer([Reply.json(GOOD)]) as server:
+    async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         asked = calls(server, night_max_cost_usd=Decimal(5))
         with pytest.raises(OverBudget, match="nobody knows the price of house-model"):
             await asked.ask(request(model="house-model"))
@@ -267,7 +271,7 @@ async def test_i12_a_model_without_a_known_price_refuses_a_cap_in_money(calls: M
 
 
 async def test_i12_a_call_whose_process_died_has_cost_its_reserve(calls: Maker) -> None:
-    async with ModelServer([Reply.json(GOOD)]) as server:
+    async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         dead = calls(server, night_max_tokens=900)
         await dead.reserve(request("asked by the dead"), None)
         await dead.reserve(request("and again"), None)
@@ -278,7 +282,7 @@ async def test_i12_a_call_whose_process_died_has_cost_its_reserve(calls: Maker) 
 
 
 async def test_a_run_stops_asking_a_server_that_is_down(calls: Maker) -> None:
-    async with ModelServer([Reply.failed(503)]) as server:
+    async with ModelServer([ScriptedReply.failed(503)]) as server:
         asked = calls(server)
         for number in range(9):
             with pytest.raises(ModelUnavailable):
@@ -288,7 +292,7 @@ async def test_a_run_stops_asking_a_server_that_is_down(calls: Maker) -> None:
 
 
 async def test_a_server_that_asks_for_a_long_rest_is_asked_no_more_in_this_run(calls: Maker) -> None:
-    async with ModelServer([Reply.failed(429, retry_after=3600)]) as server:
+    async with ModelServer([ScriptedReply.failed(429, retry_after=3600)]) as server:
         asked = calls(server)
         for number in range(3):
             with pytest.raises(ModelUnavailable, match="3600 s of rest" if number else "429"):
@@ -298,7 +302,7 @@ async def test_a_server_that_asks_for_a_long_rest_is_asked_no_more_in_this_run(c
 
 
 async def test_all_calls_wait_where_a_server_asks_for_rest(calls: Maker) -> None:
-    async with ModelServer([Reply.failed(429, retry_after=50), Reply.json(GOOD)]) as server:
+    async with ModelServer([ScriptedReply.failed(429, retry_after=50), ScriptedReply.json(GOOD)]) as server:
         asked = calls(server)
         assert await asked.ask(request("one")) == GOOD
         assert await asked.ask(request("two")) == GOOD
@@ -323,7 +327,7 @@ def test_a_wish_for_rest_is_read_in_every_form(headers: dict[str, str], seconds:
 async def test_so_many_calls_at_a_time_and_no_more(calls: Maker) -> None:
     at_once = Counter[str]()
 
-    async with ModelServer([replace(Reply.json(GOOD), hang=0.2)]) as server:
+    async with ModelServer([replace(ScriptedReply.json(GOOD), hang=0.2)]) as server:
         asked = calls(server, model_concurrency=2)
         real = asked.client.send
 
@@ -345,7 +349,7 @@ async def test_without_a_cap_nobody_waits_for_the_sum_of_what_the_run_has_spent(
     database: Database, calls: Maker
 ) -> None:
     summing = "select pg_advisory_xact_lock(hashtextextended('consolidator.budget:run-1', 0))"
-    async with ModelServer([Reply.json(GOOD)]) as server:
+    async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         asked = calls(server)
         with nights.held(database.dsn, summing):  # as another replica does that has a cap
             async with asyncio.timeout(PATIENCE):

@@ -26,14 +26,14 @@ from consolidator.settings import Settings
 from consolidator.store.memory import digests, lookup
 from consolidator.store.memory import revisions as store
 from consolidator.store.queries import rows
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import held, stuck
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
 from tests.support import logged, memory_of, night, said, unbroken
 
 HOUR = timedelta(hours=1)
 BETTER = "gpt-4o"
-NOTHING = Reply.json({"facts": []})
+NOTHING = ScriptedReply.json({"facts": []})
 LIKES = re.compile(r"(\w+) delights me")
 
 
@@ -43,10 +43,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls_module, "LONGEST_WAIT", 0.01)
 
 
-def two_models(asked: dict[str, Any]) -> Reply:
+def two_models(asked: dict[str, Any]) -> ScriptedReply:
     """Answer as a model that sees the first thing said only, or as a better one that sees all and says it otherwise."""
     if schema_of(asked) == "decisions":
-        return Reply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+        return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
     found = []
     for name, who, words in lines(asked):
         liked = LIKES.findall(words) if who == "user" else []
@@ -54,7 +54,7 @@ def two_models(asked: dict[str, Any]) -> Reply:
             sentence = f"The user is fond of {what}." if asked["model"] == BETTER else f"The user likes {what}."
             told = fact(name, f"{what} delights me", "likes", what, sentence, "preference", single_valued=False)
             found.append(told)
-    return Reply.json({"facts": found})
+    return ScriptedReply.json({"facts": found})
 
 
 async def talked(database: Database, clock: FrozenClock, name: str, *words: str) -> None:
@@ -304,7 +304,7 @@ async def test_a_server_that_fails_leaves_a_draft_to_go_on_with(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     sick = {"now": False}
-    async with ModelServer(lambda asked: Reply.failed(401) if sick["now"] else two_models(asked)) as server:
+    async with ModelServer(lambda asked: ScriptedReply.failed(401) if sick["now"] else two_models(asked)) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.")
         await night(database, told)

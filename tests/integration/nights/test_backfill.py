@@ -24,7 +24,7 @@ from consolidator.store.memory import digests
 from consolidator.store.nights import runs
 from tests.integration.conftest import SALT, Fresh
 from tests.nights import (
-    all_learnt,
+    all_learned,
     ask,
     balance,
     contents,
@@ -56,8 +56,8 @@ async def rehearsed(database: Database, settings: Settings, **chosen: Any) -> di
     return await Backfill(database, settings, Choice(**chosen), asyncio.Event()).rehearse()
 
 
-async def learnt(database: Database) -> list[str]:
-    """Return the sessions that were learnt from."""
+async def learned(database: Database) -> list[str]:
+    """Return the sessions that were learned from."""
     found = await ask(database, "select id from session where consolidated_to > 0 order by id")
     return [one["id"] for one in found]
 
@@ -77,7 +77,7 @@ async def test_a_backfill_learns_as_a_night_does(
     done = await backfilled(database, settings)
     assert (done["job"], done["status"], done["seen"]) == ("backfill", "done", 4 * LENGTH)
     assert await memory_of(database) == expected
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await balance(database)
     await unbroken(database)
     assert (await tonight(database, clock, settings))["seen"] == 0
@@ -106,13 +106,13 @@ async def test_filters_choose_sessions(
         name: moment(told, clock.now()) if name in ("since", "until") else told for name, told in chosen.items()
     }
     assert (await rehearsed(database, settings, **choice))["sessions"] == len(expected)
-    assert await learnt(database) == []
+    assert await learned(database) == []
     done = await backfilled(database, settings, **choice)
-    assert await learnt(database) == expected
+    assert await learned(database) == expected
     assert done["units"] == len(expected)
 
 
-async def test_a_rehearsal_shows_what_would_be_learnt_and_writes_nothing(
+async def test_a_rehearsal_shows_what_would_be_learned_and_writes_nothing(
     database: Database, clock: FrozenClock, environment: dict[str, str]
 ) -> None:
     await worked(database, 3)
@@ -189,7 +189,7 @@ async def test_a_killed_backfill_goes_on_where_it_was(
     done = json.loads((await in_thread(command, "backfill", *since, "--json", environment=environment)).stdout)
     assert (done["run"], done["status"], done["seen"]) == (run, "done", 5 * LENGTH)
     assert await memory_of(database) == expected
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await balance(database)
     await unbroken(database)
 
@@ -221,7 +221,7 @@ async def test_deriving_again_moves_no_stamp_and_changes_nothing_of_what_is_righ
     await worked(database, 3)
     await logged(database, "later", workday(7), project="shop")
     await tonight(database, clock, settings)
-    await logged(database, "later", [said("We use pnpm.")])  # not learnt from yet, and not now
+    await logged(database, "later", [said("We use pnpm.")])  # not learned from yet, and not now
     before, whole = await memory_of(database), await contents(database)
     shown = await rehearsed(database, settings, **chosen)
     assert not any(any(changes.values()) for changes in shown["memory"].values())
@@ -242,7 +242,7 @@ async def test_what_differs_is_shown_and_replaced_only_when_told(
     await worked(database, 3)
     await tonight(database, clock, settings)
     right = await memory_of(database)
-    async with database.connection() as conn:  # as an older version might have learnt it
+    async with database.connection() as conn:  # as an older version might have learned it
         await conn.execute("update fact set sentence = 'The user likes spaces.'")
         await conn.execute("update error_record set record = jsonb_set(record, '{headline}', '\"once upon a time\"')")
         await conn.execute("update candidate set sentence = 'The user likes spaces.' where predicate = 'rule'")
@@ -391,11 +391,11 @@ async def test_a_rehearsal_and_a_night_wait_for_each_other_in_no_circle_and_no_a
             rehearsing = asyncio.create_task(rehearsed(database, settings))
             await stuck(database.dsn)  # it has told the scope of what the first session taught
             learning = asyncio.create_task(backfilled(other, settings, session="coder-01"))
-            await stuck(database.dsn, 2)  # it has learnt from the second one
+            await stuck(database.dsn, 2)  # it has learned from the second one
             with held(database.dsn, "set lock_timeout = '1s'; update session set head = head where id = 'coder-01'"):
                 pass  # whoever appends to it need not wait
         assert (await rehearsing)["sessions"] == 2
         assert (await learning)["status"] == "done"
     assert await count(database, "select max(attempts) from claim where unit = 'coder-01'") == 1
-    assert await learnt(database) == ["coder-01", "coder-02"]
+    assert await learned(database) == ["coder-01", "coder-02"]
     await unbroken(database)

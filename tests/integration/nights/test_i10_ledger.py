@@ -1,4 +1,4 @@
-"""I10: for each run and unit, events seen = learnt from + nothing to learn + deferred + dead-lettered."""
+"""I10: for each run and unit, events seen = learned from + nothing to learn + deferred + dead-lettered."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from consolidator.settings import Settings
 from tests import nights
 from tests.integration.conftest import Fresh
 from tests.logs import Story, story
-from tests.nights import all_learnt, ask, balance, count, tonight, workday, worked
+from tests.nights import all_learned, ask, balance, count, tonight, workday, worked
 from tests.support import PATIENCE, called, logged, memory_of, returned, said, unbroken
 
 LENGTH = len(workday(0))
-COUNTS = ("seen", "learnt", "nothing", "deferred", "dead")
+COUNTS = ("seen", "learned", "nothing", "deferred", "dead")
 TASK = NewEvent(EventType.TASK_START, {"task_id": "t"}, task_id="t")
 DONE = NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success"}, task_id="t")
 
@@ -41,8 +41,8 @@ async def test_every_event_is_accounted_for_once_over_all_nights(
     await worked(database, 3)
     first = await tonight(database, clock, settings)
     assert (first["seen"], first["deferred"], first["dead"]) == (3 * LENGTH, 0, 0)
-    assert first["learnt"] + first["nothing"] == first["seen"]
-    assert first["learnt"] >= 3 * 12  # of calls, results and what was stated
+    assert first["learned"] + first["nothing"] == first["seen"]
+    assert first["learned"] >= 3 * 12  # of calls, results and what was stated
     await worked(database, 1, begin=3)
     second = await tonight(database, clock, settings)
     assert (second["seen"], second["units"]) == (LENGTH, 1)
@@ -81,7 +81,7 @@ async def test_what_is_deferred_comes_the_next_night(
     await logged(database, "s", case.tomorrow)
     done = await tonight(database, clock, settings)
     assert (done["seen"], done["deferred"]) == (len(case.today) - case.read + len(case.tomorrow), 0)
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await balance(database)
     await unbroken(database)
 
@@ -91,10 +91,10 @@ async def test_a_call_that_nobody_answers_is_given_up_after_a_day(
 ) -> None:
     await logged(database, "s", [*workday(0), called("z", "get_user", {})])
     await tonight(database, clock, settings)
-    assert not await all_learnt(database)
+    assert not await all_learned(database)
     done = await tonight(database, clock, settings, hours=23)
     assert (done["seen"], done["deferred"]) == (1, 0)
-    assert await all_learnt(database)
+    assert await all_learned(database)
 
 
 async def test_an_event_that_comes_while_its_session_is_read_is_seen_the_next_night(
@@ -116,7 +116,7 @@ async def test_an_event_that_comes_while_its_session_is_read_is_seen_the_next_ni
     assert await count(database, "select head - consolidated_to from session") == 1
     done = await tonight(database, clock, settings)
     assert done["seen"] == 1
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await balance(database)
 
 
@@ -158,9 +158,9 @@ async def test_a_session_erased_after_it_was_claimed_ends_quietly(
 
 
 def test_a_night_that_sees_everything_and_learns_nothing_says_so_loudly() -> None:
-    counts = {"job": "consolidation", "seen": 3, "learnt": 0, "nothing": 3, "deferred": 0, "dead": 0, "units": 1}
-    assert summary(counts).startswith("NOTHING LEARNT")
-    assert not summary(counts | {"learnt": 1, "nothing": 2}).startswith("NOTHING LEARNT")
+    counts = {"job": "consolidation", "seen": 3, "learned": 0, "nothing": 3, "deferred": 0, "dead": 0, "units": 1}
+    assert summary(counts).startswith("NOTHING LEARNED")
+    assert not summary(counts | {"learned": 1, "nothing": 2}).startswith("NOTHING LEARNED")
 
 
 @examples(

@@ -1,4 +1,4 @@
-"""I7: an event is stamped in the transaction that commits what was learnt from it by every extractor, or not at all."""
+"""I7: an event is stamped in the transaction that commits what every extractor learned from it, or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.jobs import ledger
 from consolidator.jobs.consolidation.backfill import retry
 from consolidator.jobs.ledger import Unit
@@ -19,17 +19,17 @@ from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from consolidator.store.nights.runs import Step
+from consolidator.store.nights.runs import UnitProgress
 from tests import nights
-from tests.nights import all_learnt, ask, balance, count, tonight, workday, worked
+from tests.nights import all_learned, ask, balance, count, tonight, workday, worked
 from tests.support import command, in_thread, later, logged, memory_of, night, said, unbroken
 
 SHOWN = """
 select (select count(*) from digest) as digests, (select count(*) from candidate) as candidates,
        (select count(*) from event where consolidated_at is not null) as stamped,
-       (select coalesce(sum(learnt), 0) from claim) as learnt, (select consolidated_to from session) as watermark
+       (select coalesce(sum(learned), 0) from claim) as learned, (select consolidated_to from session) as watermark
 """
-NOTHING = {"digests": 0, "candidates": 0, "stamped": 0, "learnt": 0, "watermark": 0}
+NOTHING = {"digests": 0, "candidates": 0, "stamped": 0, "learned": 0, "watermark": 0}
 
 
 async def test_what_a_unit_learns_appears_at_once_with_its_stamps_and_counts(
@@ -69,7 +69,7 @@ async def test_a_unit_that_fails_commits_neither_stamp_nor_memory(
 ) -> None:
     await worked(database, 2)
 
-    async def failing(conn: Driver, units: Sequence[Unit], steps: Sequence[Step]) -> None:
+    async def failing(conn: Connection, units: Sequence[Unit], steps: Sequence[UnitProgress]) -> None:
         await ledger.record(conn, units, steps)
         if any(step.unit == "coder-00" for step in steps):
             raise RuntimeError("the last step fails")
@@ -91,7 +91,7 @@ async def test_a_unit_that_fails_commits_neither_stamp_nor_memory(
 
     done = await tonight(database, clock, settings)
     assert (done["status"], done["seen"]) == ("done", len(workday(0)))
-    assert await all_learnt(database)
+    assert await all_learned(database)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ async def test_an_event_nobody_can_digest_is_set_aside_and_the_others_go_on(
     memory = await memory_of(database)
     assert any(support == 3 for _, _, support, _, _ in memory["procedure"])  # of all three sessions
     assert not any("linter" in sentence for _, sentence, *_ in memory["fact"])  # of no extractor, not even facts
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await balance(database)
     await unbroken(database)
 
@@ -143,7 +143,7 @@ async def test_retry_learns_what_it_would_have_once_the_fault_is_mended(
     poison.undo()
     clock.advance(timedelta(minutes=1))
     assert await retry(database, settings) == {"settled": 1, "remaining": 0}
-    tries = "select r.status, c.seen, c.learnt, c.dead from run r join claim c on c.run_id = r.id where job = 'retry'"
+    tries = "select r.status, c.seen, c.learned, c.dead from run r join claim c on c.run_id = r.id where job = 'retry'"
     assert [tuple(one.values()) for one in await ask(database, f"{tries} order by r.slot")] == [
         ("failed", 1, 0, 1),
         ("done", 1, 1, 0),
@@ -158,7 +158,7 @@ async def test_retry_learns_what_it_would_have_once_the_fault_is_mended(
     assert await memory_of(database) == memory
 
 
-async def test_a_discarded_event_is_stamped_with_nothing_learnt(
+async def test_a_discarded_event_is_stamped_with_nothing_learned(
     database: Database, clock: FrozenClock, settings: Settings, poison: pytest.MonkeyPatch
 ) -> None:
     await _poisoned(database, clock, settings)
@@ -178,14 +178,14 @@ async def test_a_dead_letter_keeps_what_follows_it_from_being_pruned(
     pruned = await prune(database, older_than=timedelta(days=30))
     left = await ask(database, "select session_id, min(seq) as first, count(*) from event group by 1")
     assert left == [{"session_id": "coder-02", "first": 11, "count": len(workday(2)) - 9}]
-    assert pruned.spared["not learnt from"] == len(workday(2)) - 9
+    assert pruned.spared["not learned from"] == len(workday(2)) - 9
     await retry(database, settings, discard=True)
     await prune(database, older_than=timedelta(days=30))
     assert await count(database, "select count(*) from event") == 0
     await unbroken(database)
 
 
-async def test_the_units_of_a_failed_run_are_forgotten_in_time_and_its_dead_letter_is_still_learnt_from(
+async def test_the_units_of_a_failed_run_are_forgotten_in_time_and_its_dead_letter_is_still_learned_from(
     database: Database, clock: FrozenClock, settings: Settings, poison: pytest.MonkeyPatch
 ) -> None:
     done = await _poisoned(database, clock, settings)
@@ -227,7 +227,7 @@ async def test_the_command_says_by_its_exit_code_that_something_was_set_aside(
     await logged(database, "quiet", [said("hm")])
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=2).isoformat()
     nothing = await in_thread(command, "run", "consolidation", environment=environment)
-    assert "learnt nothing from any" in nothing.stderr
+    assert "learned nothing from any" in nothing.stderr
 
 
 async def _latest(database: Database) -> str:

@@ -1,4 +1,4 @@
-"""I8: however a log is cut into nights, and however many workers share a night, what is learnt is the same."""
+"""I8: however a log is cut into nights, and however many workers share a night, what is learned is the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from tests.integration.conftest import Fresh
 from tests.logs import Evening, Scripted, Story, story
-from tests.nights import all_learnt, balance, replica
+from tests.nights import all_learned, balance, replica
 from tests.support import FULL, logged, memory_of, unbroken
 
 PROPERTY = settings(
@@ -56,7 +56,7 @@ async def _in_nights(fresh: Fresh, cut: Story, home: Any) -> Any:
     async with fresh() as database:
         for number, evening in enumerate(cut.evenings):
             await _evening(database, cut, number, evening, home)
-        assert await all_learnt(database)
+        assert await all_learned(database)
         return await memory_of(database)
 
 

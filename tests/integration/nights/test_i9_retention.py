@@ -1,4 +1,4 @@
-"""I9: pruning takes only prefixes of what was learnt from and spares what is still read; memory loses nothing."""
+"""I9: pruning takes only prefixes of what was learned from and spares what is still read; memory loses nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, Driver, partitions
+from consolidator.database import Connection, Database, partitions
 from consolidator.jobs import retention
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
@@ -34,7 +34,7 @@ async def left(database: Database) -> dict[str, tuple[int, int]]:
     return {one["session_id"]: (one["first"], one["last"]) for one in found}
 
 
-async def test_what_is_past_retention_and_learnt_from_goes_and_nothing_else(
+async def test_what_is_past_retention_and_learned_from_goes_and_nothing_else(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await logged(database, "old", [*workday(0), ENDED])
@@ -52,7 +52,7 @@ async def test_what_is_past_retention_and_learnt_from_goes_and_nothing_else(
     assert (await prune(database, older_than=MONTH)).events == 0
 
 
-async def test_what_was_not_learnt_from_is_spared_with_all_that_follows_it(
+async def test_what_was_not_learned_from_is_spared_with_all_that_follows_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await logged(database, "half", [*workday(0), called("z", "get_user", {})])
@@ -62,7 +62,7 @@ async def test_what_was_not_learnt_from_is_spared_with_all_that_follows_it(
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
     assert await left(database) == {"half": (LENGTH + 1, LENGTH + 2)}
-    assert pruned.as_json()["spared"] == {"not learnt from": 2}
+    assert pruned.as_json()["spared"] == {"not learned from": 2}
     await unbroken(database)
 
 
@@ -167,7 +167,7 @@ async def streamed(database: Database, session: str, message: str, *, pieces: in
     )
 
 
-async def _head(conn: Driver, session: str) -> int:
+async def _head(conn: Connection, session: str) -> int:
     return int((await sessions.get(conn, session))["head"])
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings, strategies
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation import scope_sums
 from consolidator.jobs.consolidation.scope_sums import EVERYTHING, summed
 from consolidator.memory.procedures.digest import VERSION
@@ -60,14 +60,14 @@ def digest(session: str, counts: Counts) -> Row:
     }
 
 
-async def save(database: Database, conn: Driver, session: str, counts: Counts) -> None:
+async def save(database: Database, conn: Connection, session: str, counts: Counts) -> None:
     now = database.clock.now()
     columns = {"id": session, "agent": "coder", "project": PROJECTS[session]}
     await sessions.open_session(conn, columns, now=now)
     await digests.save_digests(conn, [{**digest(session, counts), "last_at": now}])
 
 
-async def state(conn: Driver) -> Any:
+async def state(conn: Connection) -> Any:
     """Return the sums of every scope, and the names of what recurs."""
     found = await summed(conn, "coder")
     scopes = set(found.by_project) - {EVERYTHING} | ({EVERYTHING} if found.shared else set())
@@ -79,7 +79,7 @@ async def state(conn: Driver) -> Any:
     return told, names, places
 
 
-async def stored(conn: Driver) -> Any:
+async def stored(conn: Connection) -> Any:
     cursor = await conn.execute("select agent, project, keys, totals, roots from scope_sum order by 1, 2")
     return [(agent, project, *map(bytes, packed)) for agent, project, *packed in await cursor.fetchall()]
 

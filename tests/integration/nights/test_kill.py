@@ -1,7 +1,7 @@
 """Kill the program at every commit of a job or an upgrade, and prove that the next run makes it whole.
 
 A job is killed before each of its commits, which is after the one before it, and run again: the log and the memory must
-be those of a job that nobody killed, with nothing lost and nothing learnt twice.
+be those of a job that nobody killed, with nothing lost and nothing learned twice.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stages(world: World, template: str) -> dict[str, Stage]:
-    """A day was imported and learnt; then comes the next day's import, its night, and forty days later the pruning."""
+    """A day was imported and learned; then comes the next day's import, its night, and forty days later the pruning."""
     office = written(Path(world.environment["HOME"]) / "logs")
     first, second = NOON + 8 * HOUR, NOON + DAY
     name = world.copy(template)

@@ -49,7 +49,7 @@ def done_by(database: Database, before: Callable[[Unit], Awaitable[None]]) -> Ca
         for unit in units:
             await before(unit)
             async with database.transaction() as conn:
-                await record(conn, [unit], [runs.Step(unit.name, done=True)])
+                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
 
     return work
 
@@ -135,7 +135,7 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     for _ in range(settings.max_attempts):
         while (units := await ledger._claim(0)) and units[0].name != "u0":
             async with database.transaction() as conn:
-                await record(conn, units, [runs.Step(unit.name, done=True) for unit in units])
+                await record(conn, units, [runs.UnitProgress(unit.name, done=True) for unit in units])
         lots.append(len(units))  # here its process is killed
         ledger = Ledger(database, one, ledger.run, owner=of_the_dead())
         await ledger.begin([])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs import ledger
 from consolidator.jobs.consolidation import pipeline
@@ -23,9 +23,9 @@ from consolidator.jobs.ledger import LostClaim, Unit, record
 from consolidator.jobs.nightly import Nights
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from consolidator.store.nights.runs import Step
+from consolidator.store.nights.runs import UnitProgress
 from tests.integration.conftest import Fresh
-from tests.nights import all_learnt, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
+from tests.nights import all_learned, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
 from tests.support import PATIENCE, logged, memory_of, said, unbroken
 
 CANDIDATES = "lock table candidate in exclusive mode"  # a unit comes here when it has all to commit, but for this
@@ -45,7 +45,7 @@ async def done_once(database: Database, sessions: int) -> None:
     assert (run["status"], run["report"]["units"]) == ("done", sessions)
     assert run["report"]["seen"] == sessions * len(workday(0))
     assert await count(database, "select count(*) from claim where status = 'done' and phase = 0") == sessions
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await balance(database)
     await unbroken(database)
 
@@ -180,7 +180,7 @@ async def test_counts_of_an_owner_that_was_given_up_roll_their_step_back(
     async def commit() -> None:
         async with database.transaction() as conn:
             await conn.execute("update session set error = 'written by a zombie'")
-            await record(conn, [zombie], [Step(zombie.name, done=True, learnt=1)])
+            await record(conn, [zombie], [UnitProgress(zombie.name, done=True, learned=1)])
 
     with pytest.raises(LostClaim):
         await commit()
@@ -265,7 +265,7 @@ async def test_a_heartbeat_keeps_a_unit_that_takes_longer_than_its_lease(
             await asyncio.gather(helping, return_exceptions=True)
     await working
     assert await count(database, "select max(attempts) from claim") == 1
-    assert await all_learnt(database)
+    assert await all_learned(database)
 
 
 async def test_one_replica_prunes_and_the_other_waits_for_it(
@@ -296,7 +296,7 @@ async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
     clock.advance(timedelta(days=40))
     refused, enter = asyncio.Event(), runs.enter
 
-    async def seen(conn: Driver, job: str) -> bool:
+    async def seen(conn: Connection, job: str) -> bool:
         entered = await enter(conn, job)
         if not entered:
             refused.set()

@@ -25,7 +25,7 @@ from consolidator.jobs.nightly import Nights
 from consolidator.jobs.scheduler import Service
 from consolidator.settings import Settings
 from tests.acceptance.agents import Claude, Office
-from tests.nights import all_learnt, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
+from tests.nights import all_learned, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
 from tests.support import PATIENCE, free_port, later, logged, said, unbroken
 
 DIGESTS = "lock table digest in access exclusive mode"  # a unit comes here when it has been claimed, and reads
@@ -64,7 +64,7 @@ async def test_a_missed_week_is_caught_up_once(database: Database, clock: Frozen
     assert done["seen"] == len(workday(0))
     assert await night.run_owed("consolidation") is None
     assert await slots_done(database) == [at("2026-03-03T03:00"), at("2026-03-10T03:00")]
-    assert await all_learnt(database)
+    assert await all_learned(database)
 
 
 async def test_a_first_start_owes_the_night_that_was(
@@ -130,7 +130,7 @@ async def test_a_clock_that_goes_back_brings_no_night_again(
     await logged(database, "s", [said("from the past")])
     clock.set(at("2026-03-03T12:00"))
     assert await night.run_owed("consolidation")
-    assert await all_learnt(database)
+    assert await all_learned(database)
     await unbroken(database)
 
 
@@ -181,7 +181,7 @@ async def test_a_clock_that_jumps_over_the_night_misses_none(
         ("retention", at("2026-03-03T03:30")),
     ]
     assert len(runs) == 6
-    assert await all_learnt(database)
+    assert await all_learned(database)
 
 
 async def test_a_night_that_overruns_is_waited_for_by_retention(
@@ -213,7 +213,7 @@ async def test_retention_from_another_process_spares_what_the_night_still_reads(
             await stuck(database.dsn)
             pruned = await Nights(other, settings).run_owed("retention")
         assert pruned is not None
-        assert (pruned["events"], pruned["spared"]) == (0, {"not learnt from": 2 * len(workday(0))})
+        assert (pruned["events"], pruned["spared"]) == (0, {"not learned from": 2 * len(workday(0))})
         done = await working
         assert done is not None
         assert done["seen"] == 2 * len(workday(0))
@@ -371,8 +371,8 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
         "retention": "2026-03-03T03:30:00+00:00",
     }
     assert "new events in 1 sessions" in body["last"]["import"]
-    assert await all_learnt(database)
-    assert await count(database, "select count(*) from fact") == 1  # imported before the night, and learnt in it
+    assert await all_learned(database)
+    assert await count(database, "select count(*) from fact") == 1  # imported before the night, and learned in it
     assert [run["job"] for run in await ask(database, ONCE)] == ["import", "consolidation", "retention"]
 
 

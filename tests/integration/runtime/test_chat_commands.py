@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from consolidator.cli import chat as command
-from consolidator.cli.conversation import COMMANDS, Conversation
+from consolidator.cli.conversation import COMMANDS, TerminalChat
 from consolidator.cli.stdin import Typed
 from consolidator.cli.tool_file import tools_in
 from consolidator.clock import FrozenClock
@@ -23,7 +23,7 @@ from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.support import logged, night, said
 
 TOOLS = '''
@@ -49,18 +49,18 @@ async def push(branch: str) -> str:
 KEY = "main:cli:mara"
 
 
-def answer(asked: dict[str, Any]) -> Reply:
+def answer(asked: dict[str, Any]) -> ScriptedReply:
     """Answer as the last message wants it."""
     last = asked["messages"][-1]
     text = str(last["content"])
     if last["role"] == "tool":
-        return Reply(text=f"It says: {text}.")
+        return ScriptedReply(text=f"It says: {text}.")
     if "shout" in text:
-        return Reply.calling(("shout", {"word": "hey"}))
+        return ScriptedReply.calling(("shout", {"word": "hey"}))
     if "push" in text:
-        return Reply.calling(("push", {"branch": "main"}))
+        return ScriptedReply.calling(("push", {"branch": "main"}))
     users = sum(one["role"] == "user" for one in asked["messages"])
-    return Reply(text=f"You said {text!r} in turn {users}.")
+    return ScriptedReply(text=f"You said {text!r} in turn {users}.")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ class Talks:
         reading, writing = os.pipe()
         os.write(writing, "".join(f"{line}\n" for line in lines).encode())
         os.close(writing)
-        talk = Conversation(Typed(reading))
+        talk = TerminalChat(Typed(reading))
         tools = [talk.announced(one) for one in tools_in(str(self.home / "mytools.py"))]
         recall = command.remembered(self.database, self.settings)
         async with Consolidator(tools, settings=self.settings, database=self.database, recall=recall) as agent:
@@ -186,7 +186,7 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
     assert seen.count("pushed main") == 1
 
 
-async def test_what_the_night_learnt_of_a_person_is_known_the_next_day(
+async def test_what_the_night_learned_of_a_person_is_known_the_next_day(
     database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, talk: Talks
 ) -> None:
     await logged(database, "yesterday", [said("I prefer tabs, always.")], agent="main", peer="mara")

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from consolidator.context.build import Context, build_context
-from consolidator.context.compaction import Compaction, Hooks, Plan
+from consolidator.context.compaction import Compaction, CompactionPlan, Hooks
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.llm.client import ModelClient, Request
-from consolidator.llm.client import Reply as Answer
+from consolidator.llm.client import ModelReply as Answer
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.compaction import compact, requested
 from consolidator.settings import Settings
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import ask, count
 from tests.reuse import dsn, emptied
 from tests.support import answered, logged, said, step
@@ -55,7 +55,7 @@ async def shown(database: Database, **more: Any) -> Context:
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
     """A model that sums up."""
-    async with ModelServer([Reply.json(SUMMARY)]) as running:
+    async with ModelServer([ScriptedReply.json(SUMMARY)]) as running:
         yield running
 
 
@@ -130,9 +130,16 @@ async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, se
 
 
 @pytest.mark.parametrize(
-    "reply", [Reply.failed(500), Reply.refused(), Reply.truncated(), Reply(text="no JSON"), Reply.json({"summary": ""})]
+    "reply",
+    [
+        ScriptedReply.failed(500),
+        ScriptedReply.refused(),
+        ScriptedReply.truncated(),
+        ScriptedReply(text="no JSON"),
+        ScriptedReply.json({"summary": ""}),
+    ],
 )
-async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, reply: Reply) -> None:
+async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, reply: ScriptedReply) -> None:
     await worked(database)
     async with ModelServer([reply]) as server:
         done = await compacted(database, server, "gpt-4o-mini")
@@ -192,7 +199,7 @@ async def test_hooks_are_called_before_and_after(database: Database, server: Mod
     await worked(database)
     seen: list[Any] = []
 
-    async def before(plan: Plan) -> str:
+    async def before(plan: CompactionPlan) -> str:
         seen.append(plan.kept_from)
         return "Keep every file's name."
 
@@ -215,8 +222,8 @@ async def test_a_short_session_is_left_as_it_is(database: Database) -> None:
 async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
     database: Database, settings: Settings
 ) -> None:
-    def answers(asked: dict[str, Any]) -> Reply:
-        return Reply(text="Noted. " * 30) if asked.get("stream") else Reply.json(SUMMARY)
+    def answers(asked: dict[str, Any]) -> ScriptedReply:
+        return ScriptedReply(text="Noted. " * 30) if asked.get("stream") else ScriptedReply.json(SUMMARY)
 
     async with ModelServer(answers) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url, "extract_model": "gpt-4o-mini"})

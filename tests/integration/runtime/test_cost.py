@@ -11,7 +11,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.prices import price
-from consolidator.runtime.budget import Purpose, reserve, settle
+from consolidator.runtime.budget import Purpose, reserve_spend, settle_spend
 from consolidator.runtime.cost import BY, Cost, costs
 from consolidator.runtime.harness import Usage
 from tests.reuse import dsn, emptied
@@ -29,12 +29,12 @@ async def spent(
     """Make a call; without `usage` it is still under way."""
     async with database.transaction() as conn:
         now = database.clock.now()
-        call = await reserve(
+        call = await reserve_spend(
             conn, session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, own_model=DEAR,
             strategy=strategy, turn=turn,
         )  # fmt: skip
         if usage is not None:
-            await settle(conn, call, usage, now=now)
+            await settle_spend(conn, call, usage, now=now)
 
 
 async def by(database: Database, what: str, **more: object) -> dict[str, Cost]:

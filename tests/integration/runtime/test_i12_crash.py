@@ -17,7 +17,7 @@ from consolidator.runtime.agent import Consolidator, Session
 from consolidator.runtime.tools.tool import tool
 from consolidator.settings import Settings
 from consolidator.store.log import events
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at, recorded
 from tests.nights import ask, count
 from tests.reuse import dsn, emptied
@@ -39,13 +39,13 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def answers(asked: dict[str, Any]) -> Reply:
+def answers(asked: dict[str, Any]) -> ScriptedReply:
     """Sum up where asked to; else call the tool once, then answer."""
     if not asked.get("stream"):
-        return Reply.json(SUMMARY)
+        return ScriptedReply.json(SUMMARY)
     if asked["messages"][-1]["role"] == "tool":
-        return Reply(text="It is three. " * 5)
-    return Reply.calling(("add", {"a": 1, "b": 2}))
+        return ScriptedReply(text="It is three. " * 5)
+    return ScriptedReply.calling(("add", {"a": 1, "b": 2}))
 
 
 @asynccontextmanager
@@ -120,7 +120,10 @@ async def dies_at(
 
 
 async def test_a_session_that_reaches_its_cap_ends_its_turn_and_says_so(database: Database, settings: Settings) -> None:
-    async with ModelServer([Reply(text="Noted. " * 20)]) as server, agent_on(database, settings, server) as agent:
+    async with (
+        ModelServer([ScriptedReply(text="Noted. " * 20)]) as server,
+        agent_on(database, settings, server) as agent,
+    ):
         session = await agent.open("coder:cli:ada", model=MODEL, max_cost_usd="0.004", answer_tokens=100)
         turns = []
         while session.result is None or session.result.finish_reason == "stop":

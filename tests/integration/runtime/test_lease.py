@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy.exc
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime import lease
 from consolidator.store.log import sessions
@@ -39,7 +39,7 @@ class Poor(Database):
     refused = 0
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Driver]:
+    async def connection(self) -> AsyncIterator[Connection]:
         """Raise the error, if there is one."""
         if self.error is not None:
             self.refused += 1

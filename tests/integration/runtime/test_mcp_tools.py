@@ -13,10 +13,10 @@ from consolidator.errors import UsageError
 from consolidator.runtime.tools import mcp_process
 from consolidator.runtime.tools.mcp_tools import mcp_tools
 from consolidator.runtime.tools.outcome import Outcome
-from consolidator.runtime.tools.tool import Call, Toolbox
+from consolidator.runtime.tools.tool import CallContext, Toolbox
 
 SERVER = [sys.executable, "-m", "tests.integration.runtime.mcp_test_server"]
-CALL = Call("call-7", "session-1")
+CALL = CallContext("call-7", "session-1")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_a_servers_tools_are_tools_in_every_way(tools: Toolbox) -> None:
     seen = (await tools.run("environment", {}, CALL)).content
     assert "HELPED" in seen
     assert "OPENAI_API_KEY" not in seen
-    assert "not run" in (await tools.run("drop", {"name": "x"}, Call("c", "s", dry_run=True))).content
+    assert "not run" in (await tools.run("drop", {"name": "x"}, CallContext("c", "s", dry_run=True))).content
 
 
 async def test_a_server_that_dies_in_a_call_says_so_and_is_there_for_the_next(tools: Toolbox) -> None:

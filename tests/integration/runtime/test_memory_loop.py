@@ -1,4 +1,4 @@
-"""What tonight learns is in tomorrow's context, and is not learnt again from there."""
+"""What tonight learns is in tomorrow's context, and is not learned again from there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from consolidator.runtime.compaction import compact
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import ask, count, tonight
 from tests.runtime import heard
 from tests.support import answered, called, later, logged, night, returned, said, step
@@ -35,19 +35,19 @@ def remembering(database: Database, settings: Settings) -> Callable[[Row, str], 
     return asked
 
 
-async def learnt(database: Database) -> list[Any]:
+async def learned(database: Database) -> list[Any]:
     """Return the facts, and what proves them."""
     return await ask(database, "select sentence, evidence, sessions from fact order by id")
 
 
-async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learnt_again_from_there(
+async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_again_from_there(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def answers(asked: dict[str, Any]) -> Reply:
+    def answers(asked: dict[str, Any]) -> ScriptedReply:
         shown = str(asked["messages"][0]["content"])
         told = shown.partition(BEGIN)[2].partition(END)[0]
         # A model that repeats all it was shown, marks and all.
-        return Reply(text=f"As you told me: {BEGIN}{told}{END} So: {RULE if told else 'I see.'}")
+        return ScriptedReply(text=f"As you told me: {BEGIN}{told}{END} So: {RULE if told else 'I see.'}")
 
     async with ModelServer(answers) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url})
@@ -59,7 +59,7 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learnt_agai
             assert BEGIN not in str(server.requests[0]["messages"])
             await first.end()
             await tonight(database, clock, settings)
-            before = await learnt(database)
+            before = await learned(database)
             assert len(before) == 1
             second = await agent.open("coder:cli:ada", model="gpt-4o")
             assert second.id != first.id
@@ -71,20 +71,20 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learnt_agai
             assert "[fact:" in block
             await second.end()
             await tonight(database, clock, settings)
-    assert await learnt(database) == before
+    assert await learned(database) == before
     echoes = "select count(*) from episode where text like '%recalled-memory%' or text like '%From earlier sessions%'"
     assert await count(database, echoes) == 0
     said_by = "select distinct event_type from event where data::text like '%recalled-memory%'"
     assert await ask(database, said_by) == [{"event_type": "AssistantResponse"}]
 
 
-async def test_what_a_tool_recalled_is_not_learnt_again(
+async def test_what_a_tool_recalled_is_not_learned_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     """A model asks for memory by a tool, or a harness pastes it into a message: neither teaches anything."""
     await logged(database, "one", [said(RULE)], peer="ada")
     await tonight(database, clock, settings)
-    before = await learnt(database)
+    before = await learned(database)
     block = (await recall(database, "tabs for indentation", agent="coder")).block
     assert "tabs" in block
 
@@ -99,7 +99,7 @@ async def test_what_a_tool_recalled_is_not_learnt_again(
         mine = settings.model_copy(update={"openai_base_url": server.url, "model": "reader"})
         clock.set(later(clock.now(), hours=1))
         await tonight(database, clock, mine)
-    assert await learnt(database) == before
+    assert await learned(database) == before
     assert any("What now?" in prompt for prompt in prompts)
     assert any("plus 1 more" in prompt for prompt in prompts)
     assert not any("From earlier sessions" in prompt for prompt in prompts)
@@ -112,7 +112,7 @@ async def test_the_nights_learn_nothing_from_a_summary(
     await logged(database, "one", [said(RULE), answered("I will."), *talk])
     assert await compact(database, "one", budget=1000)
     await tonight(database, clock, settings)
-    assert [len(fact["evidence"]) for fact in await learnt(database)] == [1]
+    assert [len(fact["evidence"]) for fact in await learned(database)] == [1]
     assert await count(database, "select count(*) from episode where text like '%Session so far%'") == 0
 
 
@@ -171,10 +171,10 @@ ANYTHING = ["I prefer tabs\0 over spaces.", "\ud800", "From now on \udfff use `'
 async def test_whatever_is_said_is_answered_remembered_and_recalled_for(
     database: Database, clock: FrozenClock, settings: Settings, text: str
 ) -> None:
-    def answers(asked: dict[str, Any]) -> Reply:
+    def answers(asked: dict[str, Any]) -> ScriptedReply:
         if asked["messages"][-1]["role"] == "tool":
-            return Reply(text=f"It said {text}.")
-        return Reply.calling(("look", {"at": {text: text}}))
+            return ScriptedReply(text=f"It said {text}.")
+        return ScriptedReply.calling(("look", {"at": {text: text}}))
 
     def look(at: dict[str, str]) -> str:
         """Look at anything."""

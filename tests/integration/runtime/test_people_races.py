@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -30,7 +30,7 @@ async def opened(database: Database, key: str = KEY, **config: Any) -> str:
 
 
 @asynccontextmanager
-async def during(database: Database, *works: Any) -> AsyncIterator[Driver]:
+async def during(database: Database, *works: Any) -> AsyncIterator[Connection]:
     """Yield a transaction that commits when works, begun after the block, wait for its locks; then end them."""
     async with database.transaction() as conn:
         yield conn
@@ -46,7 +46,7 @@ async def test_a_message_that_comes_while_the_session_is_given_back_is_heard_of(
     assert held is not None
     head = held.row["head"]
     async with during(database, sessions.say(database, name, "second", mode="follow_up")) as conn:
-        await marks.settle(conn, name, held.epoch, settled=head, delivered=head, pending=False, head=head)
+        await marks.mark_settled(conn, name, held.epoch, settled=head, delivered=head, pending=False, head=head)
     async with database.connection() as conn:
         assert await marks.pending(conn) == [name]
     assert [one.split(": ")[-1] for one in in_words(await log_of(database, name))][1:] == ["first", "second"]
@@ -73,7 +73,7 @@ async def test_of_two_that_are_made_current_at_once_the_key_names_the_last(datab
     names = []
     for _ in range(3):
         names.append(await opened(database))
-        await sessions.lay_aside(database, names[-1])
+        await sessions.release_key(database, names[-1])
     first, second, third = names
     await sessions.resume(database, third)
     async with during(database, sessions.resume(database, first), sessions.resume(database, second)) as conn:

@@ -15,7 +15,7 @@ from consolidator.runtime.agent import VOID, Consolidator
 from consolidator.runtime.replay import EVERYTHING, Shown, replay
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.reuse import dsn, emptied
 from tests.support import answered, logged, said
 
@@ -43,12 +43,12 @@ async def test_what_was_streamed_comes_back_byte_for_byte(database: Database, se
     words = "Zwei\tWörter, \U0001f600 und\r\nmehr — \x1b[31mrot\x1b[0m. " * 40
     asked = 0
 
-    def answers(body: dict[str, Any]) -> Reply:
+    def answers(body: dict[str, Any]) -> ScriptedReply:
         nonlocal asked
         asked += 1
         if asked == 2:
-            return Reply(text=words, cut=True)
-        return Reply(text=f"{asked}: {words}")
+            return ScriptedReply(text=words, cut=True)
+        return ScriptedReply(text=f"{asked}: {words}")
 
     saw: list[str] = []
     async with ModelServer(answers) as server:

@@ -11,7 +11,7 @@ from consolidator import tool
 from consolidator.database import Database
 from consolidator.runtime import generation, sessions
 from consolidator.runtime.harness import Delta
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, Channel, Replies, agent_on, heard, in_words, log_of
@@ -38,7 +38,7 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database: Database) -> None:
-    replies: Replies = [Reply(text=WHOLE, silent_after=2), WHOLE, "And that."]
+    replies: Replies = [ScriptedReply(text=WHOLE, silent_after=2), WHOLE, "And that."]
     async with ModelServer(answers=replies, prefill=True) as server:
         async with agent_on(database, server, channel=Channel(), **PREFILL) as agent:
             session = await agent.open(KEY)
@@ -61,7 +61,7 @@ async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database
 
 
 async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Database) -> None:
-    cut = Reply(calls=(("look", {"what": "a"}),), finish="tool_calls", cut=True, cut_after=1)
+    cut = ScriptedReply(calls=(("look", {"what": "a"}),), finish="tool_calls", cut=True, cut_after=1)
     async with ModelServer(answers=[cut]) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
         await heard(session, "look")
@@ -76,7 +76,7 @@ async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Datab
 async def test_a_cap_that_ends_an_answer_to_be_gone_on_with_is_told_once(database: Database) -> None:
     channel = Channel()
     async with (
-        ModelServer(answers=[Reply(text=WHOLE, silent_after=2)], prefill=True) as server,
+        ModelServer(answers=[ScriptedReply(text=WHOLE, silent_after=2)], prefill=True) as server,
         agent_on(database, server, channel=channel, **PREFILL) as agent,
     ):
         session = await agent.open(KEY, max_cost_usd=Decimal("0.01"))
@@ -102,7 +102,7 @@ async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
     database: Database, place: str, elsewhere: bool
 ) -> None:
     channel = Channel()
-    replies: Replies = [Reply(text=WHOLE, silent_after=2), "Another."]
+    replies: Replies = [ScriptedReply(text=WHOLE, silent_after=2), "Another."]
     async with ModelServer(answers=replies) as server:
         async with agent_on(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
@@ -122,7 +122,9 @@ async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
 
 async def test_whoever_was_shown_an_answer_that_was_given_up_elsewhere_is_told(database: Database) -> None:
     channel = Channel()
-    async with ModelServer(answers=[Reply(text=WHOLE, silent_after=2), *[Reply.cut_off(WHOLE, 3)] * 3]) as server:
+    async with ModelServer(
+        answers=[ScriptedReply(text=WHOLE, silent_after=2), *[ScriptedReply.cut_off(WHOLE, 3)] * 3]
+    ) as server:
         async with agent_on(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
             await sessions.say(database, session.id, "count")
@@ -145,7 +147,7 @@ async def test_a_follow_up_that_comes_while_the_next_call_is_prepared_waits_for_
         """Look."""
         return "seen"
 
-    replies: Replies = [Reply.calling(("look", {})), "Seen.", "And that."]
+    replies: Replies = [ScriptedReply.calling(("look", {})), "Seen.", "And that."]
     asked = 0
 
     async def recall(_: Any, __: str) -> str | None:
@@ -175,7 +177,7 @@ async def test_a_call_that_is_tried_again_hears_what_was_said_while_it_waited_un
     async def busy(_: float) -> None:
         await sessions.say(database, session.id, "and then that", mode=mode)
 
-    replies: Replies = [Reply.calling(("look", {})), Reply.failed(503), "Seen.", "And that."]
+    replies: Replies = [ScriptedReply.calling(("look", {})), ScriptedReply.failed(503), "Seen.", "And that."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
         agent.harness.sleep = busy
         session = await agent.open(KEY)
@@ -188,7 +190,7 @@ async def test_a_call_that_is_tried_again_hears_what_was_said_while_it_waited_un
 async def test_an_outage_is_told_once_however_often_a_session_is_woken(database: Database) -> None:
     channel = Channel()
     async with (
-        ModelServer(answers=[Reply.failed(503)]) as server,
+        ModelServer(answers=[ScriptedReply.failed(503)]) as server,
         agent_on(database, server, channel=channel) as agent,
     ):
         session = await agent.open(KEY)

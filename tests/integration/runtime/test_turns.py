@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from consolidator import Call, NewEvent, Outcome, tool
+from consolidator import CallContext, NewEvent, Outcome, tool
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.store.log import events
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
 
 
@@ -56,7 +56,7 @@ async def test_what_is_said_next_is_answered_with_all_that_was_said_before(datab
 
 
 async def test_calls_are_run_and_their_results_go_back_in_the_calls_order(database: Database) -> None:
-    calls = Reply.calling(("look", {"what": "a"}), ("send_mail", {"to": "ines"}), text="I look. ")
+    calls = ScriptedReply.calling(("look", {"what": "a"}), ("send_mail", {"to": "ines"}), text="I look. ")
     async with (
         ModelServer(answers=[calls, "Done."]) as server,
         agent_on(database, server, [look, send_mail]) as agent,
@@ -88,7 +88,7 @@ async def test_a_call_that_is_written_badly_has_an_outcome_that_the_model_reads(
     database: Database, name: str, arguments: Any, told: str
 ) -> None:
     async with (
-        ModelServer(answers=[Reply.calling((name, arguments)), "I see."]) as server,
+        ModelServer(answers=[ScriptedReply.calling((name, arguments)), "I see."]) as server,
         agent_on(database, server, [look]) as agent,
     ):
         session = await agent.open(KEY)
@@ -99,7 +99,7 @@ async def test_a_call_that_is_written_badly_has_an_outcome_that_the_model_reads(
 
 
 async def test_a_call_waits_for_a_person_and_goes_on_after_their_word(database: Database) -> None:
-    replies: Replies = [Reply.calling(("deploy", {"where": "north"})), "It is out."]
+    replies: Replies = [ScriptedReply.calling(("deploy", {"where": "north"})), "It is out."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy]) as agent:
         session = await agent.open(KEY)
         assert await heard(session, "ship it") == ""
@@ -120,7 +120,7 @@ async def test_a_call_waits_for_a_person_and_goes_on_after_their_word(database: 
 
 
 async def test_a_denied_call_never_runs_and_the_model_is_told_why(database: Database) -> None:
-    replies: Replies = [Reply.calling(("deploy", {"where": "north"}), ("look", {"what": "x"})), "As you wish."]
+    replies: Replies = [ScriptedReply.calling(("deploy", {"where": "north"}), ("look", {"what": "x"})), "As you wish."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy, look]) as agent:
         session = await agent.open(KEY)
         await heard(session, "ship it")
@@ -134,7 +134,7 @@ async def test_a_denied_call_never_runs_and_the_model_is_told_why(database: Data
 
 
 async def test_a_steer_takes_back_what_waits_for_a_person(database: Database) -> None:
-    replies: Replies = [Reply.calling(("deploy", {"where": "north"})), "Then not."]
+    replies: Replies = [ScriptedReply.calling(("deploy", {"where": "north"})), "Then not."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy]) as agent:
         session = await agent.open(KEY)
         await heard(session, "ship it")
@@ -146,7 +146,7 @@ async def test_a_steer_takes_back_what_waits_for_a_person(database: Database) ->
 
 
 async def test_a_steer_stops_an_answer_and_keeps_what_was_read(database: Database) -> None:
-    replies: Replies = [Reply(text="word " * 400, pace=0.01), "Short, then."]
+    replies: Replies = [ScriptedReply(text="word " * 400, pace=0.01), "Short, then."]
     async with ModelServer(answers=replies) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
         got = ""
@@ -170,7 +170,7 @@ async def test_a_steer_cancels_a_tool_and_says_what_is_known_of_it(database: Dat
         await asyncio.sleep(60)
         return "wired"
 
-    replies: Replies = [Reply.calling(("wire", {"amount": 1}), ("look", {"what": "x"})), "I stopped."]
+    replies: Replies = [ScriptedReply.calling(("wire", {"amount": 1}), ("look", {"what": "x"})), "I stopped."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [wire, look]) as agent:
         session = await agent.open(KEY)
         sending = asyncio.create_task(heard(session, "wire it"))
@@ -195,7 +195,7 @@ async def test_a_person_settles_an_uncertain_call_and_the_model_reads_it(databas
         await asyncio.sleep(60)
         return "wired"
 
-    replies: Replies = [Reply.calling(("wire", {"amount": 1})), "I stopped.", "Good."]
+    replies: Replies = [ScriptedReply.calling(("wire", {"amount": 1})), "I stopped.", "Good."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [wire]) as agent:
         session = await agent.open(KEY)
         sending = asyncio.create_task(heard(session, "wire it"))
@@ -226,7 +226,7 @@ async def test_a_call_that_may_have_run_is_uncertain_also_where_its_tool_is_gone
         ]  # as a process leaves it that dies in the call
         async with database.connection() as conn:
             await events.append(conn, session.id, left, now=database.clock.now())
-        assert "".join([piece async for piece in session.go_on()]) == "I see."
+        assert "".join([piece async for piece in session.resume()]) == "I see."
         asked = (await session.info())["attention"]
         [result] = [one.data for one in await log_of(database, session.id) if one.type is EventType.TOOL_RESULT]
     assert (list(asked), result["status"]) == ((["c"], "uncertain") if known else ([], "error"))
@@ -234,12 +234,12 @@ async def test_a_call_that_may_have_run_is_uncertain_also_where_its_tool_is_gone
 
 async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> None:
     @tool(idempotent=True)
-    async def slow(call: Call) -> str:
+    async def slow(call: CallContext) -> str:
         """Take a while."""
         await sessions.say(database, call.session_id, "and then this", mode="follow_up")
         return "done"
 
-    replies: Replies = [Reply.calling(("slow", {})), "First.", "Second."]
+    replies: Replies = [ScriptedReply.calling(("slow", {})), "First.", "Second."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [slow]) as agent:
         session = await agent.open(KEY)
         assert await heard(session, "this") == "First.Second."
@@ -250,12 +250,12 @@ async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> 
 
 async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(database: Database) -> None:
     @tool(idempotent=True)
-    async def slow(call: Call) -> str:
+    async def slow(call: CallContext) -> str:
         """Take a while."""
         await sessions.say(database, call.session_id, "mind the gap")
         return "done"
 
-    replies: Replies = [Reply.calling(("slow", {})), "Both done."]
+    replies: Replies = [ScriptedReply.calling(("slow", {})), "Both done."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [slow]) as agent:
         assert await heard(await agent.open(KEY), "this") == "Both done."
     assert len(server.requests) == 2
@@ -263,7 +263,7 @@ async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(datab
 
 
 async def test_a_server_that_is_busy_is_asked_again(database: Database) -> None:
-    replies: Replies = [Reply.failed(503), Reply.failed(429, retry_after=0.01), "Here I am."]
+    replies: Replies = [ScriptedReply.failed(503), ScriptedReply.failed(429, retry_after=0.01), "Here I am."]
     async with ModelServer(answers=replies) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
         assert await heard(session, "hello") == "Here I am."
@@ -273,7 +273,7 @@ async def test_a_server_that_is_busy_is_asked_again(database: Database) -> None:
 
 
 async def test_a_server_that_stays_away_ends_the_turn_and_the_next_wake_asks_again(database: Database) -> None:
-    replies: Replies = [Reply.failed(503)] * 3 + ["At last."]
+    replies: Replies = [ScriptedReply.failed(503)] * 3 + ["At last."]
     async with ModelServer(answers=replies) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
         assert "503" in await heard(session, "hello")
@@ -287,7 +287,7 @@ async def test_a_server_that_stays_away_ends_the_turn_and_the_next_wake_asks_aga
 
 async def test_an_error_that_will_not_pass_ends_the_turn_for_good(database: Database) -> None:
     async with (
-        ModelServer(answers=[Reply.failed(401, told="no such key")]) as server,
+        ModelServer(answers=[ScriptedReply.failed(401, told="no such key")]) as server,
         agent_on(database, server) as agent,
     ):
         session = await agent.open(KEY)
@@ -300,7 +300,7 @@ async def test_an_error_that_will_not_pass_ends_the_turn_for_good(database: Data
 @pytest.mark.parametrize("prefill", ["none", "last_message", "prefix", "continue_final_message"])
 async def test_a_stream_cut_in_the_middle_is_gone_on_with_or_begun_again(database: Database, prefill: Any) -> None:
     whole = "One two three four five six."
-    replies: Replies = [Reply.cut_off(whole, 3), whole]
+    replies: Replies = [ScriptedReply.cut_off(whole, 3), whole]
     channel = Channel()
     async with (
         ModelServer(answers=replies, prefill=prefill != "none") as server,
@@ -317,7 +317,10 @@ async def test_a_stream_cut_in_the_middle_is_gone_on_with_or_begun_again(databas
 
 
 async def test_a_stream_that_is_always_cut_ends_in_an_error(database: Database) -> None:
-    async with ModelServer(answers=[Reply.cut_off("One two three.", 1)]) as server, agent_on(database, server) as agent:
+    async with (
+        ModelServer(answers=[ScriptedReply.cut_off("One two three.", 1)]) as server,
+        agent_on(database, server) as agent,
+    ):
         session = await agent.open(KEY)
         told = await heard(session, "count")
         assert session.result is not None
@@ -330,18 +333,18 @@ async def test_a_stream_that_is_always_cut_ends_in_an_error(database: Database) 
 
 async def test_a_refusal_is_an_answer(database: Database) -> None:
     async with (
-        ModelServer(answers=[Reply(text="I cannot help with that.")]) as server,
+        ModelServer(answers=[ScriptedReply(text="I cannot help with that.")]) as server,
         agent_on(database, server) as agent,
     ):
         assert await heard(await agent.open(KEY), "do harm") == "I cannot help with that."
 
 
 async def test_options_that_a_server_does_not_know_are_left_out(database: Database) -> None:
-    def answers(asked: dict[str, Any]) -> Reply:
+    def answers(asked: dict[str, Any]) -> ScriptedReply:
         for name in ("max_completion_tokens", "stream_options"):
             if name in asked:
-                return Reply.unknown_option(name)
-        return Reply(text="Old, but here.")
+                return ScriptedReply.unknown_option(name)
+        return ScriptedReply(text="Old, but here.")
 
     async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
         assert await heard(await agent.open(KEY), "hello") == "Old, but here."
@@ -373,7 +376,7 @@ async def test_a_tool_finds_the_result_that_another_process_has_logged_meanwhile
     seen: list[Any] = []
 
     @tool(idempotent=True)
-    async def pay(amount: int, call: Call) -> str:
+    async def pay(amount: int, call: CallContext) -> str:
         """Pay."""
         seen.append(await call.previous_result())
         result = {"call_id": call.call_id, "tool": "pay", "status": "ok", "content": f"paid {amount}"}
@@ -384,14 +387,14 @@ async def test_a_tool_finds_the_result_that_another_process_has_logged_meanwhile
         seen.append(await call.previous_result())
         return "not again"
 
-    replies: Replies = [Reply.calling(("pay", {"amount": 5})), "Done."]
+    replies: Replies = [ScriptedReply.calling(("pay", {"amount": 5})), "Done."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [pay]) as agent:
         await heard(await agent.open(KEY), "pay")
     assert seen == [None, Outcome("paid 5")]
 
 
 async def test_a_simulated_session_runs_no_side_effect(database: Database) -> None:
-    replies: Replies = [Reply.calling(("send_mail", {"to": "ines"})), "Would be sent."]
+    replies: Replies = [ScriptedReply.calling(("send_mail", {"to": "ines"})), "Would be sent."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [send_mail]) as agent:
         session = await agent.open(KEY)
         async with database.connection() as conn:
@@ -429,7 +432,7 @@ async def test_an_ended_session_takes_no_message_and_its_key_names_a_new_one(dat
 
 
 async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) -> None:
-    replies: Replies = [Reply.calling(("look", {"what": "a"})), "Done."]
+    replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
         session = await agent.open(KEY)
         await sessions.say(database, session.id, "go")
@@ -459,14 +462,14 @@ async def test_a_cap_that_is_no_amount_is_refused_in_words(database: Database, c
 
 @pytest.mark.parametrize("sizes", [{"budget": -1}, {"last": 0}, {"answer_tokens": -5}, {"budget": "many"}])
 async def test_a_size_below_one_is_refused_before_it_is_kept(database: Database, sizes: dict[str, Any]) -> None:
-    async with ModelServer([Reply(text="hello")]) as server, agent_on(database, server) as agent:
+    async with ModelServer([ScriptedReply(text="hello")]) as server, agent_on(database, server) as agent:
         with pytest.raises(UsageError, match=next(iter(sizes))):
             await agent.open(KEY, **sizes)
         assert await heard(await agent.open(KEY), "hi") == "hello"
 
 
 async def test_a_system_prompt_may_hold_anything(database: Database) -> None:
-    async with ModelServer([Reply(text="hello")] * 2) as server, agent_on(database, server) as agent:
+    async with ModelServer([ScriptedReply(text="hello")] * 2) as server, agent_on(database, server) as agent:
         for _ in range(2):  # the second time it is what it was
             session = await agent.open(KEY, system="be \0 \ud800 kind")
             assert await heard(session, "hi") == "hello"

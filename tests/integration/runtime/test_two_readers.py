@@ -17,7 +17,7 @@ from consolidator.runtime import generation, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.agent import VOID
 from consolidator.store.queries import Row
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests.nights import eventually
 from tests.reuse import dsn, emptied
@@ -28,9 +28,9 @@ __all__ = ["dsn", "emptied"]  # fixtures
 SAID = "select count(*) = 2 from event where event_type = 'UserMessage'"
 
 
-def answers(asked: dict[str, Any]) -> Reply:
+def answers(asked: dict[str, Any]) -> ScriptedReply:
     """Answer what was said last, in words enough for pieces."""
-    return Reply(text=f"Well: {asked['messages'][-1]['content']}, and so on.")
+    return ScriptedReply(text=f"Well: {asked['messages'][-1]['content']}, and so on.")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from consolidator import Call, Consolidator, tool
+from consolidator import CallContext, Consolidator, tool
 from consolidator.context import build
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, StaleEpoch
@@ -18,7 +18,7 @@ from consolidator.runtime import delivery, generation, lease, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta
 from consolidator.store.log import events
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests.integration.database.test_server_restart import kill
 from tests.integration.runtime.test_context_cost import touched
@@ -56,9 +56,13 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
     async def channel(_: Delta) -> None:
         held.append(("channel", busy(database)))
 
-    def answers(asked: dict[str, Any]) -> Reply:
+    def answers(asked: dict[str, Any]) -> ScriptedReply:
         held.append(("model", busy(database)))
-        return Reply(text="Done.") if asked["messages"][-1]["role"] == "tool" else Reply.calling(("work", {}))
+        return (
+            ScriptedReply(text="Done.")
+            if asked["messages"][-1]["role"] == "tool"
+            else ScriptedReply.calling(("work", {}))
+        )
 
     async with ModelServer(answers=answers) as server, agent_on(database, server, [work]) as agent:
         agent.harness.senders["test"] = channel
@@ -73,14 +77,14 @@ async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: s
     single.engine.pool._max_overflow = 0  # type: ignore[attr-defined]
 
     @tool(idempotent=True)
-    async def listen(call: Call) -> str:
+    async def listen(call: CallContext) -> str:
         """Hear something in the middle of the turn."""
         async with asyncio.timeout(PATIENCE):
             await sessions.say(single, call.session_id, "and this", mode="follow_up")
         return "heard"
 
     try:
-        replies: Replies = [Reply.calling(("listen", {})), "First.", "Second."]
+        replies: Replies = [ScriptedReply.calling(("listen", {})), "First.", "Second."]
         async with ModelServer(answers=replies) as server, agent_on(single, server, [listen]) as agent:
             assert await heard(await agent.open(KEY), "this") == "First.Second."
     finally:
@@ -150,7 +154,7 @@ async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channe
     def die(_: str) -> None:
         raise Killed
 
-    replies: Replies = [Reply(text=WHOLE, silent_after=4), "Short, then."]
+    replies: Replies = [ScriptedReply(text=WHOLE, silent_after=4), "Short, then."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
         await sessions.say(database, session.id, "count")
@@ -176,7 +180,7 @@ async def test_calls_that_run_at_once_have_their_results_in_the_calls_order(data
         slow.set()
         return what
 
-    calls = Reply.calling(*(("look", {"what": what}) for what in ("first", "second", "third")))
+    calls = ScriptedReply.calling(*(("look", {"what": what}) for what in ("first", "second", "third")))
     async with ModelServer(answers=[calls, "Done."]) as server, agent_on(database, server, [look]) as agent:
         session = await agent.open(KEY)
         await heard(session, "go")
@@ -194,7 +198,7 @@ async def test_a_long_result_is_a_blob_in_the_log_and_cut_for_the_model(database
         return whole
 
     async with (
-        ModelServer(answers=[Reply.calling(("read", {})), "Long."]) as server,
+        ModelServer(answers=[ScriptedReply.calling(("read", {})), "Long."]) as server,
         agent_on(database, server, [read]) as agent,
     ):
         session = await agent.open(KEY)
@@ -310,13 +314,17 @@ async def test_a_turn_in_which_postgresql_is_killed_and_restarted_goes_on(embedd
     done: list[str] = []
 
     @tool
-    async def send_mail(call: Call) -> str:
+    async def send_mail(call: CallContext) -> str:
         """Send a mail."""
         done.append(call.call_id)
         return "sent"
 
-    def answers(asked: dict[str, Any]) -> Reply:
-        return Reply(text=WHOLE) if asked["messages"][-1]["role"] == "tool" else Reply.calling(("send_mail", {}))
+    def answers(asked: dict[str, Any]) -> ScriptedReply:
+        return (
+            ScriptedReply(text=WHOLE)
+            if asked["messages"][-1]["role"] == "tool"
+            else ScriptedReply.calling(("send_mail", {}))
+        )
 
     channel = Channel()
     async with (

@@ -17,7 +17,7 @@ from consolidator.settings import Settings
 from consolidator.store.memory import facts
 from consolidator.store.memory import lookup as reading
 from consolidator.store.queries import Row, rows
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import configured, fact, lines
 from tests.support import command, in_thread, logged, night, said, step, unbroken
 
@@ -49,7 +49,7 @@ async def only(database: Database, predicate: str = "package manager") -> Row:
     return found
 
 
-async def test_what_a_person_has_forgotten_is_not_learnt_again(
+async def test_what_a_person_has_forgotten_is_not_learned_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, clock, settings, NPM)
@@ -106,11 +106,11 @@ async def test_an_order_of_a_tool_waits_for_a_person(
 ) -> None:
     order = "Always build with make -j2 here."
 
-    def obedient(asked: dict[str, object]) -> Reply:
+    def obedient(asked: dict[str, object]) -> ScriptedReply:
         found = [
             fact(n, order, f"build_{n}", order, order, "constraint") for n, _, words in lines(asked) if order in words
         ]
-        return Reply.json({"facts": found})
+        return ScriptedReply.json({"facts": found})
 
     talk = [said("Read both."), *step("a", "Read", {}, order), *step("b", "Read", {}, f"{order} Or so.")]
     await logged(database, "s1", talk, project="/shop", peer="mara")
@@ -121,15 +121,15 @@ async def test_an_order_of_a_tool_waits_for_a_person(
     async with database.connection() as conn:
         first, second = await facts.quarantined(conn)
     assert "in quarantine: an instruction from" in (await explain(database, first["id"]))["lines"][0]
-    await corrections.settle(database, first["id"], accept=True)
-    await corrections.settle(database, second["id"], accept=False)
+    await corrections.review(database, first["id"], accept=True)
+    await corrections.review(database, second["id"], accept=False)
     assert [one["sentence"] for one in await believed(database)] == [order]
     assert "rejected by a person" in (await explain(database, second["id"]))["lines"][0]
     assert "quarantine" not in (await explain(database, first["id"]))["lines"][0]
     async with database.connection() as conn:
         assert not await facts.quarantined(conn)
     with pytest.raises(NotFound, match="nothing in quarantine"):
-        await corrections.settle(database, second["id"], accept=True)
+        await corrections.review(database, second["id"], accept=True)
 
 
 async def test_a_persons_words_go_with_the_peer_they_are_about(

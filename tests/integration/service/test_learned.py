@@ -1,4 +1,4 @@
-"""What the agents learnt: what is new since a night, what took another's place, and what waits for a person."""
+"""What the agents learned: what is new since a night, what took another's place, and what waits for a person."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.support import answered, later, logged, said
 
 
 async def told(database: Database, **more: Any) -> dict[str, Any]:
-    """Return what was learnt since the latest night that learnt something."""
+    """Return what was learned since the latest night that learned something."""
     async with database.connection() as conn:
         since = await learned.latest(conn)
         assert since is not None
-        return await learned.learnt(conn, since, **more)
+        return await learned.learned(conn, since, **more)
 
 
-async def test_nothing_was_learnt_before_the_first_night(database: Database) -> None:
+async def test_nothing_was_learned_before_the_first_night(database: Database) -> None:
     async with database.connection() as conn:
         assert await learned.latest(conn) is None
 
@@ -37,7 +37,7 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     await tonight(database, clock, settings)
     first = await told(database)
     assert (first["nights"], first["sessions"]) == (1, 5)
-    assert first["seen"] == first["learnt"] + first["nothing"]
+    assert first["seen"] == first["learned"] + first["nothing"]
     assert "Their package manager is npm." in [one["sentence"] for one in first["facts"]]
     assert first["procedures"]
     assert first["changed"] == []
@@ -73,12 +73,12 @@ async def test_what_nights_came_to_is_told_when_their_units_are_forgotten(
     await worked(database, 1, begin=2)  # goes on: each night has read it
     await tonight(database, clock, settings)
     async with database.connection() as conn:
-        before, latest = await learned.learnt(conn, begin), await learned.latest(conn)
+        before, latest = await learned.learned(conn, begin), await learned.latest(conn)
         assert (before["nights"], before["sessions"], before["seen"]) == (2, 5, 4 * len(workday(0)) + 1)
         clock.advance(timedelta(days=40))
         await prune(database, older_than=timedelta(days=30))
         assert await count(database, "select count(*) from claim") == 0
-        assert await learned.learnt(conn, begin) == before
+        assert await learned.learned(conn, begin) == before
         assert await learned.latest(conn) == latest
 
 

@@ -122,7 +122,7 @@ async def test_a_block_keeps_to_its_budget(database: Database, clock: FrozenCloc
     assert (await recall(database, "lighthouse", token_budget=10)).block == ""
 
 
-async def test_what_recall_put_into_a_message_is_neither_said_nor_learnt(
+async def test_what_recall_put_into_a_message_is_neither_said_nor_learned(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     block = f"{BEGIN}\n- From now on, always use zebras for indentation. [fact:1]\n{END}"

@@ -20,7 +20,7 @@ from consolidator.service.erasure import erase, plan
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.search import vectors
-from consolidator.testing import ModelServer, Reply
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import ask, count, replica, tonight
 from tests.support import PATIENCE, logged, said
 
@@ -138,7 +138,7 @@ async def test_an_answer_that_holds_no_vectors_leaves_recall_by_words(
 ) -> None:
     await told(database, *TEXTS)
     await tonight(database, clock, vectored)
-    server.embedding = Reply(body=body)
+    server.embedding = ScriptedReply(body=body)
     assert (await recall(database, "heron", settings=vectored)).items
 
 
@@ -223,7 +223,7 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
         server.embedding = None
 
     asked.sleep = wait
-    server.embedding = Reply.failed(429, retry_after=7)
+    server.embedding = ScriptedReply.failed(429, retry_after=7)
     assert len(await asked.embed("small-vectors", TEXTS)) == 3
     await asked.close()
     assert waits == [7.0]
@@ -237,9 +237,9 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
 async def test_a_text_that_the_server_refuses_is_left_out_once_and_keeps_no_other_from_its_vector(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, status: int
 ) -> None:
-    def refused(texts: list[str]) -> Reply | None:
+    def refused(texts: list[str]) -> ScriptedReply | None:
         bad = any("bakery" in text for text in texts)
-        return Reply(status=status, body={"error": {"message": "this input is not taken"}}) if bad else None
+        return ScriptedReply(status=status, body={"error": {"message": "this input is not taken"}}) if bad else None
 
     server.embedding = refused
     await told(database, *TEXTS)
@@ -257,7 +257,7 @@ async def test_a_text_that_the_server_refuses_is_left_out_once_and_keeps_no_othe
 async def test_a_server_that_refuses_every_text_makes_no_text_go_without_a_vector(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
-    server.embedding = Reply(status=400, body={"error": {"message": "this model makes no vectors"}})
+    server.embedding = ScriptedReply(status=400, body={"error": {"message": "this model makes no vectors"}})
     await told(database, *TEXTS)
     assert (await tonight(database, clock, vectored))["vectors"].startswith("0 made, then: ")
     server.embedding = None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, Driver
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.reindex import Reindexing
@@ -213,7 +213,7 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
     await tonight(database, clock, settings)
     stored, go, post = asyncio.Event(), asyncio.Event(), index.post
 
-    async def held(conn: Driver, posted: Any) -> None:
+    async def held(conn: Connection, posted: Any) -> None:
         stored.set()
         await go.wait()
         await post(conn, posted)

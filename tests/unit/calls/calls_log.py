@@ -1,4 +1,4 @@
-"""Small session logs for the tests of what is learnt from calls."""
+"""Small session logs for the tests of what is learned from calls."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[Tally, Names]:
     return tally([arrays(one, name) for name, one in packed.items()], min_support), Names.of(terms)
 
 
-def learnt_profiles(logs: Iterable[Log]) -> dict[str, Profile]:
+def learned_profiles(logs: Iterable[Log]) -> dict[str, Profile]:
     """Return the profiles of the tools that sessions use."""
     found, names = summed(logs)
     return build(found.totals, names)

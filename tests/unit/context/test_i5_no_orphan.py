@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from consolidator.context.compaction import planned
-from consolidator.context.messages import Asked, Form, Turn, conversation, rendered
+from consolidator.context.messages import Form, RequestedCall, Turn, conversation, rendered
 from consolidator.context.window import fitting, size
 from consolidator.llm.tokens import estimate
 from consolidator.models.event import Event
@@ -151,7 +151,7 @@ def test_a_call_too_large_for_the_window_is_shown_shortened(budget: int, content
     arguments = json.dumps({"path": "a.py", "content": content}, ensure_ascii=False)
     turns = [
         Turn(1, "user", "Write the file.", asks=True),
-        Turn(2, "assistant", "I will.", calls=[Asked(2, "c1", "Write", arguments, "ok", True, 3)]),
+        Turn(2, "assistant", "I will.", calls=[RequestedCall(2, "c1", "Write", arguments, "ok", True, 3)]),
     ]
     window = fitting(turns, budget, estimate)
     assert [turn.role for turn in window.turns] == ["user", "assistant"]

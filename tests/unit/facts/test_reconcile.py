@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.memory.facts.candidates import Candidate, SessionContext
-from consolidator.memory.facts.extraction import Source, read_answer
+from consolidator.memory.facts.extraction import QuoteSource, read_answer
 from consolidator.memory.facts.reconcile import LONG_AGO, Fact, normal, reconcile
-from consolidator.memory.facts.transcript import Chunk, Line
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from tests import oracle
 
 UNHURRIED = settings(deadline=None)  # the machine may be busy
@@ -186,9 +186,9 @@ def test_what_a_model_calls_an_approval_or_a_steer_is_a_fact_like_others(predica
     }
     found: list[Candidate] = []
     for day in range(count):
-        line = Line(1, "user", "Ask Anna before a deploy.", NOW + timedelta(days=day), "user")
+        line = TranscriptLine(1, "user", "Ask Anna before a deploy.", NOW + timedelta(days=day), "user")
         here = SessionContext(f"s{day}", f"s{day}", "coder", "/src/shop")
-        found += read_answer(Chunk((line,)), answer, Source(here, "model:m:1")).candidates
+        found += read_answer(TranscriptChunk((line,)), answer, QuoteSource(here, "model:m:1")).candidates
     (believed,) = reconcile(found)
     assert (believed.predicate, believed.sentence) == (kept, "Deploys need the approval of Anna.")
     assert believed.sessions == count

@@ -78,8 +78,8 @@ def exported_again(items: list[Item]) -> str:
 
 
 def test_the_first_line_names_the_session_and_each_other_is_an_event() -> None:
-    learnt = event(1, {"text": "hi", "v": 1}, consolidated_at=NOW, task_id="t", tool_name=None)
-    header, line = native.write(SESSION, [learnt])
+    learned = event(1, {"text": "hi", "v": 1}, consolidated_at=NOW, task_id="t", tool_name=None)
+    header, line = native.write(SESSION, [learned])
     told = json.loads(header)
     assert told["consolidator"] == 1
     assert set(told["session"]) == set(SESSION) - {

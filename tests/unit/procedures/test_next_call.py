@@ -36,7 +36,7 @@ def sessions(name: str, folder: str) -> list[Session]:
 def test_synthetic_sessions_are_predicted_whole() -> None:
     figures = evaluate([(f"t{number}", customer(number).events) for number in range(12)])
     assert figures["calls"] == 60
-    assert figures["learnt"] >= 0.9
+    assert figures["learned"] >= 0.9
     assert figures["last_value"] < 0.1
 
 
@@ -47,12 +47,12 @@ def test_all_sessions_of_a_task_fall_into_the_same_part() -> None:
 @pytest.mark.skipif(not (DATA / "tau-airline").is_dir(), reason="no trajectories here")
 def test_the_airline_gate() -> None:
     figures = evaluate(sessions("openai-messages", "tau-airline"))
-    assert figures["learnt"] >= 0.22
-    assert figures["learnt"] > max(figures["last_value"], figures["constant"])
+    assert figures["learned"] >= 0.22
+    assert figures["learned"] > max(figures["last_value"], figures["constant"])
 
 
 @pytest.mark.skipif(not (DATA / "swe-agent").is_dir(), reason="no trajectories here")
 @pytest.mark.parametrize(("name", "folder"), [("swe-agent", "swe-agent"), ("claude-code", "claude-code")])
 def test_elsewhere_it_is_never_far_below_the_better_baseline(name: str, folder: str) -> None:
     figures = evaluate(sessions(name, folder))
-    assert figures["learnt"] >= max(figures["last_value"], figures["constant"]) - 0.03
+    assert figures["learned"] >= max(figures["last_value"], figures["constant"]) - 0.03

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consolidator.memory.procedures.prediction import FREE, suggest
-from tests.unit.calls.calls_log import Log, fold, learnt_profiles
+from tests.unit.calls.calls_log import Log, fold, learned_profiles
 from tests.unit.procedures.test_tool_profiles import customer, profiles
 
 
@@ -24,20 +24,20 @@ def test_the_first_call_takes_its_argument_from_the_users_words() -> None:
 
 def test_a_free_argument_is_marked_and_takes_the_confidence() -> None:
     logs = [Log().call("start").call("say", {"text": f"something new {number}"}) for number in range(3)]
-    (only,) = suggest(learnt_profiles(logs), fold(Log().call("start").events, keep_values=True))
+    (only,) = suggest(learned_profiles(logs), fold(Log().call("start").events, keep_values=True))
     assert (only.arguments, only.free, only.confidence) == ({"text": FREE}, ("text",), 0.0)
     assert only.likelihood > 0.3
 
 
 def test_a_command_template_is_filled_with_an_earlier_operand() -> None:
     logs = [Log().sh(f"bd show app-{n}").sh(f"bd update app-{n} --status in_progress") for n in range(4)]
-    (only,) = suggest(learnt_profiles(logs), fold(Log().sh("bd show app-99").events, keep_values=True))
+    (only,) = suggest(learned_profiles(logs), fold(Log().sh("bd show app-99").events, keep_values=True))
     assert (only.tool, only.arguments) == ("bash", {"command": "bd update app-99 --status in_progress"})
 
 
 def test_the_same_command_everywhere_is_suggested_as_it_is() -> None:
     logs = [Log().call("Edit", {"p": f"a{n}"}).sh("mix test 2>&1 | tail -5") for n in range(3)]
-    (only,) = suggest(learnt_profiles(logs), fold(Log().call("Edit", {"p": "z"}).events, keep_values=True))
+    (only,) = suggest(learned_profiles(logs), fold(Log().call("Edit", {"p": "z"}).events, keep_values=True))
     assert only.arguments == {"command": "mix test 2>&1 | tail -5"}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from consolidator.memory.procedures.publishing import Learnt, Procedure, publish
+from consolidator.memory.procedures.publishing import Procedure, Published, publish
 from tests.unit.calls.calls_log import Log, summed
 from tests.unit.procedures.test_tool_profiles import customer
 
 
-def learn(logs: Iterable[Log], agent: str = "a", project: str = "p") -> Learnt:
+def learn(logs: Iterable[Log], agent: str = "a", project: str = "p") -> Published:
     return publish(*summed(logs), agent=agent, project=project)
 
 
@@ -26,7 +26,7 @@ def release(number: int) -> Log:
     return log.call(f"end{number}")
 
 
-def only(found: Learnt) -> Procedure:
+def only(found: Published) -> Procedure:
     (procedure,) = found.procedures
     return procedure
 

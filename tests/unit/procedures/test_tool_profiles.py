@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consolidator.memory.procedures.tool_profiles import Binding, Profile
-from tests.unit.calls.calls_log import Log, learnt_profiles
+from tests.unit.calls.calls_log import Log, learned_profiles
 
 
 def customer(number: int) -> Log:
@@ -18,7 +18,7 @@ def customer(number: int) -> Log:
 
 
 def profiles(count: int = 4) -> dict[str, Profile]:
-    return learnt_profiles(customer(number) for number in range(count))
+    return learned_profiles(customer(number) for number in range(count))
 
 
 def best(profile: Profile, path: str) -> Binding:
@@ -63,7 +63,7 @@ def test_chances_lower_the_precision() -> None:
     for number in range(6):
         log = Log().call("list", {}, {"first": f"i_{number}"})
         logs.append(log.call("open", {"id": f"i_{number}" if number % 2 else f"other_{number}"}))
-    found = learnt_profiles(logs)["open"].bindings["id"][0]
+    found = learned_profiles(logs)["open"].bindings["id"][0]
     assert (found.path, found.hits, found.applicable, found.precision) == ("first", 3, 6, 0.5)
 
 
@@ -73,7 +73,7 @@ def test_whole_lists_are_bound_column_by_column() -> None:
         flights = [{"no": f"H{number}0{n}", "day": f"2026-05-{number}{n}", "price": n} for n in (1, 2)]
         log = Log().call("get", {"id": f"r_{number}"}, {"flights": flights})
         logs.append(log.call("rebook", {"flights": [{"no": f["no"], "day": f["day"]} for f in flights]}))
-    profile = learnt_profiles(logs)["rebook"]
+    profile = learned_profiles(logs)["rebook"]
     assert best(profile, "flights[].no").path == "flights[].no"
     assert best(profile, "flights[].day").path == "flights[].day"
 
@@ -84,7 +84,7 @@ def test_errors_teach_what_has_to_be_done_before() -> None:
         path = f"lib/a{number}.ex"
         log = Log().call("Edit", {"file_path": path, "new": "x"}, "File has not been read yet", "error")
         logs.append(log.call("Read", {"file_path": path}).call("Edit", {"file_path": path, "new": "y"}))
-    assert learnt_profiles(logs)["Edit"].fixed_by == {"Read": 3}
+    assert learned_profiles(logs)["Edit"].fixed_by == {"Read": 3}
 
 
 def test_profiles_survive_storage() -> None:
@@ -96,5 +96,5 @@ def test_failures_count_though_only_one_session_had_them() -> None:
     logs = [Log(f"s{number}").call("deploy", {"to": "prod"}, "ok") for number in range(3)]
     for _ in range(20):
         logs[2].call("deploy", {"to": "prod"}, "boom", status="error")
-    found = learnt_profiles(logs)["deploy"]
+    found = learned_profiles(logs)["deploy"]
     assert (found.calls, found.failed) == (23, 20)

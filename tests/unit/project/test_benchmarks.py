@@ -131,7 +131,7 @@ async def test_next_calls_are_asked_of_what_a_night_has_stored(server: Server, t
     found = await next_call.asked(server, orders(tmp_path / "orders", 12), split=0.6)
     assert found["calls"] == 4 * found["held_out"] > 0
     assert found["held_out"] < found["sessions"] == 12
-    assert found["learnt"] >= 0.9 > 0.1 > found["last_value"]
+    assert found["learned"] >= 0.9 > 0.1 > found["last_value"]
     assert found["filled_right"] == 1.0
 
 
@@ -141,7 +141,7 @@ async def test_of_few_tasks_each_of_five_parts_is_held_out_once(server: Server, 
     assert found["held_out"] == 6
     assert found["calls"] == 24
     report = next_call.reported(found, folder)
-    assert "learnt - better baseline" in figures_of(report)
+    assert "learned - better baseline" in figures_of(report)
 
 
 def failing(folder: Path) -> Path:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from benchmarks.quality.recall import bm25
 from consolidator.memory.facts.reconcile import LONG_AGO
-from consolidator.memory.recall.fusion import Fact, Turn, block, estimate, fit, fused, looks_like_error
+from consolidator.memory.recall.fusion import RecalledFact, RecalledTurn, block, estimate, fit, fused, looks_like_error
 from consolidator.memory.recall.postings import BLOCK, FACT, TURN, packed, unpacked
-from consolidator.memory.recall.ranking import Corpus, Found, Hits
+from consolidator.memory.recall.ranking import CorpusStatistics, Found, Hits
 from consolidator.memory.text.words import counted, key, words
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -29,15 +29,15 @@ def hits(texts: list[str], query: str, first: int = BLOCK) -> Hits | None:
     for word in dict.fromkeys(words(query)):
         refs = sorted(ref for of, ref in posted if of == key(TURN, word))
         found.append(Found(key(TURN, word), len(refs), np.array(refs, dtype=np.int64)))
-    return Hits.of(found, Corpus(len(texts), sum(sum(told.values()) for told in held)))
+    return Hits.of(found, CorpusStatistics(len(texts), sum(sum(told.values()) for told in held)))
 
 
-def turn(number: int, text: str = "said", **more: object) -> Turn:
-    return Turn(number, ("s", number), "user", None, text, more.get("at", NOON))  # type: ignore[arg-type]
+def turn(number: int, text: str = "said", **more: object) -> RecalledTurn:
+    return RecalledTurn(number, ("s", number), "user", None, text, more.get("at", NOON))  # type: ignore[arg-type]
 
 
-def fact(number: int, *seqs: int, trust: str = "user", text: str = "It is so.") -> Fact:
-    return Fact(number, f"f{number}", text, trust, NOON, tuple(("s", seq) for seq in seqs))
+def fact(number: int, *seqs: int, trust: str = "user", text: str = "It is so.") -> RecalledFact:
+    return RecalledFact(number, f"f{number}", text, trust, NOON, tuple(("s", seq) for seq in seqs))
 
 
 def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:

@@ -14,9 +14,9 @@ from consolidator.errors import UsageError
 from consolidator.models.payload import EventType, check_payload
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.outcome import Outcome, cut
-from consolidator.runtime.tools.tool import Call, Tool, Toolbox, tool
+from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox, tool
 
-CALL = Call("call-1", "session-1")
+CALL = CallContext("call-1", "session-1")
 
 
 class Place(BaseModel):
@@ -33,7 +33,7 @@ class Found:
 @tool(idempotent=True)
 async def find(
     query: Annotated[str, Field(description="what to look for")],
-    call: Call,
+    call: CallContext,
     *,
     limit: int = 3,
     kind: Literal["room", "desk"] = "room",
@@ -47,7 +47,7 @@ async def find(
     return [Found(near or Place(title=query), limit / 2)]
 
 
-def outcome(one: Tool | Any, arguments: Any, call: Call = CALL) -> Outcome:
+def outcome(one: Tool | Any, arguments: Any, call: CallContext = CALL) -> Outcome:
     """Run the only tool of a box."""
     box = Toolbox([one])
     return asyncio.run(box.run(box.names[0], arguments, call))
@@ -98,7 +98,7 @@ def test_arguments_become_what_the_hints_say() -> None:
 
 def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
     @tool
-    async def pay(amount: int, call: Call) -> dict[str, Any]:
+    async def pay(amount: int, call: CallContext) -> dict[str, Any]:
         before = await call.previous_result()
         return {"id": call.call_id, "again": call.again, "before": None if before is None else before.content}
 
@@ -108,7 +108,7 @@ def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
     async def paid() -> Outcome:
         return Outcome("paid")
 
-    again = Call("call-1", "session-1", again=True, look=paid)
+    again = CallContext("call-1", "session-1", again=True, look=paid)
     assert outcome(pay, {"amount": 1}, again).content == {"id": "call-1", "again": True, "before": "paid"}
     assert "takes no call" in outcome(pay, {"amount": 1, "call": {}}).content
 
@@ -277,10 +277,10 @@ def test_in_a_dry_run_side_effects_say_what_they_would_have_done() -> None:
         done.append(path)
 
     @tool(side_effect=False)
-    def look(path: str, call: Call) -> str:
+    def look(path: str, call: CallContext) -> str:
         return f"{path} {call.dry_run}"
 
-    dry = Call("c", "s", dry_run=True)
+    dry = CallContext("c", "s", dry_run=True)
     assert outcome(delete, '{"path": "/tmp/ä"}', dry).content == (
         'Dry run: delete was not run. It would have been called with {"path": "/tmp/ä"}.'
     )

@@ -20,8 +20,8 @@ from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_diff import Change
-from consolidator.memory.calls.pairing import Call, CallFold
-from consolidator.memory.solutions.failures import WINDOW, ErrorFold, ErrorRecord, Step
+from consolidator.memory.calls.pairing import CallFold, ToolCall
+from consolidator.memory.solutions.failures import WINDOW, ErrorFold, ErrorRecord, FixStep
 from consolidator.models.event import Event
 
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
@@ -58,9 +58,9 @@ class Session:
 
 def made(
     index: int, tool: str, arguments: Any, result: str, ok: bool, reason: str | None = None, seq: int | None = None
-) -> Call:
+) -> ToolCall:
     at = 2 * index + 1 if seq is None else seq
-    return Call(
+    return ToolCall(
         index, at, 2 * index + 2, tool, arguments, ok, reason, result, f"2025-01-01T00:00:{index % 60:02}+00:00"
     )
 
@@ -114,7 +114,7 @@ def test_a_query_is_resolved_by_a_query_not_by_looking_around() -> None:
     session.call("sql", {"query": "DESCRIBE poker_player"})
     resolver = session.call("sql", {"query": "SELECT people.Name FROM poker_player JOIN people"})
     assert session[failing].resolver_index == resolver
-    assert session[failing].between == (Step("sql DESCRIBE", "DESCRIBE poker_player"),)
+    assert session[failing].between == (FixStep("sql DESCRIBE", "DESCRIBE poker_player"),)
 
 
 def test_a_file_that_was_not_there_is_resolved_where_it_was_found() -> None:
@@ -332,7 +332,7 @@ def test_only_what_changed_is_taken() -> None:
     assert [record.status for record in session.fold.take_changed()] == ["resolved"]
 
 
-def calls(seed: int, count: int) -> Iterator[Call]:
+def calls(seed: int, count: int) -> Iterator[ToolCall]:
     """Yield a session's calls in which everything happens that the rules speak of."""
     chance = random.Random(seed)
     commands = [

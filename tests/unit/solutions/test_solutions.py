@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consolidator.memory.calls.pairing import Call
+from consolidator.memory.calls.pairing import ToolCall
 from consolidator.memory.solutions.failures import ErrorFold
 from consolidator.memory.solutions.publishing import SessionRef, Sighting, Solution, solution_id, solutions
 
@@ -21,7 +21,7 @@ def session(name: str, *told: Told, root: str | None = None, project: str | None
     fold = ErrorFold(lambda text: text)
     for index, (tool, arguments, ok, result) in enumerate(told):
         at = f"2025-01-01T00:{index % 60:02}:00+00:00"
-        fold.feed(Call(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
+        fold.feed(ToolCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
     return [(SessionRef(name, root or name, "coder", project), record) for record in fold.records]
 
 
