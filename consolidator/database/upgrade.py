@@ -24,6 +24,9 @@ SCHEMA = "consolidator"
 LOCK = "consolidator.upgrade"
 _MIGRATIONS = Path(consolidator.migrations.__file__).parent
 
+# What a table is for is said in the migrations alone.
+_COMMENT_CHANGES = ("add_table_comment", "remove_table_comment")
+
 
 async def upgrade(dsn: str, clock: Clock) -> None:
     """Upgrade an empty or older database and create the partitions ahead; raise SchemaTooNew for a newer one."""
@@ -99,7 +102,8 @@ def _upgrade(dsn: str, clock: Clock) -> None:
         if found is not None and found not in _known():
             raise SchemaTooNew(
                 f"this database is at revision {found}, which this version (newest: {newest()}) does not know: "
-                "a newer consolidator has upgraded it; install that version or newer, nothing was changed"
+                "a newer consolidator has upgraded it, or an unreleased one made it; install that version, or export "
+                "its sessions with it and import them into a new database; nothing was changed"
             )
         if found != newest():
             from alembic import command  # a second of loading, with all tables: once in a version's life
@@ -124,7 +128,8 @@ def _drift(dsn: str) -> list[str]:
 
     with _locked(dsn) as connection:
         context = MigrationContext.configure(connection, opts={"include_name": _is_no_partition})
-        return [str(change) for change in compare_metadata(context, METADATA)]
+        changes = compare_metadata(context, METADATA)
+        return [str(change) for change in changes if change[0] not in _COMMENT_CHANGES]
 
 
 def _is_no_partition(name: str | None, kind: str, _: object) -> bool:

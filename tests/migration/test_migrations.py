@@ -49,7 +49,7 @@ async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_agai
 
 
 async def test_each_revision_can_be_taken_back_alone(dsn: str) -> None:
-    for revision in ("0003", "0002", "0001"):
+    for revision in ("0006", "0005", "0004", "0003", "0002", "0001"):
         await upgrade.downgrade(dsn, revision)
         assert await upgrade.revision(dsn) == revision
     await upgrade.upgrade(dsn, Clock(NOON))

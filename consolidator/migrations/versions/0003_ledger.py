@@ -65,20 +65,26 @@ create index dead_letter_session on dead_letter (session_id);
 create unique index dead_letter_open on dead_letter (session_id, seq) where settled_at is null;
 """
 
-GUARDS = """
+CONSTRAINTS = """
 alter table run add constraint run_job
     check (job in ('import', 'consolidation', 'retention', 'backfill', 'retry', 'reindex'));
 alter table run add constraint run_status check (status in ('running', 'done', 'failed', 'interrupted'));
 alter table claim add constraint claim_status check (status in ('open', 'leased', 'done', 'dead'));
 """
 
+COMMENTS = """
+comment on table run is 'One execution of a job. With claim, the ledger.';
+comment on table claim is 'A unit of a run: who works on it until when, and what came of it.';
+comment on table dead_letter is 'Events that could not be learned from, until somebody settles them.';
+"""
+
 
 def upgrade() -> None:
     op.execute(TABLES)
-    op.execute(GUARDS)
+    op.execute(CONSTRAINTS)
+    op.execute(COMMENTS)
 
 
 def downgrade() -> None:
-    op.execute("drop table dead_letter")
-    op.execute("drop table claim")
-    op.execute("drop table run")
+    for table in ("dead_letter", "claim", "run"):
+        op.execute(f"drop table {table}")

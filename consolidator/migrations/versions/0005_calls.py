@@ -1,11 +1,11 @@
-"""Memory: digests and errors of sessions, procedures, solutions, facts."""
+"""What is learned from calls: digests, their sums, error records, procedures, solutions."""
 
 from __future__ import annotations
 
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 
@@ -139,85 +139,43 @@ create index solution_fingerprint on solution (fingerprint);
 create index solution_scope on solution (agent, project);
 create index solution_search on solution using gin (to_tsvector('simple', search));
 create index solution_signature on solution (substr(fingerprint, strpos(fingerprint, '|') + 1));
-
-create table candidate (
-    agent text not null,
-    project text,
-    peer text,
-    level text not null,
-    subject text not null,
-    predicate text not null,
-    value text not null,
-    sentence text not null,
-    kind text not null,
-    confidence text not null,
-    trust text not null,
-    id text not null,
-    session_id text not null,
-    seq bigint default 0 not null,
-    occurred_at timestamptz not null,
-    quote text not null,
-    extractor text not null,
-    single_valued boolean default false not null,
-    rejected text,
-    reconciled boolean default false not null,
-    run_id text not null,
-    primary key (id)
-);
-create index candidate_group on candidate (agent, subject, predicate);
-create index candidate_new on candidate (agent) where not reconciled;
-create index candidate_session on candidate (session_id);
-
-create table fact (
-    agent text not null,
-    project text,
-    peer text,
-    level text not null,
-    subject text not null,
-    predicate text not null,
-    value text not null,
-    sentence text not null,
-    kind text not null,
-    confidence text not null,
-    trust text not null,
-    id text not null,
-    valid_from timestamptz not null,
-    valid_to timestamptz,
-    recorded_at timestamptz not null,
-    superseded_at timestamptz,
-    superseded_by text,
-    sessions bigint default 0 not null,
-    evidence text[] default '{}'::text[] not null,
-    run_id text not null,
-    primary key (id)
-);
-create index fact_group on fact (agent, subject, predicate);
-create index fact_search on fact using gin (to_tsvector('simple', sentence));
 """
 
-GUARDS = """
-alter table candidate add constraint candidate_level check (level in ('peer', 'project', 'agent'));
-alter table candidate add constraint candidate_trust check (trust in ('user', 'agent', 'tool'));
-alter table fact add constraint fact_level check (level in ('peer', 'project', 'agent'));
+CONSTRAINTS = """
 alter table error_record add constraint error_status check (status in ('open', 'resolved', 'unresolved', 'noise'));
+"""
+
+COMMENTS = """
+comment on table setting is 'Values that belong to this database alone, such as the salt of its hashes.';
+comment on table digest is 'All that is kept of a session''s calls once its events are pruned.';
+comment on table summed is 'Which digests the kept sums of an agent include.';
+comment on table scope_sum is 'Sums over the digests of an agent in one project, or in all.';
+comment on table summed_name is 'The texts of what an agent''s sums count.';
+comment on table error_record is 'Failed calls of sessions, and what resolved them.';
+comment on table scope is 'An agent''s memory in one project: whether it has to be merged again.';
+comment on table procedure is 'Published procedures.';
+comment on table tool_profile is 'How an agent uses each tool: usual arguments, their sources, usual successors.';
+comment on table solution is 'Published solutions: an error''s fingerprint and its fixes.';
 """
 
 
 def upgrade() -> None:
     op.execute(TABLES)
-    op.execute(GUARDS)
+    op.execute(CONSTRAINTS)
+    op.execute(COMMENTS)
 
 
 def downgrade() -> None:
-    op.execute("drop table setting")
-    op.execute("drop table fact")
-    op.execute("drop table candidate")
-    op.execute("drop table solution")
-    op.execute("drop table tool_profile")
-    op.execute("drop table procedure")
-    op.execute("drop table scope")
-    op.execute("drop table error_record")
-    op.execute("drop table summed_name")
-    op.execute("drop table scope_sum")
-    op.execute("drop table summed")
-    op.execute("drop table digest")
+    for table in (
+        "solution",
+        "tool_profile",
+        "procedure",
+        "scope",
+        "error_record",
+        "summed_name",
+        "scope_sum",
+        "summed",
+        "digest",
+        "setting",
+    ):
+        op.execute(f"drop table {table}")

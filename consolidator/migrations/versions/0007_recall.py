@@ -1,11 +1,11 @@
-"""What recall searches: turns, facts as they were indexed, the words of both, their vectors."""
+"""The index of recall: turns and facts, their words, their vectors."""
 
 from __future__ import annotations
 
 from alembic import op
 
-revision = "0008"
-down_revision = "0007"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 
@@ -74,9 +74,18 @@ alter table episode add constraint episode_role check (role in ('user', 'assista
 alter table embedding add constraint embedding_kind check (kind in ('turn', 'fact'));
 """
 
+COMMENTS = """
+comment on table episode is 'Turns as recall searches them: redacted and bounded.';
+comment on table indexed_fact is 'Facts as the index has them.';
+comment on table posting is 'The inverted index: words of turns and facts, by scope, packed into 63 bits.';
+comment on table corpus is 'Document counts and lengths of each scope, for BM25.';
+comment on table embedding is 'Vectors of turns and facts.';
+"""
+
 
 def upgrade() -> None:
     op.execute(TABLES)
+    op.execute(COMMENTS)
 
 
 def downgrade() -> None:

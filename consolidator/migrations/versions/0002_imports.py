@@ -36,12 +36,18 @@ create table erasure (
 create index erasure_session on erasure (session_id);
 """
 
+COMMENTS = """
+comment on table imported_file is 'Files that were imported to their end.';
+comment on table imported_key is 'Hashed identities of imported items; they outlive the events.';
+comment on table erasure is 'The record of erased sessions: what went, when and why, never what it said.';
+"""
+
 
 def upgrade() -> None:
     op.execute(TABLES)
+    op.execute(COMMENTS)
 
 
 def downgrade() -> None:
-    op.execute("drop table erasure")
-    op.execute("drop table imported_key")
-    op.execute("drop table imported_file")
+    for table in ("erasure", "imported_key", "imported_file"):
+        op.execute(f"drop table {table}")
