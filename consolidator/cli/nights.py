@@ -18,7 +18,9 @@ from consolidator.cli.revisions import show_comparison
 from consolidator.cli.runtime import wake_at_start
 from consolidator.database import Database
 from consolidator.errors import Interrupted, RunFailed, UsageError
-from consolidator.jobs.consolidation.backfill import EXTRACTORS, Backfill, Choice, retry
+from consolidator.jobs.consolidation.manual_run import EXTRACTORS, Choice
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.dead_letters import retry
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, Job, Nights
@@ -156,7 +158,7 @@ def runs_command(
 
     async def work() -> list[dict[str, Any]]:
         async with opened() as (database, _), database.connection() as conn:
-            return await runs.listing(conn, job=job, limit=limit)
+            return await runs.list_runs(conn, job=job, limit=limit)
 
     found = run(work())
     if as_json:
@@ -194,10 +196,10 @@ def runs_show(
     async def work() -> dict[str, Any]:
         async with opened() as (database, _), database.connection() as conn:
             found = await runs.get(conn, run_id)
-            units = await runs.units(conn, run_id, limit=limit)
-            letters = await runs.dead_letters(conn, word=run_id, settled_too=True)
+            units = await runs.list_units(conn, run_id, limit=limit)
+            letters = await runs.list_dead_letters(conn, run_or_letter_id=run_id, include_settled=True)
             return {
-                **await runs.totals(conn, run_id),
+                **await runs.sum_units(conn, run_id),
                 **found["report"],
                 **found,
                 "claims": units,
@@ -290,7 +292,7 @@ def backfill_command(
 ) -> None:
     """Consolidate by hand, or derive again. Interrupted, the same command goes on where it was.
 
-    With --reprocess --model the facts of a draft stand beside those believed: `generations` lists, promotes, restores.
+    With --reprocess --model the facts of a draft stand beside those believed: `revisions` lists, promotes, restores.
     """
     _refuse_backfill(session, agent, only, again=reprocess or only is not None, replace=replace)
     _refuse_model(model, reprocess=reprocess, diff=diff, beside=replace or dry_run or only is not None)
@@ -316,7 +318,7 @@ def backfill_command(
         say(model_line(done) or "", style="dim")
         if done["deferred"]:
             warn(f"{done['deferred']} events could not be read now; the same command goes on with them")
-        say(f"`consolidator generations promote {done['generation']}` believes it, discard gives it up", style="dim")
+        say(f"`consolidator revisions promote {done['revision']}` believes it, discard gives it up", style="dim")
     elif rehearsing:
         _show_rehearsal(done, again=reprocess or only is not None)
     else:

@@ -18,7 +18,7 @@ from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.facts.candidates import Candidate, Rejected, SessionContext, propose
 from consolidator.memory.procedures.digest import Digest, Packed
 from consolidator.memory.recall.episodes import Episode, episode
-from consolidator.memory.solutions.failures import ErrorFold, ErrorRecord
+from consolidator.memory.solutions.error_tracker import ErrorFold, ErrorRecord
 from consolidator.memory.summary import SummaryFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -22,22 +23,25 @@ from consolidator.jobs.consolidation.changes import Changes
 from consolidator.jobs.consolidation.reconciling import reconcile_agent
 from consolidator.jobs.consolidation.scope_sums import EVERYTHING, Summed, summed
 from consolidator.memory.procedures.digest import unpack_quotes
+from consolidator.memory.procedures.key_sums import Sums
 from consolidator.memory.procedures.patterns import tally
 from consolidator.memory.procedures.publishing import Procedure, Published, publish
-from consolidator.memory.procedures.sums import Sums
-from consolidator.memory.solutions.failures import ErrorRecord
-from consolidator.memory.solutions.publishing import Met, Place, SessionRef, Sightings, Solution, shape_of
+from consolidator.memory.solutions.error_tracker import ErrorRecord
+from consolidator.memory.solutions.grouping import Met, Place, SessionRef, Sightings, Solution, shape_of
+from consolidator.models.provenance import Cause, Provenance
 from consolidator.settings import Settings
 from consolidator.store.memory import digests
 from consolidator.store.queries import Row
 
 
-async def merge_agent(conn: Connection, agent: str, *, run_id: str, now: datetime, settings: Settings) -> Changes:
+async def merge_agent(
+    conn: Connection, agent: str, *, run_id: str | None, now: datetime, settings: Settings, cause: Cause = "run"
+) -> Changes:
     """Publish what has news for an agent, in the caller's transaction."""
     await digests.lock_agent(conn, agent)
     changes = Changes()
     scopes = [scope for scope in await digests.dirty_scopes(conn) if scope["agent"] == agent]
-    stamp = {"run_id": run_id, "now": now}
+    stamp = Provenance(run_id, cause, now)
     if scopes:
         with _unswept():
             await _merge_procedures(conn, agent, scopes, stamp, settings, changes)
@@ -50,7 +54,7 @@ async def _merge_procedures(
     conn: Connection,
     agent: str,
     scopes: Sequence[Row],
-    stamp: dict[str, Any],
+    stamp: Provenance,
     settings: Settings,
     changes: Changes,
 ) -> None:
@@ -110,16 +114,16 @@ async def _save_scope(
     project: str,
     learned: Published,
     quotes: Quotes,
-    stamp: dict[str, Any],
+    stamp: Provenance,
     changes: Changes,
 ) -> None:
     quoted = await quotes.of(conn, learned.procedures)
     rows = [_procedure_row(one, quoted) | {"agent": agent, "project": project or None} for one in learned.procedures]
-    outcomes = await digests.save_each(conn, "save_procedure", [{**values, **stamp} for values in rows])
+    outcomes = await digests.save_each(conn, "save_procedure", [{**values, **asdict(stamp)} for values in rows])
     for procedure, outcome in zip(learned.procedures, outcomes, strict=True):
         changes.note("procedures", outcome, f"{procedure.title} ({procedure.support} sessions)")
     kept = [procedure.id for procedure in learned.procedures]
-    scope = {"agent": agent, "project": project or None, "kept": kept, **stamp}
+    scope = {"agent": agent, "project": project or None, "kept": kept, **asdict(stamp)}
     changes.gone("procedures", await digests.tidy(conn, "retire_procedures", scope))
     await digests.save_profiles(conn, agent, project, {name: one.to_json() for name, one in learned.profiles.items()})
 
@@ -151,7 +155,7 @@ class Quotes:
         return {(session, seq): self._told.get(session, {}).get(seq, "") for session, seq in cited}
 
 
-async def _merge_solutions(conn: Connection, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
+async def _merge_solutions(conn: Connection, agent: str, stamp: Provenance, changes: Changes) -> None:
     """Group the failed calls of every fingerprint that has news."""
     held = await digests.hold_errors(conn, agent)
     if not held:
@@ -164,7 +168,7 @@ async def _merge_solutions(conn: Connection, agent: str, stamp: dict[str, Any], 
     records |= _records(await digests.errors(conn, sorted(sightings.cited() - records.keys())))
     published = await asyncio.to_thread(sightings.solutions, records)
     for solution in published:
-        values = _solution_row(solution) | stamp
+        values = _solution_row(solution) | asdict(stamp)
         changes.note("solutions", await digests.save(conn, "save_solution", values), solution.line)
     fingerprints = sorted({r["fingerprint"] for r in found})
     kept = [solution.id for solution in published]

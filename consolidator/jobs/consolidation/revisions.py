@@ -17,14 +17,14 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
-from consolidator.jobs.consolidation.backfill import Choice, begin
 from consolidator.jobs.consolidation.changes import Changes
 from consolidator.jobs.consolidation.deciding import Deciding, decide_by_code
-from consolidator.jobs.consolidation.late_extraction import WINDOW, Moved
 from consolidator.jobs.consolidation.learning import bounds_of, context_of
-from consolidator.jobs.consolidation.pipeline import calls_of, merge_news, nothing_to_bury, report_of
+from consolidator.jobs.consolidation.manual_run import Choice, begin
+from consolidator.jobs.consolidation.pipeline import calls_of, merge_news, report_of
 from consolidator.jobs.consolidation.reconciling import reconcile_agent
-from consolidator.jobs.ledger import Ledger, Unit, by_hand, record
+from consolidator.jobs.consolidation.units import WINDOW, WatermarkMoved, nothing_to_bury
+from consolidator.jobs.ledger import Ledger, Unit, manual_run, record_progress
 from consolidator.jobs.model.calls import model_of
 from consolidator.jobs.model.extraction import Extraction, Read
 from consolidator.memory.facts.extraction import PROMPT
@@ -38,7 +38,7 @@ from consolidator.store.queries import Row
 
 @dataclass(slots=True)
 class RevisionDraft:
-    """How sessions are read for a generation, window by window; who is stopped goes on where it was."""
+    """How sessions are read for a revision, window by window; who is stopped goes on where it was."""
 
     database: Database
     reader: Extraction
@@ -49,7 +49,7 @@ class RevisionDraft:
         for unit in units:
             done = False
             while not done:
-                with suppress(Moved):
+                with suppress(WatermarkMoved):
                     done = await self._window(unit)
                 if not done and self.ledger.stop.is_set():
                     raise Interrupted("asked to stop between two windows of a session")
@@ -59,12 +59,12 @@ class RevisionDraft:
         name = unit.name.removeprefix("draft:")
         async with self.database.connection() as conn:
             found = await sessions.get_each(conn, [name])
-            reached = await revisions.reached(conn, self.reader.generation, name)
+            reached = await revisions.reached(conn, self.reader.revision, name)
             session = found[0] if found else None
             window = await self._events(conn, session, reached) if session else []
         if session is None or not window:
             async with self.database.transaction() as conn:
-                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
+                await record_progress(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
             return True
         read = await self.reader.read(context_of(session), window)
         upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
@@ -77,7 +77,7 @@ class RevisionDraft:
         async with self.database.transaction() as conn:
             if taken:
                 await self._save(conn, session, read, unit, reached=reached, upto=upto, after=window[0].seq - 1)
-            await record(conn, [unit], [step])
+            await record_progress(conn, [unit], [step])
         return last
 
     async def _events(self, conn: Connection, session: Row, reached: int | None) -> list[Any]:
@@ -89,15 +89,15 @@ class RevisionDraft:
     async def _save(
         self, conn: Connection, session: Row, read: Read, unit: Unit, *, reached: int | None, upto: int, after: int
     ) -> None:
-        number, name = self.reader.generation, session["id"]
+        number, name = self.reader.revision, session["id"]
         if not await revisions.reach(conn, number, name, after=after, before=reached, upto=upto):
-            raise Moved
+            raise WatermarkMoved
         proposed = [asdict(candidate) for candidate in read.candidates]
-        refused = [facts.refused(session, one) | {"generation": number} for one in read.rejected]
+        refused = [facts.refused(session, one) | {"revision": number} for one in read.rejected]
         await facts.save_candidates(conn, proposed + refused, run_id=unit.run, active=False)
         if read.dead:
             told = ", ".join(str(seq) for seq in sorted(read.dead)[:20])
-            await runs.remark(conn, unit.run, unit.name, f"no answer could be had for events {told}")
+            await runs.set_note(conn, unit.run, unit.name, f"no answer could be had for events {told}")
 
 
 @dataclass(slots=True)
@@ -135,38 +135,38 @@ class Reprocessing:
 
     async def _read(self, ledger: Ledger, found: list[str], draft: int) -> dict[str, Any]:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
-        async with calls_of(self.database, settings, ledger.run) as calls:
+        async with calls_of(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
             reader = Extraction(calls, self.model, settings.chunk_tokens, draft)
-            await ledger.begin([f"draft:{one}" for one in found])
-            await ledger.work(0, RevisionDraft(self.database, reader, ledger).run, nothing_to_bury)
-            return await ledger.end({"generation": draft, "calls": await calls.report()})
+            await ledger.add_units([f"draft:{one}" for one in found])
+            await ledger.run_phase(0, RevisionDraft(self.database, reader, ledger).run, nothing_to_bury)
+            return await ledger.finish({"revision": draft, "calls": await calls.report()})
 
 
 async def logged(ledger: Ledger, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     """Do a run's work, and say which run it is."""
-    async with by_hand(ledger):
-        return {"run": ledger.run, "job": "backfill", **await work}
+    async with manual_run(ledger):
+        return {"run": ledger.run_id, "job": "backfill", **await work}
 
 
-async def compare(database: Database, generation: int) -> dict[str, Any]:
+async def compare(database: Database, revision: int) -> dict[str, Any]:
     """Return what promoting a draft would add, lose and change of the facts; writes nothing.
 
     What a model would be asked about near duplicates is not asked, so some additions may turn out to be known.
     """
     async with database.connection() as conn:
-        told = await revisions.get(conn, generation)
+        told = await revisions.get(conn, revision)
     async with database.transaction() as conn:
-        held = {*await revisions.agents(conn, generation), *await digests.agents_with_news(conn)}
+        held = {*await revisions.agents(conn, revision), *await digests.agents_with_news(conn)}
         await digests.lock_agents(conn, held)
         before = (await digests.published(conn))["facts"]
-        await revisions.turn_to(conn, generation)
+        await revisions.turn_to(conn, revision)
         for agent in sorted(held.intersection(await digests.agents_with_news(conn))):
             await decide_by_code(conn, agent)
             await reconcile_agent(conn, agent, {"run_id": "rehearsal", "now": database.clock.now()}, Changes())
         after = (await digests.published(conn))["facts"]
         raise psycopg.Rollback
-    return {"generation": generation, "model": told["model"], "status": told["status"], **_beside(before, after)}
+    return {"revision": revision, "model": told["model"], "status": told["status"], **_beside(before, after)}
 
 
 def _beside(before: dict[str, Row], after: dict[str, Row]) -> dict[str, Any]:
@@ -194,11 +194,11 @@ def _beside(before: dict[str, Row], after: dict[str, Row]) -> dict[str, Any]:
     }
 
 
-async def promote(database: Database, settings: Settings, generation: int, stop: asyncio.Event) -> dict[str, Any]:
+async def promote(database: Database, settings: Settings, revision: int, stop: asyncio.Event) -> dict[str, Any]:
     """Believe a draft in place of what was read before, and merge; return the run's report."""
     async with database.transaction() as conn:
-        await revisions.promote(conn, generation, database.clock.now())
-    return await _merged(database, settings, stop, {"promoted": generation})
+        await revisions.promote(conn, revision, database.clock.now())
+    return await _merged(database, settings, stop, {"promoted": revision})
 
 
 async def restore(database: Database, settings: Settings, stop: asyncio.Event) -> dict[str, Any]:
@@ -218,9 +218,9 @@ async def _merged(database: Database, settings: Settings, stop: asyncio.Event, t
 
 async def _merge(ledger: Ledger, told: dict[str, Any]) -> dict[str, Any]:
     settings = ledger.settings
-    async with calls_of(ledger.database, settings, ledger.run) as calls:
+    async with calls_of(ledger.database, settings, ledger.run_id) as calls:
         await merge_news(ledger, Deciding(ledger.database, calls, settings.model or model_of(settings)))
-        report = await report_of(ledger.database, ledger.run)
+        report = await report_of(ledger.database, ledger.run_id)
         if calls:
             report["model"] = await calls.report()
-    return await ledger.end({**told, **report})
+    return await ledger.finish({**told, **report})

@@ -14,11 +14,11 @@ import numpy as np
 from psycopg import Rollback
 
 from consolidator.database import Connection
-from consolidator.memory.procedures.counts import Ints
 from consolidator.memory.procedures.digest import unpack_terms
+from consolidator.memory.procedures.key_counts import Ints
+from consolidator.memory.procedures.key_sums import NOTHING, Sums, joined, lineage
 from consolidator.memory.procedures.key_texts import Names
 from consolidator.memory.procedures.patterns import DigestArrays, outcome_of
-from consolidator.memory.procedures.sums import NOTHING, Sums, joined, lineage
 from consolidator.store.memory import digests, sums
 from consolidator.store.queries import Row
 

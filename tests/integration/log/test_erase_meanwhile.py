@@ -17,9 +17,10 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation import backfill, revisions
-from consolidator.jobs.consolidation.backfill import Choice, retry
+from consolidator.jobs.consolidation import dead_letters, revisions
+from consolidator.jobs.consolidation.dead_letters import retry
 from consolidator.jobs.consolidation.deciding import Deciding
+from consolidator.jobs.consolidation.manual_run import Choice
 from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.model import calls
@@ -130,7 +131,7 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
         told = configured(settings, server)
         await Reprocessing(database, told, Choice(reprocess=True), "gpt-4o", asyncio.Event()).run()
         assert any(WORD in asked for asked in server.raw)
-    assert await count(database, "select count(*) from generation_reach") == 0
+    assert await count(database, "select count(*) from revision_reach") == 0
     await silent(database, "theirs")
 
 
@@ -145,7 +146,7 @@ async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_e
         told = configured(settings, server)
         assert (await night(database, told))["dead"] == 1
         server.answers = oracle
-        erased_after(monkeypatch, backfill, "reread", database, settings)
+        erased_after(monkeypatch, dead_letters, "reread", database, settings)
         assert (await retry(database, told))["settled"] == 0
     await silent(database, "theirs")
 

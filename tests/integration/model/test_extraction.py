@@ -11,8 +11,8 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation.backfill import retry
-from consolidator.jobs.consolidation.pipeline import SessionWork
+from consolidator.jobs.consolidation.dead_letters import retry
+from consolidator.jobs.consolidation.session_window import SessionWork
 from consolidator.jobs.ledger import Unit
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.model.calls import Calls
@@ -295,24 +295,24 @@ async def test_a_night_over_its_budget_stops_cleanly_and_the_next_goes_on(
 async def test_a_retry_after_a_crash_pays_nothing_twice(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from consolidator.jobs.consolidation import pipeline
+    from consolidator.jobs.consolidation import session_window
 
     await talked(database, clock, TALK)
-    real = pipeline.commit
+    real = session_window.commit
 
     async def dies(*_: Any, **__: Any) -> None:
         raise RuntimeError("the process dies here")
 
     async with ModelServer(oracle) as server:
         told = configured(settings, server, max_attempts=9)
-        monkeypatch.setattr(pipeline, "commit", dies)
+        monkeypatch.setattr(session_window, "commit", dies)
         patched = {"count": 0}
 
         async def twice(*arguments: Any, **named: Any) -> None:
             patched["count"] += 1
             await (dies if patched["count"] < 3 else real)(*arguments, **named)
 
-        monkeypatch.setattr(pipeline, "commit", twice)
+        monkeypatch.setattr(session_window, "commit", twice)
         done = await night(database, told)
         assert done["model"]["known"] == 2
         assert len(server.requests) == 1

@@ -16,7 +16,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation import learning, pipeline
+from consolidator.jobs.consolidation import learning, session_window
 from consolidator.llm.redaction.redact import find
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
@@ -89,7 +89,7 @@ async def remembered(
 ) -> str:
     """Let two nights learn from all of it, in small windows, with a call open between them; return their log."""
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(pipeline, "WINDOW", 700)
+    monkeypatch.setattr(session_window, "WINDOW", 700)
     half = len(CREDENTIALS) // 2
     events = [planted(number, text) for number, text in enumerate(CREDENTIALS.values())]
     first, second = ([event for some in part for event in some] for part in (events[:half], events[half:]))

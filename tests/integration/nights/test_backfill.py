@@ -16,7 +16,9 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
-from consolidator.jobs.consolidation.backfill import Backfill, Choice, retry
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.dead_letters import retry
+from consolidator.jobs.consolidation.manual_run import Choice
 from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
@@ -328,7 +330,7 @@ async def test_what_dies_of_a_bug_is_not_left_running(
     await worked(database, 1)
     done = await tonight(database, clock, settings)
     async with database.connection() as conn:
-        await runs.dead_letter(
+        await runs.add_dead_letter(
             conn, done["run"], session="coder-00", seq=1, extractor="facts", error="a bug", now=clock.now()
         )
     await worked(database, 1, begin=1)
@@ -338,7 +340,7 @@ async def test_what_dies_of_a_bug_is_not_left_running(
         raise KeyError("a bug")
 
     monkeypatch.setattr("consolidator.jobs.consolidation.backfill.consolidate", dying)
-    monkeypatch.setattr("consolidator.jobs.consolidation.backfill._settle", dying)
+    monkeypatch.setattr("consolidator.jobs.consolidation.dead_letters._settle", dying)
     monkeypatch.setattr("consolidator.jobs.consolidation.revisions.merge_news", dying)
     work = {
         "backfill": backfilled(database, settings),

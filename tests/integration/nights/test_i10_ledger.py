@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.backfill import retry
+from consolidator.jobs.consolidation.dead_letters import retry
 from consolidator.jobs.nightly import Nights
 from consolidator.jobs.scheduler import summary
 from consolidator.memory.procedures.digest import Digest

@@ -12,7 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.jobs import ledger
-from consolidator.jobs.consolidation.backfill import retry
+from consolidator.jobs.consolidation.dead_letters import retry
 from consolidator.jobs.ledger import Unit
 from consolidator.jobs.retention import prune
 from consolidator.memory.procedures.digest import Digest
@@ -70,12 +70,12 @@ async def test_a_unit_that_fails_commits_neither_stamp_nor_memory(
     await worked(database, 2)
 
     async def failing(conn: Connection, units: Sequence[Unit], steps: Sequence[UnitProgress]) -> None:
-        await ledger.record(conn, units, steps)
+        await ledger.record_progress(conn, units, steps)
         if any(step.unit == "coder-00" for step in steps):
             raise RuntimeError("the last step fails")
 
     with monkeypatch.context() as patch:
-        patch.setattr("consolidator.jobs.consolidation.pipeline.record", failing)
+        patch.setattr("consolidator.jobs.consolidation.session_window.record", failing)
         done = await tonight(database, clock, settings)
     assert done["status"] == "failed"
     assert (done["seen"], done["dead"]) == (2 * len(workday(0)), len(workday(0)))
@@ -197,7 +197,7 @@ async def test_the_units_of_a_failed_run_are_forgotten_in_time_and_its_dead_lett
     await prune(database, older_than=timedelta(days=30))
     assert await count(database, units, done["run"]) == 0
     async with database.connection() as conn:
-        (told,) = await runs.listing(conn)
+        (told,) = await runs.list_runs(conn)
     assert (told["seen"], told["dead"], told["units"]) == (done["seen"], 1, 3)
     poison.undo()
     assert await retry(database, settings, word=done["run"]) == {"settled": 1, "remaining": 0}

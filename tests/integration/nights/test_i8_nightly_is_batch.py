@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings, strat
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation import pipeline
+from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.nightly import Nights
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
@@ -42,7 +42,7 @@ async def _evening(database: Database, told: Story, number: int, evening: Evenin
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(evening.pause)
     chosen = Settings(home=home, workers=evening.workers, consolidation_cron="*/5 * * * *")
-    with mock.patch.object(pipeline, "WINDOW", evening.window):
+    with mock.patch.object(session_window, "WINDOW", evening.window):
         async with replica(database) as other:
             sharing = (database, other)[: evening.replicas]
             await asyncio.gather(*(Nights(one, chosen).run_owed("consolidation") for one in sharing))

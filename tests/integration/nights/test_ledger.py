@@ -14,7 +14,7 @@ from sqlalchemy import exc
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable
-from consolidator.jobs.ledger import Ledger, Unit, beating, interrupt, record
+from consolidator.jobs.ledger import Ledger, Unit, heartbeat, mark_interrupted, record_progress
 from consolidator.jobs.nightly import Job, Nights
 from consolidator.jobs.retention import RetentionReport
 from consolidator.settings import Settings
@@ -32,9 +32,11 @@ async def begun(database: Database, settings: Settings, *units: str, **more: Any
     now = database.clock.now()
     ledger = Ledger(database, settings, "", **more)
     async with database.transaction() as conn:
-        run = await runs.start(conn, job="consolidation", slot=now, trigger="schedule", owner=ledger.owner, now=now)
-    ledger.run = run["id"]
-    await ledger.begin(list(units))
+        run = await runs.start(
+            conn, job="consolidation", scheduled_at=now, trigger="schedule", owner=ledger.owner, now=now
+        )
+    ledger.run_id = run["id"]
+    await ledger.add_units(list(units))
     return ledger
 
 
@@ -49,7 +51,7 @@ def done_by(database: Database, before: Callable[[Unit], Awaitable[None]]) -> Ca
         for unit in units:
             await before(unit)
             async with database.transaction() as conn:
-                await record(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
+                await record_progress(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
 
     return work
 
@@ -73,12 +75,12 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
         await lost.wait()
 
     monkeypatch.setattr(Ledger, "_claim", answer_lost)
-    async with asyncio.timeout(PATIENCE), beating(ledger):
+    async with asyncio.timeout(PATIENCE), heartbeat(ledger):
         with pytest.raises(DatabaseUnavailable):
-            await ledger.work(0, done_by(database, until_lost), none_lost)
+            await ledger.run_phase(0, done_by(database, until_lost), none_lost)
     assert await count(database, "select count(*) from claim where status = 'leased'") == 0
     monkeypatch.setattr(Ledger, "_claim", claim)
-    await ledger.work(0, done_by(database, until_lost), none_lost)
+    await ledger.run_phase(0, done_by(database, until_lost), none_lost)
     assert await ask(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
 
 
@@ -86,7 +88,7 @@ async def test_a_heartbeat_outlives_whatever_it_meets(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = await begun(database, settings.model_copy(update={"lease_seconds": 1, "workers": 1}), "a")
-    renew, met, go = runs.renew, [psycopg.errors.DeadlockDetected(), exc.TimeoutError(), OUTAGE], asyncio.Event()
+    renew, met, go = runs.renew_leases, [psycopg.errors.DeadlockDetected(), exc.TimeoutError(), OUTAGE], asyncio.Event()
 
     async def stumbling(*given: Any, **more: Any) -> None:
         if met:
@@ -97,8 +99,8 @@ async def test_a_heartbeat_outlives_whatever_it_meets(
         await go.wait()
 
     monkeypatch.setattr(runs, "renew", stumbling)
-    async with beating(ledger):
-        working = asyncio.create_task(ledger.work(0, done_by(database, held), none_lost))
+    async with heartbeat(ledger):
+        working = asyncio.create_task(ledger.run_phase(0, done_by(database, held), none_lost))
         await eventually(database, "select count(*) from claim where status = 'leased'")
         clock.advance(timedelta(hours=1))
         await eventually(database, "select count(*) from claim where lease_until > %s", clock.now())
@@ -119,7 +121,7 @@ async def test_what_a_lot_has_committed_is_not_done_again_where_a_later_unit_fai
         if unit.name == "u1" and did.count("u1") == 1:
             raise psycopg.errors.DeadlockDetected("deadlock detected")
 
-    await ledger.work(0, done_by(database, fail_once), none_lost)
+    await ledger.run_phase(0, done_by(database, fail_once), none_lost)
     assert sorted(did) == sorted([*names, "u1"])
     assert sorted(told) == names
     assert await count(database, "select count(*) from claim where status = 'done'") == len(names)
@@ -135,10 +137,10 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     for _ in range(settings.max_attempts):
         while (units := await ledger._claim(0)) and units[0].name != "u0":
             async with database.transaction() as conn:
-                await record(conn, units, [runs.UnitProgress(unit.name, done=True) for unit in units])
+                await record_progress(conn, units, [runs.UnitProgress(unit.name, done=True) for unit in units])
         lots.append(len(units))  # here its process is killed
-        ledger = Ledger(database, one, ledger.run, owner=of_the_dead())
-        await ledger.begin([])
+        ledger = Ledger(database, one, ledger.run_id, owner=of_the_dead())
+        await ledger.add_units([])
     assert lots == [2, 1, 1]
 
     async def never(unit: Unit) -> None:
@@ -147,7 +149,7 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     async def seven(_unit: str) -> int:
         return 7
 
-    await ledger.work(0, done_by(database, never), seven)
+    await ledger.run_phase(0, done_by(database, never), seven)
     given_up = "select status, attempts, dead, error from claim where unit = 'u0'"
     (found,) = await ask(database, given_up)
     assert (found["status"], found["dead"]) == ("dead", 7)
@@ -161,10 +163,10 @@ async def test_a_replica_that_stops_marks_no_run_that_others_work_on(
     status = "select status from run"
     staying = await begun(database, settings, "a", "merge:ann")
     assert len(await staying._claim(0)) == 1
-    await interrupt(database, staying.run)
+    await mark_interrupted(database, staying.run_id)
     assert await ask(database, status) == [{"status": "running"}]
     clock.advance(timedelta(seconds=settings.lease_seconds + 1))
-    await interrupt(database, staying.run)
+    await mark_interrupted(database, staying.run_id)
     assert await ask(database, status) == [{"status": "interrupted"}]
 
 
@@ -173,9 +175,9 @@ async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database
         pass
 
     ledger = await begun(database, settings, "merge:ann")
-    await ledger.work(0, done_by(database, nothing), none_lost)
-    await interrupt(database, ledger.run)
-    await ledger.begin(["merge:ann"], again=True)
+    await ledger.run_phase(0, done_by(database, nothing), none_lost)
+    await mark_interrupted(database, ledger.run_id)
+    await ledger.add_units(["merge:ann"], reopen=True)
     assert await count(database, "select count(*) from claim where status = 'open'") == 1
 
 
@@ -226,7 +228,7 @@ async def left(database: Database, job: str, trigger: str) -> None:
     database.clock.advance(timedelta(microseconds=1))
     now = database.clock.now()
     async with database.connection() as conn:
-        await runs.start(conn, job=job, slot=now, trigger=trigger, owner="gone", now=now)
+        await runs.start(conn, job=job, scheduled_at=now, trigger=trigger, owner="gone", now=now)
 
 
 async def test_a_run_by_hand_keeps_its_heart_beating_from_its_beginning_to_its_end(

@@ -17,9 +17,10 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs import ledger
-from consolidator.jobs.consolidation import pipeline
-from consolidator.jobs.consolidation.backfill import Backfill, Choice
-from consolidator.jobs.ledger import LostClaim, Unit, record
+from consolidator.jobs.consolidation import session_window
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.manual_run import Choice
+from consolidator.jobs.ledger import LostClaim, Unit, record_progress
 from consolidator.jobs.nightly import Nights
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
@@ -180,7 +181,7 @@ async def test_counts_of_an_owner_that_was_given_up_roll_their_step_back(
     async def commit() -> None:
         async with database.transaction() as conn:
             await conn.execute("update session set error = 'written by a zombie'")
-            await record(conn, [zombie], [UnitProgress(zombie.name, done=True, learned=1)])
+            await record_progress(conn, [zombie], [UnitProgress(zombie.name, done=True, learned=1)])
 
     with pytest.raises(LostClaim):
         await commit()
@@ -225,7 +226,7 @@ def _noticed(process: subprocess.Popen[str]) -> None:
 async def test_a_long_session_is_handed_back_between_two_windows(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "WINDOW", 10)
+    monkeypatch.setattr(session_window, "WINDOW", 10)
     await logged(database, "long", [said(f"message {n}") for n in range(45)])
     clock.advance(HOUR)
     first = Nights(database, settings)
@@ -294,7 +295,7 @@ async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
     clock.advance(HOUR)
     await Nights(database, settings).run_owed("consolidation")
     clock.advance(timedelta(days=40))
-    refused, enter = asyncio.Event(), runs.enter
+    refused, enter = asyncio.Event(), runs.try_lock_job
 
     async def seen(conn: Connection, job: str) -> bool:
         entered = await enter(conn, job)

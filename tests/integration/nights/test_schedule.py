@@ -91,7 +91,7 @@ async def test_a_night_with_dead_letters_is_not_run_again_and_again(
     await worked(database, 1)
     clock.advance(timedelta(hours=1))
     with monkeypatch.context() as patch:
-        patch.setattr("consolidator.jobs.consolidation.pipeline.commit", None)
+        patch.setattr("consolidator.jobs.consolidation.session_window.commit", None)
         done = await Nights(database, settings).run_owed("consolidation")
     assert done is not None
     assert done["status"] == "failed"

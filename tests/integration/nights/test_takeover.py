@@ -11,7 +11,8 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation.backfill import Backfill, Choice
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.manual_run import Choice
 from consolidator.jobs.ledger import Ledger
 from consolidator.jobs.nightly import Nights
 from consolidator.process import owner_name
@@ -33,11 +34,13 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
     dead = Ledger(database, settings, "", owner=of_the_dead())
     slot = clock.now()
     async with database.connection() as conn:
-        run = await runs.start(conn, job="consolidation", slot=slot, trigger="schedule", owner=dead.owner, now=slot)
+        run = await runs.start(
+            conn, job="consolidation", scheduled_at=slot, trigger="schedule", owner=dead.owner, now=slot
+        )
         await runs.add_units(conn, run["id"], ["coder-00", "coder-01", "coder-02"])
-        await runs.claim(conn, run["id"], phase=0, owner=dead.owner, now=slot, until=slot + HOUR, most=3)
+        await runs.claim_units(conn, run["id"], phase=0, owner=dead.owner, now=slot, until=slot + HOUR, limit=3)
     mine = Ledger(database, settings, run["id"])
-    await mine.begin([])
+    await mine.add_units([])
     assert await count(database, "select count(*) from claim where status = 'open'") == 3
 
 
@@ -47,10 +50,12 @@ async def test_what_a_living_process_or_another_machine_holds_stays_theirs(
     slot = clock.now()
     for unit, owner in (("a", owner_name()), ("b", "elsewhere/1/2/1/2/x"), ("c", "no such form")):
         async with database.connection() as conn:
-            run = await runs.start(conn, job="consolidation", slot=slot, trigger="schedule", owner=owner, now=slot)
+            run = await runs.start(
+                conn, job="consolidation", scheduled_at=slot, trigger="schedule", owner=owner, now=slot
+            )
             await runs.add_units(conn, run["id"], [unit])
-            await runs.claim(conn, run["id"], phase=0, owner=owner, now=slot, until=slot + HOUR)
-    await Ledger(database, settings, run["id"]).begin([])
+            await runs.claim_units(conn, run["id"], phase=0, owner=owner, now=slot, until=slot + HOUR)
+    await Ledger(database, settings, run["id"]).add_units([])
     assert await count(database, "select count(*) from claim where status = 'leased'") == 3
 
 
@@ -116,7 +121,7 @@ async def test_a_merge_is_not_opened_again_in_a_run_that_has_ended(
     clock.advance(HOUR)
     done = await night(database, settings)
     async with database.connection() as conn:
-        await runs.add_units(conn, done["run"], ["merge:coder"], phase=1, again=True)
+        await runs.add_units(conn, done["run"], ["merge:coder"], phase=1, reopen=True)
     assert await count(database, "select count(*) from claim where status <> 'done'") == 0
 
 
