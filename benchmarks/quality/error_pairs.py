@@ -24,7 +24,7 @@ from consolidator.errors import NotFound
 from consolidator.formats import recognise
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.jobs.importing.importer import import_sources
-from consolidator.memory.solutions.failures import ErrorRecord
+from consolidator.memory.solutions.error_tracker import ErrorRecord
 from consolidator.models.payload import EventType
 from consolidator.store.queries import rows
 

@@ -23,18 +23,18 @@ from benchmarks.server import Server, open_server
 from consolidator.database import Database
 from consolidator.formats.base import Format
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.columns import columns
-from consolidator.memory.calls.pairing import CallFold, ToolCall
-from consolidator.memory.calls.symbols import symbol
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.columns import flatten
+from consolidator.memory.calls.symbols import call_symbol
 from consolidator.memory.procedures.digest import Digest
-from consolidator.memory.procedures.key_texts import Names
+from consolidator.memory.procedures.key_sums import KeySums
+from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays
-from consolidator.memory.procedures.prediction import suggest, value_of
-from consolidator.memory.procedures.sums import Sums
-from consolidator.memory.procedures.tool_profiles import Profile, build
+from consolidator.memory.procedures.prediction import predict_argument, predict_next_calls
+from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.service.explain import following
+from consolidator.service.explain import suggest_from_digest
 from consolidator.store.memory import lookup
 from consolidator.store.queries import Row
 
@@ -58,20 +58,20 @@ class Baseline:
     shapes: dict[str, Counter[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(Counter))
     tools: dict[str, str] = field(default_factory=dict)
 
-    def learn(self, calls: Sequence[ToolCall]) -> None:
+    def learn(self, calls: Sequence[CompletedCall]) -> None:
         """Count a session of the training part."""
         last = "^"
         for call in calls:
-            name = symbol(call)
+            name = call_symbol(call)
             self.follows[last][name] += 1
             self.usual[name][_canonical(call.arguments)] += 1
             self.shapes[name][_names(call.arguments)] += 1
             self.tools[name] = call.tool
             last = name
 
-    def guesses(self, before: Sequence[ToolCall]) -> tuple[str, str, str] | None:
+    def guesses(self, before: Sequence[CompletedCall]) -> tuple[str, str, str] | None:
         """Return the next symbol, and its arguments by last value and by constant (canonical JSON)."""
-        last = symbol(before[-1]) if before else "^"
+        last = call_symbol(before[-1]) if before else "^"
         if last not in self.follows:
             return None
         name = _top(self.follows[last])
@@ -119,7 +119,7 @@ def shares(hits: Counter[str]) -> dict[str, Any]:
     return figures
 
 
-def learn(sessions: Iterable[Session]) -> dict[str, Profile]:
+def learn(sessions: Iterable[Session]) -> dict[str, ToolProfile]:
     """Learn from sessions as a night does."""
     arrays = []
     terms: dict[int, str] = {}
@@ -132,7 +132,7 @@ def learn(sessions: Iterable[Session]) -> dict[str, Profile]:
         parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
         arrays.append(DigestArrays.unpack(name, name, *parts, last_at=float(number)))
         terms |= digest.counts.terms
-    return build(Sums.of(arrays), Names.of(terms))
+    return build_profiles(KeySums.of_sessions(arrays), KeyTexts.from_dict(terms))
 
 
 class Guess(NamedTuple):
@@ -144,9 +144,9 @@ class Guess(NamedTuple):
     confidence: float  # that the whole call is right
 
 
-def _score(events: list[Event], profiles: dict[str, Profile], baseline: Baseline) -> Counter[str]:
+def _score(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
     def ask(digest: Digest) -> list[Guess]:
-        return [Guess(s.symbol, s.arguments, s.likelihood, s.confidence) for s in suggest(profiles, digest)]
+        return [Guess(s.symbol, s.arguments, s.likelihood, s.confidence) for s in predict_next_calls(profiles, digest)]
 
     digest = Digest(lambda text: text, SALT, keep_values=True)
     return score(events, digest, profiles, ask, baseline)
@@ -155,14 +155,14 @@ def _score(events: list[Event], profiles: dict[str, Profile], baseline: Baseline
 def score(
     events: list[Event],
     digest: Digest,
-    profiles: dict[str, Profile],
+    profiles: dict[str, ToolProfile],
     ask: Callable[[Digest], list[Guess]],
     baseline: Baseline,
 ) -> Counter[str]:
     """Count what was predicted of a session's calls, each from the events before it."""
     hits: Counter[str] = Counter()
     calls = {call.seq: call for call in _calls(events)}
-    before: list[ToolCall] = []
+    before: list[CompletedCall] = []
     finished = {call.result_seq: call for call in calls.values()}
     for event in events:
         call = calls.get(event.seq)
@@ -177,11 +177,11 @@ def score(
     return hits
 
 
-def _judge(call: ToolCall, found: list[Guess]) -> Counter[str]:
+def _judge(call: CompletedCall, found: list[Guess]) -> Counter[str]:
     hits: Counter[str] = Counter()
     if found:
-        hits["tool"] += max(found, key=lambda one: one.likelihood).symbol == symbol(call)
-        right = (found[0].symbol, _canonical(found[0].arguments)) == (symbol(call), _canonical(call.arguments))
+        hits["tool"] += max(found, key=lambda one: one.likelihood).symbol == call_symbol(call)
+        right = (found[0].symbol, _canonical(found[0].arguments)) == (call_symbol(call), _canonical(call.arguments))
         hits["learned"] += right
         if found[0].confidence >= 0.5:
             hits["answered"] += 1
@@ -189,9 +189,9 @@ def _judge(call: ToolCall, found: list[Guess]) -> Counter[str]:
     return hits
 
 
-def _judge_baseline(call: ToolCall, before: list[ToolCall], baseline: Baseline) -> Counter[str]:
+def _judge_baseline(call: CompletedCall, before: list[CompletedCall], baseline: Baseline) -> Counter[str]:
     hits: Counter[str] = Counter()
-    actual = (symbol(call), _canonical(call.arguments))
+    actual = (call_symbol(call), _canonical(call.arguments))
     guess = baseline.guesses(before)
     if guess is not None:
         hits["bigram"] += guess[0] == actual[0]
@@ -200,23 +200,23 @@ def _judge_baseline(call: ToolCall, before: list[ToolCall], baseline: Baseline) 
     return hits
 
 
-def _judge_arguments(call: ToolCall, profiles: dict[str, Profile], digest: Digest) -> Counter[str]:
+def _judge_arguments(call: CompletedCall, profiles: dict[str, ToolProfile], digest: Digest) -> Counter[str]:
     """Count the arguments that bindings would have filled, had the tool been known."""
     hits: Counter[str] = Counter()
-    profile = profiles.get(symbol(call))
-    for path, column in columns(call.arguments).items():
+    profile = profiles.get(call_symbol(call))
+    for path, column in flatten(call.arguments).items():
         hits["arguments"] += 1
         if profile is None:
             continue
-        value, sure, _ = value_of(profile, path, digest.bindings)
+        value, sure, _ = predict_argument(profile, path, digest.bindings)
         if value is not None and sure >= SURE:
             hits["filled"] += 1
             hits["filled_right"] += _canonical(value) == _canonical(column)
     return hits
 
 
-def _calls(events: list[Event]) -> list[ToolCall]:
-    fold = CallFold()
+def _calls(events: list[Event]) -> list[CompletedCall]:
+    fold = CallPairer()
     kinds = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
     return [call for event in events if event.type in kinds and (call := fold.feed(event)) is not None]
 
@@ -298,16 +298,16 @@ async def _ask_all(database: Database, imported: Imported, training: set[str], h
         row = imported.rows[name]
         async with database.connection() as conn:
             stored = await lookup.profiles(conn, row["agent"], row["project"])
-        profiles = {one["tool"]: Profile.from_json(one["body"]) for one in stored}
+        profiles = {one["tool"]: ToolProfile.from_json(one["body"]) for one in stored}
         hits += await asyncio.to_thread(_ask, imported.events[name], profiles, baselines[row["agent"]])
     return hits
 
 
-def _ask(events: list[Event], profiles: dict[str, Profile], baseline: Baseline) -> Counter[str]:
+def _ask(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
     """Ask for each call of a session; the digest is fed call by call, which gives what folding anew would."""
 
     def ask(digest: Digest) -> list[Guess]:
-        found = following(profiles, digest)
+        found = suggest_from_digest(profiles, digest)
         return [Guess(s["symbol"], s["arguments"], s["likelihood"], s["confidence"]) for s in found]
 
     return score(events, Digest(redact, b"", keep_values=True), profiles, ask, baseline)

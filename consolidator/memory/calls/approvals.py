@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from consolidator.memory.calls.pairing import parsed
-from consolidator.memory.calls.symbols import SHELL_PREFIX, command_line, symbol_of
+from consolidator.memory.calls.call_pairing import parse_json_text
+from consolidator.memory.calls.symbols import SHELL_PREFIX, shell_command, tool_symbol
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -20,22 +20,22 @@ _ABOUT_CONTENT = frozenset(
 _UNTOLD = SHELL_PREFIX + "-"
 
 
-def operation(event: Event, around: Sequence[Event]) -> str | None:
+def describe_approval(event: Event, around: Sequence[Event]) -> str | None:
     """Return what a granted or denied call does, or None where that cannot be told or says nothing of the next call."""
     if event.data.get("interrupted"):  # it was running; nobody had been asked
         return None
     tool, arguments = _call(event, around)
-    return None if tool.lower() in _ABOUT_CONTENT else described(tool, arguments)
+    return None if tool.lower() in _ABOUT_CONTENT else describe_call(tool, arguments)
 
 
-def described(tool: str, arguments: Any) -> str | None:
+def describe_call(tool: str, arguments: Any) -> str | None:
     """Return the tool, for a shell with the program that its command reports; None where that cannot be told."""
     if not tool:
         return None
-    symbol = symbol_of(tool, arguments)
+    symbol = tool_symbol(tool, arguments)
     if symbol.startswith(SHELL_PREFIX):
         return None if symbol == _UNTOLD else f"{tool} {symbol.removeprefix(SHELL_PREFIX)}"
-    if arguments is None and command_line(tool, "") is not None:  # a shell, and nobody knows which command
+    if arguments is None and shell_command(tool, "") is not None:  # a shell, and nobody knows which command
         return None
     return tool
 
@@ -44,10 +44,10 @@ def _call(event: Event, around: Sequence[Event]) -> tuple[str, Any]:
     """Return the tool and arguments, from the approval itself or from the latest call of that id before it."""
     tool = str(event.data.get("tool") or "")
     if event.data.get("arguments") is not None:
-        return tool, parsed(event.data["arguments"])
+        return tool, parse_json_text(event.data["arguments"])
     call_id = event.data.get("call_id")
     if call_id is not None:
         for other in reversed(around):
             if other.seq < event.seq and other.type is EventType.TOOL_CALL and other.data.get("call_id") == call_id:
-                return str(other.data.get("tool") or tool), parsed(other.data.get("arguments"))
+                return str(other.data.get("tool") or tool), parse_json_text(other.data.get("arguments"))
     return tool, None

@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.operation import leaves
-from consolidator.memory.calls.symbols import command_line
+from consolidator.memory.calls.operation import scalar_leaves
+from consolidator.memory.calls.symbols import shell_command
 
 MAX_SIDE = 200  # characters shown of either side of a change
 MAX_CHANGES = 8
@@ -48,7 +48,7 @@ _EDIT_KEYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ArgumentChange:
     """One difference between two calls: `old` is None where something was added, `new` where it was taken away."""
 
     key: str  # the argument; of a shell "command"
@@ -61,7 +61,7 @@ class Change:
         return self.old is not None and self.old == self.new
 
 
-def redacted(arguments: Any, redact: Callable[[str], str]) -> Any:
+def redact_arguments(arguments: Any, redact: Callable[[str], str]) -> Any:
     """Return arguments with their secrets hidden and their long strings cut, at most some 8 KiB in all."""
     left = [_TOTAL]
 
@@ -92,7 +92,7 @@ def _hidden(value: str, key: str, redact: Callable[[str], str]) -> str:
     return redact(value)
 
 
-def core(line: str) -> str:
+def strip_command(line: str) -> str:
     """Return a command line without what does not change what it does: the way there, messages, cut output."""
     line = _MESSAGE.sub(r"\g<option> …", _PREFIX.sub("", line[:_COMMAND])).strip()
     for _ in range(6):
@@ -103,11 +103,11 @@ def core(line: str) -> str:
     return line
 
 
-def said(tool: str, arguments: Any) -> dict[str, str]:
+def argument_texts(tool: str, arguments: Any) -> dict[str, str]:
     """Return what a call was given as named texts; a shell's is {"command": its core}."""
-    line = command_line(tool, arguments)
+    line = shell_command(tool, arguments)
     if line is not None:
-        return {"command": core(line)}
+        return {"command": strip_command(line)}
     if isinstance(arguments, Mapping):
         return {str(key): _text(value) for key, value in arguments.items() if key != "description"}
     return {} if arguments in (None, "") else {"input": _text(arguments)}
@@ -117,31 +117,31 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def changes(failing: Mapping[str, str], resolving: Mapping[str, str]) -> list[Change]:
+def diff_arguments(failing: Mapping[str, str], resolving: Mapping[str, str]) -> list[ArgumentChange]:
     """Return how the resolving call's texts (of `said`) differ from the failing one's; [] where they are equal."""
-    found: list[Change] = []
+    found: list[ArgumentChange] = []
     for key in [*failing, *(key for key in resolving if key not in failing)]:
         old, new = failing.get(key), resolving.get(key)
         if old == new:
             continue
         if old is None or new is None:
-            found.append(Change(key, _cut(old), _cut(new)))
+            found.append(ArgumentChange(key, _cut(old), _cut(new)))
         elif (words := old.split()) == new.split():
-            found.append(Change(key, told := _cut(" ".join(words)), told))
+            found.append(ArgumentChange(key, told := _cut(" ".join(words)), told))
         elif key == "command":
             found.extend(_words_changed(old, new))
         else:
-            found.append(Change(key, *_narrowed(" ".join(words), " ".join(new.split()))))
+            found.append(ArgumentChange(key, *_narrowed(" ".join(words), " ".join(new.split()))))
     return found[:MAX_CHANGES]
 
 
-def _words_changed(old: str, new: str) -> list[Change]:
+def _words_changed(old: str, new: str) -> list[ArgumentChange]:
     before, after = old.split()[:_WORDS], new.split()[:_WORDS]
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() < 0.35:
-        return [Change("command", _cut(old), _cut(new))]
+        return [ArgumentChange("command", _cut(old), _cut(new))]
     return [
-        Change("command", _cut(" ".join(before[i:j]) or None), _cut(" ".join(after[k:m]) or None))
+        ArgumentChange("command", _cut(" ".join(before[i:j]) or None), _cut(" ".join(after[k:m]) or None))
         for tag, i, j, k, m in matcher.get_opcodes()
         if tag != "equal"
     ]
@@ -170,7 +170,7 @@ def _common(old: str, new: str) -> tuple[int, int]:
     return start, end
 
 
-def edited(arguments: Any, redact: Callable[[str], str]) -> str:
+def describe_edit(arguments: Any, redact: Callable[[str], str]) -> str:
     """Return what an edit put in place of what, in a few words; "" where the call is no such edit."""
     if not isinstance(arguments, Mapping):
         return ""
@@ -189,44 +189,47 @@ def _replaced(old: str, new: str) -> str:
     if len(gone) == 1 and len(put) == 1:
         start, end = _common(gone[0], put[0])
         gone, put = ([line[start : len(line) - end]] for line in (gone[0], put[0]))
-    was, now = shortened(" ".join(gone), 100), shortened(" ".join(put), 100)
+    was, now = shorten(" ".join(gone), 100), shorten(" ".join(put), 100)
     if was and now:
         return f"`{was}` → `{now}`"
     return f"added `{now}`" if now else f"removed `{was}`" if was else ""
 
 
 def _cut(text: str | None) -> str | None:
-    return text if text is None else shortened(text, MAX_SIDE)
+    return text if text is None else shorten(text, MAX_SIDE)
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """Return a text on one line, cut to `limit` with an ellipsis."""
     line = " ".join(text[: 8 * limit + 512].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def summary(
-    tool: str, arguments: Any, limit: int = MAX_SUMMARY, beside: Callable[[str, Any], Any] = lambda _, value: value
+def summarize_arguments(
+    tool: str,
+    arguments: Any,
+    limit: int = MAX_SUMMARY,
+    redact_named: Callable[[str, Any], Any] = lambda _, value: value,
 ) -> str:
     """Return what a call was given in a few words: its command, its file, or its most telling values.
 
     `beside` hides a value that a name beside it tells to be a secret: the names are not part of the words.
     """
-    line = command_line(tool, arguments)
+    line = shell_command(tool, arguments)
     if line is not None:
-        return shortened(core(line), limit)
+        return shorten(strip_command(line), limit)
     if isinstance(arguments, Mapping):
         for key in tool_kinds.PATH_KEYS:
             if isinstance(arguments.get(key), str) and "pattern" not in arguments:
                 path: str = arguments[key]
                 return path if len(path) <= limit else "…" + path[1 - limit :]
-    found = leaves(arguments, limit=12)
+    found = scalar_leaves(arguments, limit=12)
     texts = [
-        str(beside(_name_of(found, place), value))
+        str(redact_named(_name_of(found, place), value))
         for place, (key, value) in enumerate(found)
-        if value not in (None, "") and not isinstance(value, bool) and not tool_kinds.SETTINGS.fullmatch(key)
+        if value not in (None, "") and not isinstance(value, bool) and not tool_kinds.SETTING_KEYS.fullmatch(key)
     ]
-    return shortened(" ".join(texts), limit)
+    return shorten(" ".join(texts), limit)
 
 
 def _name_of(found: list[tuple[str, Any]], place: int) -> str:

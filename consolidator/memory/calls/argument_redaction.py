@@ -11,26 +11,26 @@ from functools import lru_cache
 
 from consolidator.memory.calls.columns import Columns, Scalar
 
-HIDDEN = "[redacted:secret]"
+REDACTED_SECRET = "[redacted:secret]"
 _PROBE = "q7Rk2vXp9LmZ4wTb"  # nobody's: what would be hidden beside a name that tells
 _LONGEST_KEY = 80
 
 
 @lru_cache(maxsize=4)
-def veil_of(redact: Callable[[str], str]) -> Veil:
+def argument_redactor(redact: Callable[[str], str]) -> ArgumentRedactor:
     """Return the veil of a redaction: one for all calls and sessions, whose arguments have the same names again."""
-    return Veil(redact)
+    return ArgumentRedactor(redact)
 
 
-class Veil:
+class ArgumentRedactor:
     """Hides what `redact` would."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         self._redact = redact
-        self.line = lru_cache(maxsize=64)(redact)  # a command line; agents repeat themselves
+        self.redact_command = lru_cache(maxsize=64)(redact)  # a command line; agents repeat themselves
         self._known = lru_cache(maxsize=1 << 13)(self._judged)
 
-    def columns(self, given: Columns) -> Columns:
+    def redact_columns(self, given: Columns) -> Columns:
         """Return columns with what is secret in their paths, and beside these, hidden; the same ones if nothing is."""
         found: Columns | None = None
         for path, column in given.items():
@@ -46,21 +46,21 @@ class Veil:
             found[name] = [*found[name], *column] if name != path and name in found else column
         return given if found is None else found
 
-    def beside(self, key: str, value: Scalar) -> Scalar:
+    def redact_named(self, key: str, value: Scalar) -> Scalar:
         """Return a value, hidden where the name beside it tells that it is a secret."""
         return value if self._known(key)[1] is None else self._beside(key, value)
 
     def _judged(self, path: str) -> tuple[str, str | None]:
         """Return a path without what is secret in it, and its last key where that tells of a secret."""
         name, key = self._redact(path), path.rsplit(".", 1)[-1].replace("[]", "")
-        tells = name == path and 0 < len(key) <= _LONGEST_KEY and self._beside(key, _PROBE) == HIDDEN
+        tells = name == path and 0 < len(key) <= _LONGEST_KEY and self._beside(key, _PROBE) == REDACTED_SECRET
         return name, key if tells else None
 
     def _beside(self, key: str, value: Scalar) -> Scalar:
         if not isinstance(value, str):
             return value
         text = f'{key}="{value}"'
-        return HIDDEN if self._redact(text) != text else value
+        return REDACTED_SECRET if self._redact(text) != text else value
 
     def _named(self, given: Columns, path: str, column: list[Scalar]) -> list[Scalar]:
         """Hide values whose names stand beside them: `{"name": "API_TOKEN", "value": ...}`."""
@@ -69,4 +69,4 @@ class Veil:
         if len(names) != len(column):
             return column
         pairs = zip(names, column, strict=True)
-        return [self.beside(name, value) if isinstance(name, str) else value for name, value in pairs]
+        return [self.redact_named(name, value) if isinstance(name, str) else value for name, value in pairs]

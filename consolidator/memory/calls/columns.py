@@ -24,7 +24,7 @@ _TELLING = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
 _RUNS = re.compile(r"[A-Z]+|[a-z]+|\d+")
 
 
-def columns(value: Any, *, texts: int | None = None) -> Columns:
+def flatten(value: Any, *, texts: int | None = None) -> Columns:
     """Return the leaves of a JSON value by path; longer strings than `texts` are left out, when it is given."""
     found: Columns = {}
     _walk(value, "", found, [MAX_LEAVES], texts, 0)
@@ -67,11 +67,11 @@ def _leaf(value: Scalar, path: str, found: Columns, room: list[int], texts: int 
         room[0] -= 1
 
 
-def result_columns(result: Any) -> Columns:
+def flatten_result(result: Any) -> Columns:
     """Return what a result offers to later calls: its leaves, or the lines of a text that are one word each."""
     result = _plain(result)
     if not isinstance(result, str):
-        return columns(result, texts=MAX_TEXT)
+        return flatten(result, texts=MAX_TEXT)
     lines = result.split("\n", MAX_LINES)[:MAX_LINES]
     words = [line.strip() for line in lines]
     found: Columns = {}
@@ -96,7 +96,7 @@ def _plain(result: Any) -> Any:
     return result
 
 
-def rebuild(paths: Iterable[tuple[str, list[Scalar]]]) -> Any:
+def unflatten(paths: Iterable[tuple[str, list[Scalar]]]) -> Any:
     """Put columns together again; None where a path goes through two lists or columns of one list differ in length."""
     root: dict[str, Any] = {}
     for path, column in paths:
@@ -124,13 +124,13 @@ def rebuild(paths: Iterable[tuple[str, list[Scalar]]]) -> Any:
     return root
 
 
-def tokens(text: str) -> list[str]:
+def value_words(text: str) -> list[str]:
     """Return the words of a message that look like a value rather than like prose, in order."""
     found = (word.strip(".:,/-+") for word in _TOKEN.findall(text[:20_000]))
     return [word for word in found if 2 <= len(word) <= MAX_TEXT and _TELLING.search(word)]
 
 
-def shape(value: Scalar) -> str:
+def value_shape(value: Scalar) -> str:
     """Return what a value looks like: "mia_li_3668" is "a_a_9999", "NO6JO3" is "X6", "src/app.py" is "/.py"."""
     if not isinstance(value, str):
         return type(value).__name__

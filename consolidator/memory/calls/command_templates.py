@@ -11,15 +11,15 @@ from typing import Any
 
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.columns import Columns
-from consolidator.memory.calls.symbols import line_of
+from consolidator.memory.calls.symbols import command_argument
 
 MAX_HOLES = 4
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]{0,15}")  # a value that says how, not what
 
 
-def template(line: str) -> tuple[str, tuple[str, ...]]:
+def extract_template(line: str) -> tuple[str, tuple[str, ...]]:
     """Return a command line with the operands of the program it reports taken out, and those operands."""
-    command = shell.reported(shell.parse(line))
+    command = shell.reported_command(shell.parse_commands(line))
     if command is None or "{" in line:
         return line, ()
     filled: list[str] = []
@@ -42,13 +42,13 @@ def _word(word: str, line: str, start: int) -> re.Match[str] | None:
     return re.compile(rf"(?<![^\s\"'();&|]){re.escape(word)}(?![^\s\"'();&|<>])").search(line, start)
 
 
-def usage(line: str) -> str | None:
+def usage_pattern(line: str) -> str | None:
     """Return how the program that a line reports is used: options as they are, operands and free text as holes.
 
     `git commit -m "first draft"` is `git commit -m <free>`; `bd update app-12 --status done` is
     `bd update <1> --status done`.
     """
-    command = shell.reported(shell.parse(line))
+    command = shell.reported_command(shell.parse_commands(line))
     if command is None:
         return None
     parts = [command.name]
@@ -78,23 +78,23 @@ def _option(word: str) -> str:
     return word if not equals or _PLAIN.fullmatch(value) else f"{name}=<free>"
 
 
-def fill(pattern: str, operands: Sequence[str]) -> str:
+def fill_template(pattern: str, operands: Sequence[str]) -> str:
     """Put operands into the holes of a template."""
     for number, operand in enumerate(operands, 1):
         pattern = pattern.replace("{" + str(number) + "}", operand, 1)
     return pattern
 
 
-def holes(pattern: str) -> int:
+def count_holes(pattern: str) -> int:
     """Return how many operands a template waits for."""
     return next((n for n in range(MAX_HOLES, 0, -1) if "{" + str(n) + "}" in pattern), 0)
 
 
 def template_columns(arguments: Any) -> Columns:
     """Return the template ("$") and operands ("$1", "$2" ...) of a shell call's arguments as columns."""
-    line = line_of(arguments)
+    line = command_argument(arguments)
     if line is None:
         return {}
-    pattern, operands = template(line)
+    pattern, operands = extract_template(line)
     found: Columns = {f"${number}": [operand] for number, operand in enumerate(operands, 1)}
-    return {"$": [pattern], "$usage": [usage(line)], **found}
+    return {"$": [pattern], "$usage": [usage_pattern(line)], **found}

@@ -13,7 +13,7 @@ from typing import Any
 
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.symbols import command_line
+from consolidator.memory.calls.symbols import shell_command
 
 MAX_OPERANDS = 24
 MAX_WORDS = 80
@@ -64,20 +64,20 @@ class Operation:
         return cls(**{**state, "operands": tuple(state["operands"]), "words": tuple(state["words"])})
 
 
-def operations(tool: str, arguments: Any) -> list[Operation]:
+def parse_operations(tool: str, arguments: Any) -> list[Operation]:
     """Return what a call does: first the operation whose outcome it reports, then others that its success proves."""
-    line = command_line(tool, arguments)
+    line = shell_command(tool, arguments)
     if line is not None:
         return _shell(line)
     name = tool.rsplit("__", 1)[-1].lower()
     paths = _paths(arguments)
     if paths and isinstance(arguments, Mapping):
         command = str(arguments.get("command", ""))
-        if tool_kinds.READS.fullmatch(name) or (tool_kinds.EDITS.fullmatch(name) and command == "view"):
+        if tool_kinds.READING_TOOLS.fullmatch(name) or (tool_kinds.EDITING_TOOLS.fullmatch(name) and command == "view"):
             return [Operation("read", "", paths, inspects=True)]
-        if tool_kinds.EDITS.fullmatch(name):
+        if tool_kinds.EDITING_TOOLS.fullmatch(name):
             return [Operation("edit", "", paths)]
-    if tool_kinds.EDITS.fullmatch(name) and (patched := _patched(arguments)):
+    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (patched := _patched(arguments)):
         return [Operation("edit", "", patched)]
     return [_tool(tool, arguments)]
 
@@ -88,25 +88,29 @@ def _paths(arguments: Any) -> tuple[str, ...]:
     found = [
         arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str) and arguments[key].strip()
     ]
-    return tuple(normal(path) for path in found[:1])
+    return tuple(normalize_operand(path) for path in found[:1])
 
 
 def _patched(arguments: Any) -> tuple[str, ...]:
-    texts = [value for _, value in leaves(arguments) if isinstance(value, str)]
-    return tuple(dict.fromkeys(normal(path) for text in texts for path in _PATCHED.findall(text)))[:MAX_OPERANDS]
+    texts = [value for _, value in scalar_leaves(arguments) if isinstance(value, str)]
+    return tuple(dict.fromkeys(normalize_operand(path) for text in texts for path in _PATCHED.findall(text)))[
+        :MAX_OPERANDS
+    ]
 
 
 def _tool(tool: str, arguments: Any) -> Operation:
     operands: list[str] = []
     text: list[str] = []
-    for key, value in leaves(arguments):
-        if isinstance(value, bool) or value is None or tool_kinds.SETTINGS.fullmatch(key.rsplit(".", 1)[-1]):
+    for key, value in scalar_leaves(arguments):
+        if isinstance(value, bool) or value is None or tool_kinds.SETTING_KEYS.fullmatch(key.rsplit(".", 1)[-1]):
             continue
         said = str(value).strip()
         if isinstance(value, str) and (len(said) > 80 or len(said.split()) > 1):
             text.append(said)
         elif _telling(value):
-            operands.append(f"{key}={said}" if not isinstance(value, str) or "/" not in said else normal(said))
+            operands.append(
+                f"{key}={said}" if not isinstance(value, str) or "/" not in said else normalize_operand(said)
+            )
         elif said:
             text.append(said)
     name = tool.rsplit("__", 1)[-1].lower()
@@ -115,7 +119,7 @@ def _tool(tool: str, arguments: Any) -> Operation:
         "tool",
         f"{tool} {verb[1].upper()}" if verb else tool,
         tuple(dict.fromkeys(operands))[:MAX_OPERANDS],
-        words(" ".join(text)),
+        name_words(" ".join(text)),
         inspects=tool_kinds.INSPECTING_TOOLS.fullmatch(name) is not None,
     )
 
@@ -127,7 +131,7 @@ def _telling(value: Any) -> bool:
     return isinstance(value, int) and abs(value) >= 1000
 
 
-def leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str, Any]]:
+def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str, Any]]:
     """Return the scalar values of a JSON value with their dotted keys, list positions left out, at most `limit`."""
     found: list[tuple[str, Any]] = []
     stack: list[tuple[str, Any]] = [(key, value)]
@@ -144,12 +148,12 @@ def leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str, Any]]:
 
 @lru_cache(maxsize=1024)
 def _shell_cached(line: str) -> tuple[Operation, ...]:
-    commands = shell.parse(line)
-    main = shell.reported(commands)
+    commands = shell.parse_commands(line)
+    main = shell.reported_command(commands)
     if main is None:
-        return (Operation("shell", "-", words=words(line)),)
+        return (Operation("shell", "-", words=name_words(line)),)
     directory = _CD.match(line)
-    where = normal(directory[1].strip("'\"")) if directory else None
+    where = normalize_operand(directory[1].strip("'\"")) if directory else None
     hidden = _hides(commands, main)
     proven = [command for command in _proven(commands) if command is not main]
     return tuple(_command(command, line, where, hidden) for command in [main, *proven[:8]])
@@ -174,20 +178,21 @@ def _hides(commands: list[Command], main: Command) -> bool:
 
 def _command(command: Command, line: str, where: str | None, hidden: bool) -> Operation:
     inline = command.program in tool_kinds.INTERPRETERS and (
-        "<<" in command.redirections or any(option.split("=", 1)[0] in tool_kinds.INLINE for option in command.options)
+        "<<" in command.redirections
+        or any(option.split("=", 1)[0] in tool_kinds.INLINE_CODE_OPTIONS for option in command.options)
     )
     plain = [word for word in command.operands if len(word) <= 200 and not re.search(r"\s", word)]
     text = [word for word in command.operands if len(word) > 200 or re.search(r"\s", word)]
-    operands = [normal(word) for word in plain]
+    operands = [normalize_operand(word) for word in plain]
     if command.writes:
-        operands += [normal(r.split(">")[-1]) for r in command.redirections if ">" in r and "&" not in r]
+        operands += [normalize_operand(r.split(">")[-1]) for r in command.redirections if ">" in r and "&" not in r]
     if inline:
         text = [line]
     return Operation(
         "shell",
         command.name,
         tuple(dict.fromkeys(word for word in operands if len(word) > 1))[:MAX_OPERANDS],
-        words(" ".join(text)),
+        name_words(" ".join(text)),
         where,
         _inspects(command),
         hidden,
@@ -199,12 +204,12 @@ def _inspects(command: Command) -> bool:
         return False
     if command.program == "sed":
         return not any(option.startswith(("-i", "--in-place")) for option in command.options)
-    if command.program in tool_kinds.INSPECTING:
-        return (command.subcommand or "").split(" ")[0] in tool_kinds.INSPECTING[command.program]
-    return command.program in tool_kinds.INSPECTORS
+    if command.program in tool_kinds.INSPECTING_SUBCOMMANDS:
+        return (command.subcommand or "").split(" ")[0] in tool_kinds.INSPECTING_SUBCOMMANDS[command.program]
+    return command.program in tool_kinds.INSPECTING_PROGRAMS
 
 
-def normal(word: str) -> str:
+def normalize_operand(word: str) -> str:
     """Return a path, address or name without what does not tell it apart: "./", a line, a test's name, a version."""
     word = word.strip().strip("'\"").replace("\\", "/")
     if "://" in word:
@@ -216,7 +221,7 @@ def normal(word: str) -> str:
     return (word.rstrip("/") or word)[:200]
 
 
-def words(text: str) -> tuple[str, ...]:
+def name_words(text: str) -> tuple[str, ...]:
     """Return the pieces of a text's names ("player_name", "playerName": name, player), sorted, plain ones left out."""
-    pieces = {piece.lower() for piece in _PIECE.findall(text[:8192])} - tool_kinds.PLAIN_WORDS
+    pieces = {piece.lower() for piece in _PIECE.findall(text[:8192])} - tool_kinds.STOP_WORDS
     return tuple(sorted({piece.rstrip("s") for piece in pieces if len(piece) > 1}))[:MAX_WORDS]

@@ -14,11 +14,11 @@ from functools import lru_cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from consolidator.memory.calls import programs
+from consolidator.memory.calls import shell_programs
 
 MAX_COMMAND = 2048  # characters parsed; the parser's error recovery is quadratic
 MAX_PIPES = 100  # likewise
-MAX_LOOK = 64 * 1024  # characters looked at for the ends of here-documents
+MAX_SCANNED = 64 * 1024  # characters looked at for the ends of here-documents
 MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
@@ -55,7 +55,7 @@ class Command:
         return any(r.startswith((">", "1>", "&>")) and ">/dev/" not in r and ">&" not in r for r in self.redirections)
 
 
-def parse(command: str) -> list[Command]:
+def parse_commands(command: str) -> list[Command]:
     """Return the programs that a command line runs, in order; [] where there is none (only assignments, comments)."""
     return list(_cached(command if len(command) <= MAX_COMMAND and command.count("|") <= MAX_PIPES else _cut(command)))
 
@@ -64,7 +64,7 @@ def _cut(command: str) -> str:
     """Shorten a command: first by what is in its here-documents, then at its end."""
     kept: list[str] = []
     until = None
-    for line in command[:MAX_LOOK].split("\n"):
+    for line in command[:MAX_SCANNED].split("\n"):
         if until is not None:
             if line.strip() != until:
                 continue
@@ -76,7 +76,7 @@ def _cut(command: str) -> str:
     return "|".join(text.split("|")[:MAX_PIPES])
 
 
-def reported(commands: Sequence[Command]) -> Command | None:
+def reported_command(commands: Sequence[Command]) -> Command | None:
     """Return the command whose outcome the call reports.
 
     The last of a list that says anything; of a pipeline the first that does the work (`git log | head` is git log,
@@ -90,7 +90,7 @@ def reported(commands: Sequence[Command]) -> Command | None:
             pipelines.append([command])
     telling = [_worker(pipeline) for pipeline in _without_fallbacks(pipelines)]
     for command in reversed(telling):
-        if command.program not in programs.QUIET or command.writes:
+        if command.program not in shell_programs.MINOR_PROGRAMS or command.writes:
             return command
     return telling[-1] if telling else None
 
@@ -99,7 +99,10 @@ def _without_fallbacks(pipelines: list[list[Command]]) -> list[list[Command]]:
     kept: list[list[Command]] = []
     for pipeline in pipelines:
         if pipeline[0].link == "||" and kept:
-            if kept[-1][0].program not in programs.TESTS or pipeline[0].program in programs.QUIET:
+            if (
+                kept[-1][0].program not in shell_programs.CONDITION_PROGRAMS
+                or pipeline[0].program in shell_programs.MINOR_PROGRAMS
+            ):
                 continue
             kept.pop()  # `[ -d x ] || git clone`: the test is only the condition
         kept.append(pipeline)
@@ -108,7 +111,7 @@ def _without_fallbacks(pipelines: list[list[Command]]) -> list[list[Command]]:
 
 def _worker(pipeline: list[Command]) -> Command:
     for command in pipeline:
-        if command.program not in programs.SOURCES and not _filters(command):
+        if command.program not in shell_programs.PIPE_SOURCES and not _filters(command):
             return command
     if len(pipeline) > 1 and pipeline[0].program in ("echo", "printf"):
         return pipeline[1]
@@ -118,7 +121,7 @@ def _worker(pipeline: list[Command]) -> Command:
 def _filters(command: Command) -> bool:
     if command.program in ("python", "node", "perl", "ruby"):  # one-liners filter, scripts do the work
         return not command.operands or any(option in ("-c", "-e", "-ne", "-pe") for option in command.options)
-    return command.program in programs.FILTERS
+    return command.program in shell_programs.PIPE_FILTERS
 
 
 @lru_cache(maxsize=8192)
@@ -223,7 +226,7 @@ def _unwrap(words: list[str], redirections: tuple[str, ...], link: str, depth: i
             return
         program = _program(words[0])
         rest = words[1:]
-        if program in programs.SHELLS and depth < MAX_DEPTH:
+        if program in shell_programs.SHELLS and depth < MAX_DEPTH:
             script = _script(rest)
             if script is not None:
                 inner = _parse(script, depth + 10)
@@ -251,14 +254,14 @@ def _wrapped(program: str, rest: list[str]) -> list[str] | None:
         return rest[1:]
     if program == "python" and rest and rest[0].rsplit("/", 1)[-1] == "manage.py":
         return rest
-    if program in programs.WRAPPERS:
-        values, operands = programs.WRAPPERS[program]
+    if program in shell_programs.WRAPPERS:
+        values, operands = shell_programs.WRAPPERS[program]
         inner = _skip(rest, values, operands)
         if program == "command" and rest[:1] in (["-v"], ["-V"]):
             return None
         return inner or None
     for position, word in enumerate(rest[:3]):
-        values = programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
+        values = shell_programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
         if "" not in values:
             return _skip(rest[position + 1 :], values, 0) or None
         if not word.startswith("-"):
@@ -292,7 +295,7 @@ def _program(word: str) -> str:
 
 def _command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
     program = _program(words[0])
-    values = programs.VALUES.get(program, frozenset())
+    values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []
     options: list[str] = []
     name: list[str] = []
@@ -318,7 +321,9 @@ def _names(program: str, name: list[str], word: str) -> bool:
     if not _WORD.fullmatch(word) or len(word) > 40:
         return False
     if not name:
-        if program in programs.MULTI:
+        if program in shell_programs.SUBCOMMAND_PROGRAMS:
             return True
-        return program not in programs.SINGLE and word in programs.VERBS
-    return len(name) == 1 and ((program, name[0]) in programs.DEEP or (program, "*") in programs.DEEP)
+        return program not in shell_programs.PLAIN_PROGRAMS and word in shell_programs.SUBCOMMAND_VERBS
+    return len(name) == 1 and (
+        (program, name[0]) in shell_programs.NESTED_SUBCOMMANDS or (program, "*") in shell_programs.NESTED_SUBCOMMANDS
+    )

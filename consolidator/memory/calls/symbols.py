@@ -9,24 +9,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from consolidator.memory.calls import shell
-from consolidator.memory.calls.pairing import ToolCall
-from consolidator.memory.calls.programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS
+from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS
 
 SHELL_PREFIX = "sh:"
-MAX_SYMBOL = 120  # characters
+MAX_SYMBOL_LENGTH = 120  # characters
 
 
-def symbol(call: ToolCall) -> str:
+def call_symbol(call: CompletedCall) -> str:
     """Return the symbol of a call: the tool's name, or "sh:program subcommand" for a shell."""
-    return symbol_of(call.tool, call.arguments)
+    return tool_symbol(call.tool, call.arguments)
 
 
-def symbol_of(tool: str, arguments: Any) -> str:
+def tool_symbol(tool: str, arguments: Any) -> str:
     """Return the symbol of a tool with its arguments (JSON)."""
-    line = command_line(tool, arguments)
+    line = shell_command(tool, arguments)
     if line is None:
         return _tidy(tool)
-    command = shell.reported(shell.parse(line))
+    command = shell.reported_command(shell.parse_commands(line))
     if command is None:
         return SHELL_PREFIX + "-"
     mark = " >" if command.writes and command.program in ("cat", "echo", "printf") else ""
@@ -34,17 +34,17 @@ def symbol_of(tool: str, arguments: Any) -> str:
 
 
 def _tidy(name: str) -> str:
-    return (name if name.isprintable() else " ".join(name.split()))[:MAX_SYMBOL]
+    return (name if name.isprintable() else " ".join(name.split()))[:MAX_SYMBOL_LENGTH]
 
 
-def command_line(tool: str, arguments: Any) -> str | None:
+def shell_command(tool: str, arguments: Any) -> str | None:
     """Return the command line that a shell tool was given, or None where the tool is no shell."""
     if tool.lower() not in SHELL_TOOLS and tool.rsplit("__", 1)[-1].lower() not in SHELL_TOOLS:
         return None
-    return line_of(arguments)
+    return command_argument(arguments)
 
 
-def line_of(arguments: Any) -> str | None:
+def command_argument(arguments: Any) -> str | None:
     """Return the command line among a shell tool's arguments."""
     if isinstance(arguments, str):
         return arguments
@@ -67,6 +67,6 @@ def _joined(value: Any) -> str | None:
     return " ".join(word if word.isprintable() and " " not in word else repr(word) for word in value)
 
 
-def is_shell(symbol: str) -> bool:
+def is_shell_symbol(symbol: str) -> bool:
     """Whether a symbol names a program run by a shell."""
     return symbol.startswith(SHELL_PREFIX)

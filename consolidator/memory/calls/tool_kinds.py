@@ -12,12 +12,12 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-EDITS = re.compile(
+EDITING_TOOLS = re.compile(
     r"(?:multi_?|notebook_?|search_?|str_?|apply_?|quick_?)?(?:edit|write|patch|replace|create|insert|update|append)"
     r"(?:_?(?:file|to_file|in_file|notebook|diff|patch|block))?|str_replace_(?:based_edit_tool|editor)|fs_write"
 )
-READS = re.compile(r"(?:fs_)?(?:read|view|open|cat)(?:_?(?:file|many_files|notebook|lines))?")
-POLLS = re.compile(
+READING_TOOLS = re.compile(r"(?:fs_)?(?:read|view|open|cat)(?:_?(?:file|many_files|notebook|lines))?")
+POLLING_TOOLS = re.compile(
     r"(?:task|bash|agent|shell|command|job)_?(?:output(?:_?tool)?|status|result)|wait(?:_for\w*)?|poll|write_stdin"
 )
 INSPECTING_TOOLS = re.compile(
@@ -27,48 +27,48 @@ INSPECTING_TOOLS = re.compile(
 THINKING_TOOLS = re.compile(r"(?:sequential_?)?think(?:ing)?|(?:update_)?plan|todo_?write|reason(?:ing)?")
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")
-SETTINGS = re.compile(
+SETTING_KEYS = re.compile(
     r"timeout\w*|limit|offset|page\w*|max_\w+|head_limit|description|block|wait\w*|explanation|-[A-Za-z]", re.IGNORECASE
 )
 
-INSPECTORS = _words(
+INSPECTING_PROGRAMS = _words(
     """
     ls cat head tail wc find fd tree grep egrep fgrep rg ag ack stat file du df pwd which whereis type less more bat
     nl od xxd hexdump strings diff cmp ps top readlink realpath open goto search_dir search_file find_file jq yq eza
     exa scroll_up scroll_down
     """
 )
-INSPECTING = {  # subcommands that only look
+INSPECTING_SUBCOMMANDS = {  # subcommands that only look
     "git": _words("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe"),
 }
-SEARCHERS = _words(  # exit with 1 where they find nothing, or find a difference
+SEARCHING_PROGRAMS = _words(  # exit with 1 where they find nothing, or find a difference
     """
     grep egrep fgrep rg ag ack zgrep find fd which type command pgrep test [ [[ diff cmp ls-files search_dir
     search_file find_file
     """
 )
-SEARCHING = {"git": _words("grep diff check-ignore ls-files config show-ref merge-base")}
+SEARCHING_SUBCOMMANDS = {"git": _words("grep diff check-ignore ls-files config show-ref merge-base")}
 
-WRITERS = _words("sed cat echo printf tee perl awk patch apply_patch touch ed ex")
-FILERS = _words("cp mv rm mkdir rmdir ln chmod chown touch rsync scp install tar unzip zip gunzip trash")
-FILING = {"git": _words("mv rm restore checkout clean switch")}
-VERSIONERS = _words("git hg svn jj gh glab")
+WRITING_PROGRAMS = _words("sed cat echo printf tee perl awk patch apply_patch touch ed ex")
+FILE_PROGRAMS = _words("cp mv rm mkdir rmdir ln chmod chown touch rsync scp install tar unzip zip gunzip trash")
+FILE_SUBCOMMANDS = {"git": _words("mv rm restore checkout clean switch")}
+VERSION_CONTROL_PROGRAMS = _words("git hg svn jj gh glab")
 
 INTERPRETERS = _words("python node ruby perl php tsx ts-node deno bun bash sh zsh lua psql mysql sqlite3 duckdb elixir")
-INLINE = _words("-c -e -p --eval -r -ne -pe -lc")  # the option that hands an interpreter its code
-CHECKERS = _words(
+INLINE_CODE_OPTIONS = _words("-c -e -p --eval -r -ne -pe -lc")  # the option that hands an interpreter its code
+CHECKING_PROGRAMS = _words(
     """
     pytest mypy pyright ruff flake8 black eslint prettier tsc jest vitest mocha rspec tox nox phpunit biome tsgo
     """
 )
-SCOPED = re.compile(  # subcommands that check what they are pointed at, or everything
+CHECKING_SUBCOMMANDS = re.compile(  # subcommands that check what they are pointed at, or everything
     r"\b(?:test|tests|check|lint|format|fmt|build|compile|typecheck|vet|spec|credo|dialyzer|clippy|bench)\b"
 )
 
 SQL_VERB = re.compile(
     r"\s*(?:\(\s*)?(select|insert|update|delete|create|alter|drop|show|describe|desc|explain|with|use|pragma)\b", re.I
 )
-PLAIN_WORDS = _words(  # what any query or piece of code may hold
+STOP_WORDS = _words(  # what any query or piece of code may hold
     """
     select from where order group by asc desc join on and or not in as inner left right outer having limit count
     distinct union all insert into values set is null like between case when then else end exists max min sum avg
@@ -76,7 +76,7 @@ PLAIN_WORDS = _words(  # what any query or piece of code may hold
     log require await async try except catch with open read json sys os str int len dict list data result cat echo
     """
 )
-COMMON_FILES = _words(  # names that many folders have, so that one elsewhere is not the same
+COMMON_FILE_NAMES = _words(  # names that many folders have, so that one elsewhere is not the same
     "index main mod lib init __init__ readme package setup config makefile dockerfile types utils test tests app"
 )
 COMMON_OPERANDS = re.compile(r"[\d.*~/-]+|origin|main|master|HEAD|test|tests|src|lib|build")

@@ -11,11 +11,19 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.calls.argument_redaction import veil_of
-from consolidator.memory.calls.columns import MAX_TEXT, Columns, Scalar, columns, result_columns, shape, tokens
+from consolidator.memory.calls.argument_redaction import argument_redactor
+from consolidator.memory.calls.columns import (
+    MAX_TEXT,
+    Columns,
+    Scalar,
+    flatten,
+    flatten_result,
+    value_shape,
+    value_words,
+)
 from consolidator.memory.calls.command_templates import template_columns
-from consolidator.memory.calls.symbols import SHELL_PREFIX, line_of
-from consolidator.memory.procedures.counts import Counts, Key, encode
+from consolidator.memory.calls.symbols import SHELL_PREFIX, command_argument
+from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json
 
 MAX_SOURCES = 32  # tools whose last values are kept
 MAX_USED = 64  # values that an argument is remembered to have had
@@ -43,7 +51,7 @@ class ValueSource:
                 self.index.setdefault(value, []).append(path)
 
 
-def choose(column: list[int], used: Mapping[int, None]) -> int | None:
+def first_unused(column: list[int], used: Mapping[int, None]) -> int | None:
     """Return the first value that was not used yet; a single value may be used again."""
     if len(column) == 1:
         return column[0]
@@ -56,16 +64,18 @@ def choose(column: list[int], used: Mapping[int, None]) -> int | None:
 class BindingFold:
     """Feed it calls in order; it counts into `counts`."""
 
-    def __init__(self, counts: Counts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False) -> None:
+    def __init__(
+        self, counts: KeyCounts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False
+    ) -> None:
         self.counts = counts
-        self.veil = veil_of(redact)
+        self.redactor = argument_redactor(redact)
         self.sources: dict[str, ValueSource] = {}  # oldest first
         self.used: dict[str, dict[int, None]] = {}  # tool and argument -> values, oldest first
-        self.words: list[tuple[str, int]] = []  # shape and value of the user's telling words
-        self.given: dict[tuple[str, str], int] = {}  # tool and argument -> how often, in this process
+        self.user_words: list[tuple[str, int]] = []  # shape and value of the user's telling words
+        self.argument_counts: dict[tuple[str, str], int] = {}  # tool and argument -> how often, in this process
         self._since: dict[str, dict[tuple[str, str], int]] = {}  # source -> `given` when it came, or was settled
         self._owed: set[tuple[str, str, str]] = set()  # tool, argument and source
-        self._shapes: dict[tuple[str, tuple[str, ...]], Key] = {}
+        self._shapes: dict[tuple[str, tuple[str, ...]], CountKey] = {}
         self.values: dict[int, Scalar] | None = {} if keep_values else None
         self._digest = self._hasher(salt)
         self._hash = lru_cache(maxsize=1 << 14)(self._digest)
@@ -82,7 +92,7 @@ class BindingFold:
 
         return hashed
 
-    def hashes(self, column: list[Scalar]) -> list[int]:
+    def hash_values(self, column: list[Scalar]) -> list[int]:
         """Return the salted hashes of a column, and remember the clear values when asked to."""
         found = [
             (self._digest if isinstance(value, str) and len(value) > MAX_TEXT else self._hash)(
@@ -94,35 +104,35 @@ class BindingFold:
             self.values.update(zip(found, column, strict=True))
         return found
 
-    def say(self, text: str) -> None:
+    def feed_user_message(self, text: str) -> None:
         """Take a user's message."""
-        for word in tokens(text):
-            self.words.append((shape(word), self.hashes([word])[0]))
-        del self.words[:-MAX_WORDS]
+        for find_user_word in value_words(text):
+            self.user_words.append((value_shape(find_user_word), self.hash_values([find_user_word])[0]))
+        del self.user_words[:-MAX_WORDS]
 
-    def feed(self, tool: str, arguments: Any, result: Any, *, ok: bool) -> None:
+    def feed_call(self, tool: str, arguments: Any, result: Any, *, ok: bool) -> None:
         """Take a call: count what would have predicted its arguments, then remember its values."""
-        clear = columns(arguments)
-        given = self.veil.columns(clear)
-        hashed = {path: self.hashes(column) for path, column in given.items()}
+        clear = flatten(arguments)
+        given = self.redactor.redact_columns(clear)
+        hashed = {path: self.hash_values(column) for path, column in given.items()}
         shell = tool.startswith(SHELL_PREFIX)
-        line = line_of(arguments) if shell else None
-        hidden = None if line is None else self.veil.line(line)
+        line = command_argument(arguments) if shell else None
+        hidden = None if line is None else self.redactor.redact_command(line)
         self._count_shape(tool, arguments, given, hashed, secret=given is not clear or hidden != line)
         if hidden is not None:
             extra = template_columns(hidden)
             given |= extra
-            hashed |= {path: self.hashes(column) for path, column in extra.items()}
+            hashed |= {path: self.hash_values(column) for path, column in extra.items()}
         for path, column in hashed.items():
             self._count_argument(tool, path, column, given[path])
         paths = {"<" + path: column for path, column in hashed.items()}
         if ok and not shell:
-            for path, values in self.veil.columns(result_columns(result)).items():
-                paths[">" + path] = self.hashes(values)
+            for path, values in self.redactor.redact_columns(flatten_result(result)).items():
+                paths[">" + path] = self.hash_values(values)
         elif not ok and tool in self.sources:
             paths |= {path: column for path, column in self.sources[tool].paths.items() if path[0] == ">"}
         if self.sources.pop(tool, None) is None:
-            self._since[tool] = dict(self.given)
+            self._since[tool] = dict(self.argument_counts)
         self.sources[tool] = ValueSource(paths)
         if len(self.sources) > MAX_SOURCES:
             oldest = next(iter(self.sources))
@@ -131,7 +141,7 @@ class BindingFold:
         if ok:
             self._use(tool, hashed)
 
-    def last(self, tool: str) -> list[int]:
+    def last_argument_values(self, tool: str) -> list[int]:
         """Return the argument values of a tool's last call; of a command its operands."""
         source = self.sources.get(tool)
         if source is None:
@@ -141,7 +151,7 @@ class BindingFold:
         return [value for path, column in paths.items() if path[1:] not in _SAID_ONCE for value in column]
 
     @property
-    def latest(self) -> str:
+    def latest_tool(self) -> str:
         """The tool of the last call."""
         return next(reversed(self.sources), "")
 
@@ -167,11 +177,11 @@ class BindingFold:
         for path in sorted(paths):
             whole.append(path)
             whole += hashed[path]
-        key: Key = tuple(whole)
+        key: CountKey = tuple(whole)
         if key not in self.counts:
             literal = None if secret else _literal(["call", tool, arguments], given)
             if literal is not None and len(literal) <= MAX_CALL + len(tool):
-                self.counts.name(key, literal)
+                self.counts.set_text(key, literal)
             else:
                 self.counts.ignore(key)
         self.counts.add(key)
@@ -179,7 +189,7 @@ class BindingFold:
     def _count_argument(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
         counts = self.counts
         counts.add(("arg", tool, path))
-        self.given[(tool, path)] = self.given.get((tool, path), 0) + 1
+        self.argument_counts[(tool, path)] = self.argument_counts.get((tool, path), 0) + 1
         for name in self.sources:  # a chance has its place from now on, whenever it is settled
             if (tool, path, name) not in self._owed:
                 self._owed.add((tool, path, name))
@@ -190,7 +200,7 @@ class BindingFold:
             return
         used = self.used.get(f"{tool} {path}", _NOTHING)
         own = path == "command" and tool.startswith(SHELL_PREFIX)
-        value, listed, latest = column[0], "[]" in path, self.latest
+        value, listed, latest = column[0], "[]" in path, self.latest_tool
         if latest and (not own or latest == tool):
             counts.add(("use", tool, path, latest, "near"))
         for name, source in self.sources.items():
@@ -199,12 +209,12 @@ class BindingFold:
                 continue
             for origin in origins[:MAX_HITS]:
                 offered = source.paths[origin]
-                if (offered == column) if listed else (choose(offered, used) == value):
+                if (offered == column) if listed else (first_unused(offered, used) == value):
                     counts.add(("hit", tool, path, name, origin))
                     if name == latest:
                         counts.add(("hit", tool, path, name, origin, "near"))
-        if self.words and not listed and isinstance(given[0], str):
-            look = shape(given[0])
+        if self.user_words and not listed and isinstance(given[0], str):
+            look = value_shape(given[0])
             word = self.word(look, used)
             if word is not None:
                 counts.add(("said", tool, path, look))
@@ -212,32 +222,32 @@ class BindingFold:
                     counts.add(("word", tool, path, look))
 
     def _count_constant(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
-        key: Key = ("const", tool, path, *column)
+        key: CountKey = ("const", tool, path, *column)
         if key not in self.counts:
-            literal = encode(given if "[]" in path else given[0])
+            literal = encode_json(given if "[]" in path else given[0])
             if len(literal) <= (MAX_TEMPLATE if path[:1] == "$" else MAX_LITERAL):
-                self.counts.name(key, f'["const", {encode(tool)}, {encode(path)}, {literal}]')
+                self.counts.set_text(key, f'["const", {encode_json(tool)}, {encode_json(path)}, {literal}]')
             else:
                 self.counts.ignore(key)
         self.counts.add(key)
 
-    def settle(self) -> None:
+    def count_pending_uses(self) -> None:
         """Count the chances that are still owed: how often each argument was given while each source was there."""
         for name in self.sources:
             self._settle(name)
 
     def _settle(self, name: str) -> None:
         since = self._since[name]
-        for (tool, path), count in self.given.items():
+        for (tool, path), count in self.argument_counts.items():
             chances = count - since.get((tool, path), 0)
             if chances and _comes_from(tool, path, name):
                 self.counts.add(("use", tool, path, name), chances)
-        self._since[name] = dict(self.given)
+        self._since[name] = dict(self.argument_counts)
 
     def word(self, look: str, used: Mapping[int, None]) -> int | None:
         """Return the user's last word of this shape that was not used yet, else the last one of this shape."""
         last: int | None = None
-        for kind, value in reversed(self.words):
+        for kind, value in reversed(self.user_words):
             if kind == look:
                 if value not in used:
                     return value
@@ -250,7 +260,7 @@ class BindingFold:
         return {
             "sources": [[tool, source.paths] for tool, source in self.sources.items()],
             "used": [[name, list(values)] for name, values in self.used.items()],
-            "words": self.words,
+            "words": self.user_words,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -258,7 +268,7 @@ class BindingFold:
         self.sources = {tool: ValueSource(paths) for tool, paths in state["sources"]}
         self._since = {tool: {} for tool in self.sources}
         self.used = {name: dict.fromkeys(values) for name, values in state["used"]}
-        self.words = [(look, value) for look, value in state["words"]]
+        self.user_words = [(look, value) for look, value in state["words"]]
 
 
 def _literal(value: Any, given: Columns) -> str | None:
@@ -266,7 +276,7 @@ def _literal(value: Any, given: Columns) -> str | None:
     if any(isinstance(one, str) and len(one) > MAX_CALL for column in given.values() for one in column):
         return None
     try:
-        return encode(value)
+        return encode_json(value)
     except RecursionError:
         return None
 

@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from consolidator.memory.calls.argument_diff import summary
-from consolidator.memory.calls.pairing import CallFold, ToolCall
-from consolidator.memory.calls.symbols import symbol
+from consolidator.memory.calls.argument_diff import summarize_arguments
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.symbols import call_symbol
 from consolidator.memory.procedures.bindings import BindingFold
-from consolidator.memory.procedures.counts import Counts, Ints, stable_hash
-from consolidator.memory.procedures.repairs import FixFold
+from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
+from consolidator.memory.procedures.preconditions import PreconditionFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-VERSION = "d2"  # of what is counted; digests of another version are derived again
+DIGEST_VERSION = "d2"  # of what is counted; digests of another version are derived again
 QUOTE = 120  # characters of a quote
 QUOTED_FROM = 1000  # characters that are redacted before they are cut, so that no half of a credential stays
 START = "^"  # stands before the first call
@@ -31,12 +31,12 @@ START = "^"  # stands before the first call
 class CallListener(Protocol):
     """Another fold over the same calls, such as the one of errors."""
 
-    def feed(self, call: ToolCall) -> None:
+    def feed(self, call: CompletedCall) -> None:
         """Take the next completed call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedDigest:
     """A digest as it is stored: arrays of int64 as bytes, terms and state as compressed JSON."""
 
     calls: int
@@ -47,7 +47,7 @@ class Packed:
     terms: bytes
     quotes: bytes  # what the first call of each element of the sequence was given
     state: bytes
-    version: str = VERSION
+    version: str = DIGEST_VERSION
 
 
 class Digest:
@@ -58,29 +58,29 @@ class Digest:
         redact: Callable[[str], str],
         salt: bytes,
         *,
-        errors: CallListener | None = None,
+        call_listener: CallListener | None = None,
         keep_values: bool = False,
-        packed: Packed | None = None,
+        packed: PackedDigest | None = None,
     ) -> None:
         self.redact = redact
-        self.errors = errors
-        self.counts = Counts()
+        self.errors = call_listener
+        self.counts = KeyCounts()
         self.sequence: list[int] = []
         self.seqs: list[int] = []
         self.quotes: list[str] = []
-        self.calls = CallFold()
-        self.done = 0  # calls completed
+        self.calls = CallPairer()
+        self.completed_calls = 0  # calls completed
         self.previous = (START, START)  # symbols of the last two calls, with how they went
         self.running = ""  # the last symbol of the sequence
         self.repeated = False  # whether it is a run already
-        self.spoken = False  # whether the user spoke since the last call
+        self.user_spoke = False  # whether the user spoke since the last call
         if packed is not None:
-            self.counts = Counts(_counted(packed), unpack_terms(packed.terms))
+            self.counts = KeyCounts(_counted(packed), unpack_terms(packed.terms))
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
             self.quotes = unpack_quotes(packed.quotes)
         self.bindings = BindingFold(self.counts, salt, redact, keep_values=keep_values)
-        self.fixes = FixFold(self.counts)
+        self.fixes = PreconditionFold(self.counts)
         if packed is not None:
             self._load(json.loads(zlib.decompress(packed.state)))
 
@@ -88,8 +88,8 @@ class Digest:
         """Take the next event."""
         if event.type is EventType.USER_MESSAGE:
             if event.data.get("origin", "user") == "user":
-                self.bindings.say(str(event.data.get("text", "")))
-                self.spoken = True
+                self.bindings.feed_user_message(str(event.data.get("text", "")))
+                self.user_spoke = True
         elif event.type is EventType.TASK_END:
             self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
         else:
@@ -97,20 +97,20 @@ class Digest:
             if call is not None:
                 self._complete(call)
 
-    def _complete(self, call: ToolCall) -> None:
-        name = symbol(call)
+    def _complete(self, call: CompletedCall) -> None:
+        name = call_symbol(call)
         self._count_step(name, call)
         self._extend(name, call)
-        self.bindings.feed(name, call.arguments, call.result, ok=call.ok)
-        self.fixes.feed(name, self.bindings.last(name), ok=call.ok)
+        self.bindings.feed_call(name, call.arguments, call.result, ok=call.ok)
+        self.fixes.feed(name, self.bindings.last_argument_values(name), ok=call.ok)
         if self.errors is not None:
             self.errors.feed(call)
-        self.done += 1
+        self.completed_calls += 1
 
-    def _count_step(self, name: str, call: ToolCall) -> None:
+    def _count_step(self, name: str, call: CompletedCall) -> None:
         """Count what came before this call, and how it went."""
         before, last = self.previous
-        spoken = "user" if self.spoken else ""
+        spoken = "user" if self.user_spoke else ""
         add = self.counts.add
         add(("tool", name, call.tool))
         add(("ok" if call.ok else "failed", name))
@@ -119,9 +119,9 @@ class Digest:
         add(("next", before, last, spoken, name))
         add(("after", before, last, spoken))
         self.previous = (last, name if call.ok else name + "!")
-        self.spoken = False
+        self.user_spoke = False
 
-    def _extend(self, name: str, call: ToolCall) -> None:
+    def _extend(self, name: str, call: CompletedCall) -> None:
         """Add to the cleaned sequence: failed calls are dropped, and X X X is X+, one or more of it.
 
         X and X+ are one symbol, so that support does not split by how often a step was repeated.
@@ -130,8 +130,8 @@ class Digest:
             return
         if name != self.running:
             self.running, self.repeated = name, False
-            value = stable_hash(name)
-            self.counts.label(value, name)
+            value = hash_text(name)
+            self.counts.set_symbol_text(value, name)
             self.counts.add(("step", name))
             self.sequence.append(value)
             self.seqs.append(call.seq)
@@ -140,21 +140,23 @@ class Digest:
             self.repeated = True
             self.counts.add(("run", name))
 
-    def _quoted(self, call: ToolCall) -> str:
+    def _quoted(self, call: CompletedCall) -> str:
         """Return what a call was given, so that evidence can be shown when the event is gone."""
-        given = summary(call.tool, call.arguments, QUOTED_FROM, beside=self.bindings.veil.beside)
+        given = summarize_arguments(
+            call.tool, call.arguments, QUOTED_FROM, redact_named=self.bindings.redactor.redact_named
+        )
         if len(given) >= QUOTED_FROM:
             given = given.rsplit(" ", 1)[0]  # without the word that is cut: hidden keys before it leave room for it
         given = self.redact(given)
         return given if len(given) <= QUOTE else given[: QUOTE - 1] + "…"
 
-    def pack(self) -> Packed:
+    def pack(self) -> PackedDigest:
         """Return the digest as it is stored."""
-        self.bindings.settle()
-        self.counts.settle(self.redact)
-        keys, counts = self.counts.arrays()
-        return Packed(
-            calls=self.done,
+        self.bindings.count_pending_uses()
+        self.counts.commit_texts(self.redact)
+        keys, counts = self.counts.to_arrays()
+        return PackedDigest(
+            calls=self.completed_calls,
             sequence=np.asarray(self.sequence, np.int64).tobytes(),
             seqs=np.asarray(self.seqs, np.int64).tobytes(),
             keys=keys.tobytes(),
@@ -167,27 +169,27 @@ class Digest:
     def _state(self) -> dict[str, Any]:
         return {
             "calls": self.calls.to_json(),
-            "done": self.done,
+            "done": self.completed_calls,
             "previous": self.previous,
             "running": self.running,
             "repeated": self.repeated,
-            "spoken": self.spoken,
+            "spoken": self.user_spoke,
             "bindings": self.bindings.to_json(),
             "fixes": self.fixes.to_json(),
         }
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        self.calls = CallFold.from_json(state["calls"])
-        self.done = state["done"]
+        self.calls = CallPairer.from_json(state["calls"])
+        self.completed_calls = state["done"]
         self.previous = (state["previous"][0], state["previous"][1])
         self.running = state["running"]
         self.repeated = state["repeated"]
-        self.spoken = state["spoken"]
+        self.user_spoke = state["spoken"]
         self.bindings.load(state["bindings"])
         self.fixes.load(state["fixes"])
 
 
-def _counted(packed: Packed) -> dict[int, int]:
+def _counted(packed: PackedDigest) -> dict[int, int]:
     keys: Ints = np.frombuffer(packed.keys, np.int64)
     counts: Ints = np.frombuffer(packed.counts, np.int64)
     return dict(zip(keys.tolist(), counts.tolist(), strict=True))

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.memory.procedures.counts import Ints, key_hash
-from consolidator.memory.procedures.sums import Sums
+from consolidator.memory.procedures.key_counts import Ints, hash_key
+from consolidator.memory.procedures.key_sums import KeySums
 
 ALWAYS, NEVER = 0, 1  # groups: every one is told; told of no one by itself
 _LOOKED_UP = ("use", "said", "after", "task")  # by their keys, from what they belong to
 _PLACES = {"const": slice(0, 3), "call": slice(0, 2), "shape": slice(0, 2), "next": slice(0, -1)}
 
 
-class Names:
+class KeyTexts:
     """Texts by key."""
 
     __slots__ = ("_known", "groups", "keys", "texts")
@@ -34,13 +34,13 @@ class Names:
         self._known: dict[int, str | None] = {}
 
     @classmethod
-    def of(cls, terms: Mapping[int, str]) -> Names:
+    def from_dict(cls, terms: Mapping[int, str]) -> KeyTexts:
         """Return the names of these terms; "" is a key that has none."""
         groups = np.fromiter((_group(text) for text in terms.values()), np.int64, len(terms))
         return cls(np.fromiter(terms, np.int64, len(terms)), groups, _texts(terms.values(), len(terms)))
 
     @classmethod
-    def unpack(cls, parts: Iterable[Mapping[str, bytes]]) -> Names:
+    def unpack(cls, parts: Iterable[Mapping[str, bytes]]) -> KeyTexts:
         """Read several of what `packed` returned, of different keys."""
         keys, groups, texts = [], [], []
         for part in parts:
@@ -48,10 +48,10 @@ class Names:
             groups.append(np.frombuffer(part["groups"], np.int64))
             texts += json.loads(zlib.decompress(part["texts"]))
         if not keys:
-            return cls.of({})
+            return cls.from_dict({})
         return cls(np.concatenate(keys), np.concatenate(groups), _texts(texts, len(texts)))
 
-    def packed(self) -> dict[str, bytes]:
+    def pack(self) -> dict[str, bytes]:
         """Return the names as they are stored."""
         told = json.dumps(self.texts.tolist(), separators=(",", ":")).encode()
         return {"keys": self.keys.tobytes(), "groups": self.groups.tobytes(), "texts": zlib.compress(told, 1)}
@@ -59,14 +59,14 @@ class Names:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def plus(self, other: Names) -> Names:
+    def plus(self, other: KeyTexts) -> KeyTexts:
         """Return these names and others, of different keys."""
         if not len(other):
             return self
         parts = ((self.keys, other.keys), (self.groups, other.groups), (self.texts, other.texts))
-        return Names(*(np.concatenate(part) for part in parts))  # type: ignore[arg-type]
+        return KeyTexts(*(np.concatenate(part) for part in parts))  # type: ignore[arg-type]
 
-    def missing(self, wanted: Ints) -> Ints:
+    def missing_keys(self, wanted: Ints) -> Ints:
         """Return the distinct keys that are not known here, ascending."""
         found = np.unique(wanted)
         return found[~self._at(found)[1]]
@@ -78,7 +78,7 @@ class Names:
             self._known[key] = (self.texts[at[0]] or None) if known[0] else None
         return self._known[key]
 
-    def chosen(self, sums: Sums, most: int) -> Iterator[tuple[list[Any], int, int]]:
+    def most_frequent(self, sums: KeySums, most: int) -> Iterator[tuple[list[Any], int, int]]:
         """Yield each term that has a name, with its sums; of a group only the `most` frequent and their ties."""
         at, known = self._at(sums.keys)
         known &= self.groups[at] != NEVER
@@ -117,7 +117,7 @@ def _group(text: str) -> int:
         place = _PLACES.get(term[0])
     except (ValueError, TypeError, IndexError):
         return NEVER  # a symbol as well: of a tool that is called "[mcp] search"
-    return ALWAYS if place is None else key_hash(tuple(term[place])) | 2  # neither of the two above
+    return ALWAYS if place is None else hash_key(tuple(term[place])) | 2  # neither of the two above
 
 
 def _best(groups: Ints, totals: Ints, most: int) -> npt.NDArray[np.bool_]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.memory.procedures.counts import Ints, key_hash
-from consolidator.memory.procedures.sums import NOTHING, Sums, begun, distinct, joined
+from consolidator.memory.procedures.key_counts import Ints, hash_key
+from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, run_starts, sort_unique
 
 SHORTEST, LONGEST = 2, 8
-_TASKS = {outcome: key_hash(("task", outcome)) for outcome in ("success", "failure")}
+_TASKS = {outcome: hash_key(("task", outcome)) for outcome in ("success", "failure")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class DigestArrays:
     root_id: str  # forks and resumes of one session share it, and count once
     sequence: Ints
     seqs: Ints
-    keys: Ints = field(default_factory=lambda: NOTHING.keys)
-    counts: Ints = field(default_factory=lambda: NOTHING.totals)
+    keys: Ints = field(default_factory=lambda: EMPTY_SUMS.keys)
+    counts: Ints = field(default_factory=lambda: EMPTY_SUMS.totals)
     last_at: float = 0.0  # when its last event happened, in seconds since 1970
     project: str = ""
     outcome: int = 0  # 1 where its tasks succeeded, -1 where one failed, 0 where nobody said
@@ -46,10 +46,10 @@ class DigestArrays:
     ) -> DigestArrays:
         """Read the arrays of a stored digest."""
         one, two, three, four = (np.frombuffer(packed, np.int64) for packed in (sequence, seqs, keys, counts))
-        return cls(session_id, root_id, one, two, three, four, last_at, project, outcome_of(three))
+        return cls(session_id, root_id, one, two, three, four, last_at, project, task_outcome(three))
 
 
-def outcome_of(keys: Ints) -> int:
+def task_outcome(keys: Ints) -> int:
     """Return how the tasks of a session went, by what its digest counts."""
     return -1 if _TASKS["failure"] in keys else int(_TASKS["success"] in keys)
 
@@ -86,7 +86,7 @@ class Pattern:
         log = self._log
         positions = self._positions  # in order of session, and in each of seq
         sessions = log.session[positions]
-        first = begun(sessions)
+        first = run_starts(sessions)
         sessions, seqs = sessions[first], log.seqs[positions[first]]
         latest = np.lexsort((sessions, -log.last_at[sessions]))[:most]  # the log's sessions are in order of their ids
         return tuple(
@@ -98,11 +98,11 @@ _Places = tuple[Ints, npt.NDArray[np.intp], int, int]  # starts of all patterns 
 
 
 @dataclass(slots=True)
-class Tally:
+class MinedPatterns:
     """What all digests of a scope add up to."""
 
     patterns: list[Pattern]  # closed and frequent, best first
-    totals: Sums
+    totals: KeySums
     roots: int
 
 
@@ -111,8 +111,8 @@ class _SequenceLog:
 
     def __init__(self, digests: list[DigestArrays]) -> None:
         self.digests = digests
-        self.symbols = joined([d.sequence for d in digests])
-        self.seqs = joined([d.seqs for d in digests])
+        self.symbols = concatenate([d.sequence for d in digests])
+        self.seqs = concatenate([d.seqs for d in digests])
         self.last_at = np.asarray([d.last_at for d in digests], np.float64)
         lengths = [len(d.sequence) for d in digests]
         self.session = np.repeat(np.arange(len(digests)), lengths)
@@ -139,13 +139,13 @@ class _Grams:
     support: Ints  # by pattern
 
 
-def tally(
+def mine_patterns(
     digests: Iterable[DigestArrays],
     min_support: int = 3,
     limit: int = 2000,
     min_projects: int = 1,
-    totals: Sums | None = None,
-) -> Tally:
+    totals: KeySums | None = None,
+) -> MinedPatterns:
     """Sum digests: at most `limit` closed patterns of `min_support` roots, and their keys.
 
     With `min_projects` only patterns that so many projects share. `totals` are the keys' sums where they are known.
@@ -163,7 +163,9 @@ def tally(
         kept.append(closed)
         if not len(longer.positions):
             break
-    return Tally(_best(log, found, kept, limit), Sums.of(log.digests) if totals is None else totals, log.roots)
+    return MinedPatterns(
+        _best(log, found, kept, limit), KeySums.of_sessions(log.digests) if totals is None else totals, log.roots
+    )
 
 
 def _best(log: _SequenceLog, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], limit: int) -> list[Pattern]:
@@ -208,7 +210,7 @@ def _frequent(
     """Number the patterns at `positions` and keep those that enough roots have."""
     _, ids = np.unique(names, return_inverse=True)
     kinds = int(ids.max()) + 1 if len(ids) else 0
-    pairs = distinct(ids.astype(np.int64) * max(log.roots, 1) + log.root[positions])
+    pairs = sort_unique(ids.astype(np.int64) * max(log.roots, 1) + log.root[positions])
     support = np.bincount(pairs // max(log.roots, 1), minlength=kinds)
     kept = support >= min_support
     number = np.cumsum(kept) - 1
@@ -233,6 +235,6 @@ def _closed(grams: _Grams, longer: _Grams | None) -> npt.NDArray[np.bool_]:
 def _projects(log: _SequenceLog, grams: _Grams) -> Ints:
     """Return in how many projects each pattern stands."""
     width = int(log.project_of.max()) + 1 if len(log.project_of) else 1
-    pairs = distinct(grams.ids * width + log.project_of[log.session[grams.positions]])
+    pairs = sort_unique(grams.ids * width + log.project_of[log.session[grams.positions]])
     found: Ints = np.bincount(pairs // width, minlength=len(grams.support)).astype(np.int64)
     return found

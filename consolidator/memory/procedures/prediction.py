@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consolidator.memory.calls.columns import Scalar, rebuild
-from consolidator.memory.calls.command_templates import fill, holes
+from consolidator.memory.calls.columns import Scalar, unflatten
+from consolidator.memory.calls.command_templates import count_holes, fill_template
 from consolidator.memory.calls.symbols import SHELL_PREFIX
-from consolidator.memory.procedures.bindings import BindingFold, choose
+from consolidator.memory.procedures.bindings import BindingFold, first_unused
 from consolidator.memory.procedures.digest import Digest
-from consolidator.memory.procedures.tool_profiles import Binding, Profile, context
+from consolidator.memory.procedures.tool_profiles import Binding, ToolProfile, context_key
 
 MIN_CHANCES = 2  # a context seen less often is too thin to speak
 FREE = "…"  # stands for an argument that nothing predicts
@@ -41,7 +41,7 @@ class _Filled:
     free: tuple[str, ...]
 
 
-def suggest(profiles: Mapping[str, Profile], digest: Digest, most: int = 5) -> list[Suggestion]:
+def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, most: int = 5) -> list[Suggestion]:
     """Return what may come next, the surest whole call first."""
     found = []
     for symbol, share, after in _following(profiles, digest):
@@ -56,16 +56,20 @@ def suggest(profiles: Mapping[str, Profile], digest: Digest, most: int = 5) -> l
     return found[:most]
 
 
-def _following(profiles: Mapping[str, Profile], digest: Digest) -> list[tuple[str, float, str]]:
+def _following(profiles: Mapping[str, ToolProfile], digest: Digest) -> list[tuple[str, float, str]]:
     """Return the symbols that follow the longest context seen often enough, with their shares."""
     before, last = digest.previous
-    spoken = "user" if digest.spoken else ""
+    spoken = "user" if digest.user_spoke else ""
     profile = profiles.get(last.removesuffix("!"))
     if profile is None:
         return []
     blended: dict[str, float] = {}
     weight = 1.0
-    for name in (context(before, last, spoken), context(last, spoken), context(last, "" if spoken else "user")):
+    for name in (
+        context_key(before, last, spoken),
+        context_key(last, spoken),
+        context_key(last, "" if spoken else "user"),
+    ):
         chances = profile.chances.get(name, 0)
         if chances < MIN_CHANCES:
             continue
@@ -77,7 +81,7 @@ def _following(profiles: Mapping[str, Profile], digest: Digest) -> list[tuple[st
     return [(symbol, share, after) for symbol, share in blended.items()]
 
 
-def _fill(profile: Profile, bindings: BindingFold) -> _Filled:
+def _fill(profile: ToolProfile, bindings: BindingFold) -> _Filled:
     best = _from_parts(profile, bindings)
     for value, count, roots in profile.whole:
         share = count / max(profile.calls, 1)
@@ -86,7 +90,7 @@ def _fill(profile: Profile, bindings: BindingFold) -> _Filled:
     return best
 
 
-def _from_parts(profile: Profile, bindings: BindingFold) -> _Filled:
+def _from_parts(profile: ToolProfile, bindings: BindingFold) -> _Filled:
     if not profile.shapes:
         return _Filled({}, 0.0, "", ())
     paths, often = profile.shapes[0]
@@ -95,7 +99,7 @@ def _from_parts(profile: Profile, bindings: BindingFold) -> _Filled:
     free: list[str] = []
     whys: list[str] = []
     for path in paths:
-        value, chance, why = value_of(profile, path, bindings)
+        value, chance, why = predict_argument(profile, path, bindings)
         if value is None:
             free.append(path)
             value = [FREE]
@@ -103,18 +107,18 @@ def _from_parts(profile: Profile, bindings: BindingFold) -> _Filled:
             whys.append(f"{path} from {why}")
         sure *= chance
         parts.append((path, value))
-    arguments = rebuild(parts)
+    arguments = unflatten(parts)
     if isinstance(arguments, dict) and list(arguments) == [""]:
         arguments = arguments[""]
     return _Filled(arguments, sure if arguments is not None else 0.0, "; ".join(whys), tuple(free))
 
 
-def _command(profile: Profile, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
+def _command(profile: ToolProfile, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
     """Fill the usual template of a command with operands from earlier."""
     best: tuple[list[Scalar] | None, float, str] = (None, 0.0, "")
     for binding in profile.bindings.get("$", []):
         pattern = str(binding.value)
-        operands = [_bound(profile, f"${number}", bindings) for number in range(1, holes(pattern) + 1)]
+        operands = [_bound(profile, f"${number}", bindings) for number in range(1, count_holes(pattern) + 1)]
         if not operands or binding.kind != "constant" or any(value is None for value, _, _ in operands):
             continue
         sure = binding.precision
@@ -122,11 +126,11 @@ def _command(profile: Profile, bindings: BindingFold) -> tuple[list[Scalar] | No
             sure *= chance
         if sure > best[1]:
             words = [str(value[0]) for value, _, _ in operands if value]
-            best = ([fill(pattern, words)], sure, operands[0][2])
+            best = ([fill_template(pattern, words)], sure, operands[0][2])
     return best
 
 
-def value_of(profile: Profile, path: str, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
+def predict_argument(profile: ToolProfile, path: str, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
     """Return the value an argument would have if this tool came next, how sure it is, and where it comes from."""
     found = _bound(profile, path, bindings)
     if path == "command" and profile.symbol.startswith(SHELL_PREFIX):
@@ -134,7 +138,7 @@ def value_of(profile: Profile, path: str, bindings: BindingFold) -> tuple[list[S
     return found
 
 
-def _bound(profile: Profile, path: str, fold: BindingFold) -> tuple[list[Scalar] | None, float, str]:
+def _bound(profile: ToolProfile, path: str, fold: BindingFold) -> tuple[list[Scalar] | None, float, str]:
     """Return the value that the best applicable binding gives, how sure it is, and where it comes from."""
     used = fold.used.get(f"{profile.symbol} {path}", {})
     for binding in profile.bindings.get(path, []):
@@ -148,7 +152,7 @@ def _resolve(binding: Binding, path: str, fold: BindingFold, used: Mapping[int, 
     if binding.kind == "constant":
         return list(binding.value) if "[]" in path else [binding.value]
     values = fold.values or {}
-    if binding.near and binding.source != fold.latest:
+    if binding.near and binding.source != fold.latest_tool:
         return None
     if binding.kind == "user":
         word = fold.word(binding.path, used)
@@ -161,5 +165,5 @@ def _resolve(binding: Binding, path: str, fold: BindingFold, used: Mapping[int, 
         return None
     if "[]" in path:
         return [values[value] for value in column] if all(value in values for value in column) else None
-    chosen = choose(column, used)
+    chosen = first_unused(column, used)
     return [values[chosen]] if chosen in values else None

@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.calls.programs import CHANGING, GENERIC_PROGRAMS, GENERIC_TOOLS
+from consolidator.memory.calls.shell_programs import CHANGING, GENERIC_PROGRAMS, GENERIC_TOOLS
 from consolidator.memory.calls.symbols import SHELL_PREFIX
-from consolidator.memory.procedures.key_texts import Names
-from consolidator.memory.procedures.patterns import Pattern, Tally
-from consolidator.memory.procedures.tool_profiles import Profile, build, context, outcomes
+from consolidator.memory.procedures.key_texts import KeyTexts
+from consolidator.memory.procedures.patterns import MinedPatterns, Pattern
+from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles, context_key, count_outcomes
 
 MOST = 50  # procedures of one scope
 TOO_ALIKE = 0.6  # share of steps that two procedures may have in common, in order
@@ -24,7 +24,7 @@ REPEATED = 3  # roots in which a whole command repeats before it is a constant
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class StepArgument:
     """An argument of a step: a template with where it comes from, or free."""
 
     path: str
@@ -45,12 +45,12 @@ class ProcedureStep:
     symbol: str
     tool: str
     repeats: bool  # several times in a row
-    arguments: tuple[Argument, ...]
+    arguments: tuple[StepArgument, ...]
     command: str = ""  # of a shell step: the command where it repeats, else its usual template
 
 
 @dataclass(frozen=True, slots=True)
-class Success:
+class SuccessEstimate:
     """Beta posterior of the outcome: of the sessions' tasks where a log tells it, else of the steps' calls."""
 
     alpha: float
@@ -72,7 +72,7 @@ class Procedure:
     steps: tuple[ProcedureStep, ...]
     support: int
     rank: float
-    success: Success
+    success: SuccessEstimate
     follows: tuple[tuple[str, float], ...]  # what usually comes next, with its share
     preconditions: tuple[str, ...]
     evidence: tuple[tuple[str, int], ...]  # session and seq, the latest first
@@ -83,28 +83,32 @@ class Procedure:
         return {**_plain(self), "steps": steps, "success": {**_plain(self.success), "mean": self.success.mean}}
 
 
-def _plain(value: Argument | ProcedureStep | Success | Procedure) -> dict[str, Any]:
+def _plain(value: StepArgument | ProcedureStep | SuccessEstimate | Procedure) -> dict[str, Any]:
     """Return the fields of a value; `dataclasses.asdict` would copy all that is in them."""
     return {name: getattr(value, name) for name in _FIELDS[type(value)]}
 
 
-_FIELDS = {kind: tuple(one.name for one in fields(kind)) for kind in (Argument, ProcedureStep, Success, Procedure)}
+_FIELDS = {
+    kind: tuple(one.name for one in fields(kind)) for kind in (StepArgument, ProcedureStep, SuccessEstimate, Procedure)
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedScope:
     """What the nights have learned from the calls of one scope."""
 
     procedures: list[Procedure]
-    profiles: dict[str, Profile]
+    profiles: dict[str, ToolProfile]
 
 
-def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", most: int = MOST) -> Published:
+def publish_scope(
+    tally: MinedPatterns, names: KeyTexts, *, agent: str = "", project: str = "", most: int = MOST
+) -> PublishedScope:
     """Return the procedures worth having, best first, and the profiles of all tools.
 
     Patterns with a symbol that has no name are left out.
     """
-    profiles = build(tally.totals, names)
+    profiles = build_profiles(tally.totals, names)
     telling = _TitleWords(profiles)
     chosen = _Chosen()
     procedures = []
@@ -118,13 +122,13 @@ def publish(tally: Tally, names: Names, *, agent: str = "", project: str = "", m
         procedures.append(_procedure(symbols, pattern, profiles, f"{agent}\x1f{project}"))
         if len(procedures) >= most:
             break
-    return Published(procedures, profiles)
+    return PublishedScope(procedures, profiles)
 
 
 class _TitleWords:
     """Tells whether a pattern says what it is for; what there is to know of each symbol is found out once."""
 
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+    def __init__(self, profiles: Mapping[str, ToolProfile]) -> None:
         self._profiles = profiles
         self._known: dict[str, tuple[bool, bool]] = {}  # whether it tells something itself, whether it acts
 
@@ -179,7 +183,7 @@ class _Chosen:
         return True
 
 
-def _generic(symbol: str, profiles: Mapping[str, Profile]) -> bool:
+def _generic(symbol: str, profiles: Mapping[str, ToolProfile]) -> bool:
     """Whether a symbol is a file tool that says nothing of what it is for."""
     if not symbol.startswith(SHELL_PREFIX):
         return symbol.rsplit("__", 1)[-1].lower() in GENERIC_TOOLS
@@ -223,7 +227,9 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     return row[-1]
 
 
-def _procedure(symbols: tuple[str, ...], pattern: Pattern, profiles: Mapping[str, Profile], scope: str) -> Procedure:
+def _procedure(
+    symbols: tuple[str, ...], pattern: Pattern, profiles: Mapping[str, ToolProfile], scope: str
+) -> Procedure:
     steps = tuple(_step(symbol, symbols[:position], profiles) for position, symbol in enumerate(symbols))
     name = "\x1f".join((scope, *symbols))
     return Procedure(
@@ -239,8 +245,8 @@ def _procedure(symbols: tuple[str, ...], pattern: Pattern, profiles: Mapping[str
     )
 
 
-def _step(symbol: str, before: Sequence[str], profiles: Mapping[str, Profile]) -> ProcedureStep:
-    profile = profiles.get(symbol, Profile(symbol))
+def _step(symbol: str, before: Sequence[str], profiles: Mapping[str, ToolProfile]) -> ProcedureStep:
+    profile = profiles.get(symbol, ToolProfile(symbol))
     if not symbol.startswith(SHELL_PREFIX):
         paths = profile.shapes[0][0] if profile.shapes else []
         arguments = tuple(_argument(path, profile, before) for path in paths)
@@ -251,7 +257,7 @@ def _step(symbol: str, before: Sequence[str], profiles: Mapping[str, Profile]) -
     return ProcedureStep(symbol, profile.tool or symbol, profile.repeats, arguments, command)
 
 
-def _command(symbol: str, profiles: Mapping[str, Profile]) -> tuple[str, bool]:
+def _command(symbol: str, profiles: Mapping[str, ToolProfile]) -> tuple[str, bool]:
     """Return a program's command line and True where it is always the same, else its usual use, else `<free>`."""
     profile = profiles.get(symbol)
     if profile is not None:
@@ -262,7 +268,7 @@ def _command(symbol: str, profiles: Mapping[str, Profile]) -> tuple[str, bool]:
     return f"{_short(symbol)} <free>", False
 
 
-def _argument(path: str, profile: Profile, before: Sequence[str]) -> Argument:
+def _argument(path: str, profile: ToolProfile, before: Sequence[str]) -> StepArgument:
     """Bind an argument: to a constant, to what an earlier step hands on, or to a source that explains most uses."""
     kept = [binding for binding in profile.bindings.get(path, []) if binding.kept]
     given = profile.arguments.get(path, 0)
@@ -271,29 +277,31 @@ def _argument(path: str, profile: Profile, before: Sequence[str]) -> Argument:
     constant = [one for one in outer if one.kind == "constant"]
     best = next(iter(constant or inner or outer), None)
     if best is None:
-        return Argument(path, "<free>")
+        return StepArgument(path, "<free>")
     step = None
     if best.source in before:
         step = len(before) - 1 - list(reversed(before)).index(best.source)
     precision = round(best.precision, 4)
-    return Argument(path, str(best), best.kind, precision, best.applicable, step, best.source, best.path, best.value)
+    return StepArgument(
+        path, str(best), best.kind, precision, best.applicable, step, best.source, best.path, best.value
+    )
 
 
-def _success(pattern: Pattern, symbols: Iterable[str], profiles: Mapping[str, Profile]) -> Success:
+def _success(pattern: Pattern, symbols: Iterable[str], profiles: Mapping[str, ToolProfile]) -> SuccessEstimate:
     succeeded, fell_short = pattern.outcomes
     if succeeded + fell_short:
-        return Success(1.0 + succeeded, 1.0 + fell_short, "tasks")
-    worked, failed = outcomes(profiles, symbols)
-    return Success(1.0 + worked, 1.0 + failed, "calls")
+        return SuccessEstimate(1.0 + succeeded, 1.0 + fell_short, "tasks")
+    worked, failed = count_outcomes(profiles, symbols)
+    return SuccessEstimate(1.0 + worked, 1.0 + failed, "calls")
 
 
-def _follows(symbols: Sequence[str], profiles: Mapping[str, Profile]) -> tuple[tuple[str, float], ...]:
+def _follows(symbols: Sequence[str], profiles: Mapping[str, ToolProfile]) -> tuple[tuple[str, float], ...]:
     """Return what usually comes after the last steps, whether or not the user spoke in between."""
     profile = profiles.get(symbols[-1])
     if profile is None:
         return ()
     for parts in (tuple(symbols[-2:]), (symbols[-1],)):
-        names = [context(*parts, ""), context(*parts, "user")]
+        names = [context_key(*parts, ""), context_key(*parts, "user")]
         chances = sum(profile.chances.get(name, 0) for name in names)
         sums: dict[str, int] = {}
         for name in names:
@@ -306,7 +314,7 @@ def _follows(symbols: Sequence[str], profiles: Mapping[str, Profile]) -> tuple[t
 
 
 def _preconditions(
-    steps: Sequence[ProcedureStep], symbols: Sequence[str], profiles: Mapping[str, Profile]
+    steps: Sequence[ProcedureStep], symbols: Sequence[str], profiles: Mapping[str, ToolProfile]
 ) -> tuple[str, ...]:
     """Return the producers that bound arguments need, and what errors taught to do first."""
     found: list[str] = []

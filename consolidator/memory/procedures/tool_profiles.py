@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.procedures.counts import key_hash
-from consolidator.memory.procedures.key_texts import Names
-from consolidator.memory.procedures.sums import Sums
+from consolidator.memory.procedures.key_counts import hash_key
+from consolidator.memory.procedures.key_sums import KeySums
+from consolidator.memory.procedures.key_texts import KeyTexts
 
 KEPT_PRECISION = 0.6  # of a binding that is published
 KEPT_ROOTS = 3
@@ -57,7 +57,7 @@ class Binding:
 
 
 @dataclass(slots=True)
-class Profile:
+class ToolProfile:
     """How one tool is used."""
 
     symbol: str
@@ -90,7 +90,7 @@ class Profile:
         return {**told, "bindings": {path: list(map(_told, found)) for path, found in self.bindings.items()}}
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Profile:
+    def from_json(cls, state: Mapping[str, Any]) -> ToolProfile:
         """Read what `to_json` returned."""
         bindings = {path: [Binding(**one) for one in found] for path, found in state["bindings"].items()}
         shapes = [(paths, count) for paths, count in state["shapes"]]
@@ -99,7 +99,7 @@ class Profile:
         return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
 
 
-_PROFILE = tuple(one.name for one in fields(Profile))
+_PROFILE = tuple(one.name for one in fields(ToolProfile))
 
 
 def _told(one: Binding) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _told(one: Binding) -> dict[str, Any]:
     }
 
 
-def context(*parts: str) -> str:
+def context_key(*parts: str) -> str:
     """Return the name of what came before: symbols oldest first, and "user" where the user has spoken since."""
     return "\n".join(parts)
 
@@ -125,10 +125,10 @@ def context(*parts: str) -> str:
 class _Builder:
     """Sorts the named sums by tool."""
 
-    def __init__(self, sums: Sums, recurring: Sums) -> None:
+    def __init__(self, sums: KeySums, recurring: KeySums) -> None:
         self.everything = sums
         self.sums = recurring
-        self.profiles: dict[str, Profile] = {}
+        self.profiles: dict[str, ToolProfile] = {}
         self.follows: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
         self.hits: list[tuple[str, list[Any], int, int]] = []
 
@@ -143,7 +143,7 @@ class _Builder:
             self._profile(kind, rest, total, roots)
 
     def _profile(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
-        profile = self.profiles.setdefault(rest[0], Profile(rest[0]))
+        profile = self.profiles.setdefault(rest[0], ToolProfile(rest[0]))
         if kind == "tool":
             profile.tool = max(profile.tool, rest[1])
             profile.calls += total
@@ -161,20 +161,20 @@ class _Builder:
         elif kind == "fixed":
             profile.fixed_by[rest[1]] = roots
 
-    def finish(self) -> dict[str, Profile]:
+    def finish(self) -> dict[str, ToolProfile]:
         """Return the profiles, everything in them sorted by content."""
-        chances = self.sums.total([_chances(kind, rest) for kind, rest, _, _ in self.hits])
+        chances = self.sums.totals_of([_chances(kind, rest) for kind, rest, _, _ in self.hits])
         for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
             self._bind(kind, rest, total, roots, max(seen, total))
         contexts = sorted(self.follows.items())
-        chances = self.sums.total([_known_hash(("after", *parts)) for parts, _ in contexts])
+        chances = self.sums.totals_of([_known_hash(("after", *parts)) for parts, _ in contexts])
         for (parts, found), seen in zip(contexts, chances, strict=True):
-            last, name = parts[-2].removesuffix("!"), context(*parts)
-            profile = self.profiles.setdefault(last, Profile(last))
+            last, name = parts[-2].removesuffix("!"), context_key(*parts)
+            profile = self.profiles.setdefault(last, ToolProfile(last))
             profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
             profile.chances[name] = max(seen, sum(count for _, count in found))
         # A failure counts though it does not recur, as the call that failed does.
-        failed = self.everything.total([_known_hash(("failed", symbol)) for symbol in self.profiles])
+        failed = self.everything.totals_of([_known_hash(("failed", symbol)) for symbol in self.profiles])
         for profile, total in zip(self.profiles.values(), failed, strict=True):
             profile.failed = total
         for profile in self.profiles.values():
@@ -211,7 +211,7 @@ def _chances(kind: str, rest: list[Any]) -> int:
     return _known_hash(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
 
 
-_known_hash = lru_cache(maxsize=1 << 16)(key_hash)  # the scopes of an agent ask for much the same
+_known_hash = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agent ask for much the same
 
 
 def _worth(binding: Binding) -> float:
@@ -227,16 +227,16 @@ def _ordered(value: Any) -> str:
 _sorted = json.JSONEncoder(sort_keys=True).encode  # made once: json.dumps makes an encoder for each call
 
 
-def build(sums: Sums, names: Names) -> dict[str, Profile]:
+def build_profiles(sums: KeySums, names: KeyTexts) -> dict[str, ToolProfile]:
     """Return a profile of each symbol, from the sums that recur and have a name."""
     recurring = sums.recurring()
     builder = _Builder(sums, recurring)
-    for term, total, roots in names.chosen(recurring, max(MAX_BINDINGS, MAX_CHOICES)):
+    for term, total, roots in names.most_frequent(recurring, max(MAX_BINDINGS, MAX_CHOICES)):
         builder.take(term, total, roots)
     return builder.finish()
 
 
-def outcomes(profiles: Mapping[str, Profile], symbols: Iterable[str]) -> tuple[int, int]:
+def count_outcomes(profiles: Mapping[str, ToolProfile], symbols: Iterable[str]) -> tuple[int, int]:
     """Return how many calls of some symbols worked, and how many failed."""
     found = [profiles[symbol] for symbol in set(symbols) if symbol in profiles]
     failed = sum(profile.failed for profile in found)

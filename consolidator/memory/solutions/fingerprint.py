@@ -10,11 +10,11 @@ import re
 from typing import Any, NamedTuple
 
 VERSION = "v1"
-EDGE = 64 * 1024  # characters looked at, at each end of a text
+MAX_SCANNED_EDGE = 64 * 1024  # characters looked at, at each end of a text
 MAX_LINE = 500
 MAX_HEADLINE = 300
 MAX_SIGNATURE = 200
-NOTHING = "<no message>"
+NO_MESSAGE = "<no message>"
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0e-\x1f\x7f]")
 _TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-reminder|output|result)>")
@@ -131,47 +131,47 @@ def fingerprint(tool: str, text: str) -> str:
     `tool` is the tool's name or its symbol; of a shell symbol ("sh:git push") the program alone counts ("sh:git"),
     since `git push` and `git pull` fail alike.
     """
-    return named(tool, headline(text))
+    return fingerprint_headline(tool, headline(text))
 
 
-def named(tool: str, line: str) -> str:
+def fingerprint_headline(tool: str, line: str) -> str:
     """Return the fingerprint of an error whose headline is known."""
-    return f"{VERSION}:{tool.split(' ', 1)[0].replace('|', '/')[:80]}|{masked(line) if line else NOTHING}"
+    return f"{VERSION}:{tool.split(' ', 1)[0].replace('|', '/')[:80]}|{mask_line(line) if line else NO_MESSAGE}"
 
 
 def signature(text: str) -> str:
     """Return the masked telling line: the part of a fingerprint that does not depend on the tool."""
     line = headline(text)
-    return masked(line) if line else NOTHING
+    return mask_line(line) if line else NO_MESSAGE
 
 
 def headline(text: str) -> str:
     """Return the line that tells what went wrong, as it stands there, at most 300 characters; "" where none does."""
-    return telling(error_text(text)).text[:MAX_HEADLINE]
+    return find_error_line(extract_error_text(text)).text[:MAX_HEADLINE]
 
 
-def tokens(text: str) -> list[str]:
+def search_tokens(text: str) -> list[str]:
     """Return the words that an error can be searched by: sorted, in lower case, without names and numbers."""
-    words = re.findall(r"[a-z][a-z']{2,}", re.sub(r"<\w+>", " ", masked(headline(text))).lower())
+    words = re.findall(r"[a-z][a-z']{2,}", re.sub(r"<\w+>", " ", mask_line(headline(text))).lower())
     return sorted({word for word in words if not _STOP.fullmatch(word)})
 
 
-def bounded(text: str) -> str:
+def truncate_middle(text: str) -> str:
     """Return the text, or its two ends where it is longer than we look at."""
-    return text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"
+    return text if len(text) <= 2 * MAX_SCANNED_EDGE else f"{text[:MAX_SCANNED_EDGE]}\n{text[-MAX_SCANNED_EDGE:]}"
 
 
-def error_text(text: str) -> str:
+def extract_error_text(text: str) -> str:
     """Return what a JSON answer says in its error, message or output; any other text as it is, bounded."""
     stripped = text.strip()
-    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]") and len(stripped) <= 4 * EDGE:
+    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]") and len(stripped) <= 4 * MAX_SCANNED_EDGE:
         try:
             found = _said(json.loads(stripped), 0)
         except (ValueError, RecursionError):
             found = None
         if found:
-            return bounded(found)
-    return bounded(text)
+            return truncate_middle(found)
+    return truncate_middle(text)
 
 
 def _said(value: Any, depth: int) -> str | None:
@@ -199,7 +199,7 @@ def _said(value: Any, depth: int) -> str | None:
     return None
 
 
-def telling(text: str) -> ErrorLine:
+def find_error_line(text: str) -> ErrorLine:
     """Return the exception's line, else the first that reads like an error, else the first that says anything."""
     lines = [line for line in _lines(text) if line.text and not _EXIT.fullmatch(line.text)]
     if not lines:
@@ -213,15 +213,15 @@ def telling(text: str) -> ErrorLine:
     return ErrorLine(found.start, found.text.strip())
 
 
-def complains(text: str) -> bool:
+def contains_error_line(text: str) -> bool:
     """Whether any line of a text has the form of an error."""
-    lines = [line.text for line in _lines(error_text(text)) if not _EXIT.fullmatch(line.text)]
+    lines = [line.text for line in _lines(extract_error_text(text)) if not _EXIT.fullmatch(line.text)]
     return any((_RAISED.match(line) or _STRONG.match(line)) and not _BENIGN.search(line) for line in lines)
 
 
-def reads_failed(text: str) -> bool:
+def reports_failure(text: str) -> bool:
     """Whether a text is a failure's by its own words; used where a pipe hid the exit status."""
-    lines = [line for line in _lines(bounded(text)) if line.text and not _BENIGN.search(line.text)]
+    lines = [line for line in _lines(truncate_middle(text)) if line.text and not _BENIGN.search(line.text)]
     if any(
         _RAISED.match(line.text) or re.search(r"\b[1-9]\d* (?:failed|failures?|errors?)\b", line.text) for line in lines
     ):
@@ -270,7 +270,7 @@ def _complained(lines: list[ErrorLine]) -> int:
     return vague or 0
 
 
-def masked(line: str) -> str:
+def mask_line(line: str) -> str:
     """Return a line with everything masked that differs between two cases of one error."""
     line = line[:MAX_LINE]
     for pattern in _NO_COMMAND:
@@ -285,7 +285,7 @@ def masked(line: str) -> str:
     line = _NUMBER.sub("<n>", _WORD.sub(_word, line))
     line = _REPEATED.sub(r"\1", _PLACED.sub(r"\1", line))
     line = re.sub(r"[\s│┃━─═╌]+", " ", line).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
-    return line[:MAX_SIGNATURE] or NOTHING
+    return line[:MAX_SIGNATURE] or NO_MESSAGE
 
 
 def _quoted(found: re.Match[str]) -> str:

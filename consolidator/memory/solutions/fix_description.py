@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls import shell, tool_kinds
-from consolidator.memory.calls.argument_diff import Change, shortened
-from consolidator.memory.calls.symbols import is_shell
-from consolidator.memory.solutions.failures import ErrorRecord, FixStep
+from consolidator.memory.calls.argument_diff import ArgumentChange, shorten
+from consolidator.memory.calls.symbols import is_shell_symbol
+from consolidator.memory.solutions.error_tracker import ErrorRecord, FixStep
 
 MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # edits whose text is told; more would hide the rest
@@ -21,7 +21,7 @@ _TEXTS = re.compile(
 _FOLDERS = re.compile(r"(?<![\w:/.])(?:~|/[\w@.+-]+|[A-Za-z]:)?(?:[/\\][\w@.+-]+){2,}(?=[/\\][\w@.+-]+[/\\][\w@.+-]+)")
 
 
-def shape(record: ErrorRecord) -> tuple[str, ...]:
+def fix_shape(record: ErrorRecord) -> tuple[str, ...]:
     """Return what is alike in like fixes: options, programs and keys that changed, never paths or names."""
     if record.rule == "substitution":
         return ("instead", record.resolver_symbol or "")
@@ -29,28 +29,28 @@ def shape(record: ErrorRecord) -> tuple[str, ...]:
         return ("reread",)
     if _respaced(record):
         return ("spacing",)
-    if is_shell(record.symbol):
+    if is_shell_symbol(record.symbol):
         changed = _shell_shape(record) if record.fix else ()
     else:
         changed = tuple(sorted({_sign(change) for change in record.fix} - {""}))
-    if changed and not is_shell(record.symbol):
+    if changed and not is_shell_symbol(record.symbol):
         looked = {step.symbol for step in record.between if step.symbol.startswith(f"{record.tool} ")}
         return ("changed", *changed, *sorted(looked))
     if changed:
         return ("changed", *changed)
-    acted = sorted({_class(step.symbol) for step in record.between if not looks(step.symbol)})
+    acted = sorted({_class(step.symbol) for step in record.between if not is_inspection(step.symbol)})
     seen = sorted({_class(step.symbol) for step in record.between if not _thinks(step.symbol)})
     return ("again", *(acted or seen))
 
 
-def _sign(change: Change) -> str:
-    if change.key == "replace_all" or (tool_kinds.SETTINGS.fullmatch(change.key) and not _setting_counts(change)):
+def _sign(change: ArgumentChange) -> str:
+    if change.key == "replace_all" or (tool_kinds.SETTING_KEYS.fullmatch(change.key) and not _setting_counts(change)):
         return ""
     key = "text" if _TEXTS.fullmatch(change.key) else change.key
     return f"+{key}" if change.old is None else f"-{key}" if change.new is None else f"~{key}"
 
 
-def _setting_counts(change: Change) -> bool:
+def _setting_counts(change: ArgumentChange) -> bool:
     """Whether a setting was part of the fix: a limit that was given at last, a time that was raised."""
     return change.key.lower() in ("limit", "offset", "head_limit") or change.key.lower().startswith("timeout")
 
@@ -63,25 +63,35 @@ def _shell_shape(record: ErrorRecord) -> tuple[str, ...]:
 
 def _parts(line: str) -> frozenset[str]:
     """Return the programs and options of a command line."""
-    commands = shell.parse(line)
+    commands = shell.parse_commands(line)
     options = {option.split("=", 1)[0] for command in commands for option in command.options}
     return frozenset({command.name for command in commands} | {o for o in options if len(o) <= 40})
 
 
 def _class(symbol: str) -> str:
-    if is_shell(symbol):
+    if is_shell_symbol(symbol):
         return symbol
     name = symbol.rsplit("__", 1)[-1].lower()
-    return "edit" if tool_kinds.EDITS.fullmatch(name) else "read" if tool_kinds.READS.fullmatch(name) else symbol
+    return (
+        "edit"
+        if tool_kinds.EDITING_TOOLS.fullmatch(name)
+        else "read"
+        if tool_kinds.READING_TOOLS.fullmatch(name)
+        else symbol
+    )
 
 
-def looks(symbol: str) -> bool:
+def is_inspection(symbol: str) -> bool:
     """Whether a step only looked at something."""
-    if is_shell(symbol):
+    if is_shell_symbol(symbol):
         program, _, rest = symbol.removeprefix("sh:").partition(" ")
-        return program in tool_kinds.INSPECTORS or rest.split(" ")[0] in tool_kinds.INSPECTING.get(program, ())
+        return program in tool_kinds.INSPECTING_PROGRAMS or rest.split(" ")[0] in tool_kinds.INSPECTING_SUBCOMMANDS.get(
+            program, ()
+        )
     name = symbol.rsplit("__", 1)[-1].lower()
-    return bool(tool_kinds.READS.fullmatch(name) or tool_kinds.INSPECTING_TOOLS.fullmatch(name)) or _thinks(symbol)
+    return bool(tool_kinds.READING_TOOLS.fullmatch(name) or tool_kinds.INSPECTING_TOOLS.fullmatch(name)) or _thinks(
+        symbol
+    )
 
 
 def _thinks(symbol: str) -> bool:
@@ -102,16 +112,19 @@ def _respaced(record: ErrorRecord) -> bool:
     return bool(record.fix) and all(change.spacing for change in record.fix)
 
 
-def failed(symbol: str) -> str:
+def operation_name(symbol: str) -> str:
     """Return what failed, as a person would call it."""
     return symbol.removeprefix("sh:")
 
 
-def described(record: ErrorRecord) -> str:
+def describe_fix(record: ErrorRecord) -> str:
     """Say what was done about a failed call, in the words of one example."""
-    resolving = near(record.resolving or "")
+    resolving = shorten_paths(record.resolving or "")
     if record.rule == "substitution":
-        taken, given_up = _call(record.resolver_symbol or "", resolving), _call(record.symbol, near(record.failing))
+        taken, given_up = (
+            _call(record.resolver_symbol or "", resolving),
+            _call(record.symbol, shorten_paths(record.failing)),
+        )
         return f"used {taken} instead of {given_up}"
     if _reread(record):
         corrected = any(_TEXTS.fullmatch(change.key) for change in record.fix)
@@ -129,7 +142,7 @@ def _done(record: ErrorRecord, resolving: str) -> str:
         return "the same call" if _steps(record) else "the same call, tried again,"
     if _respaced(record):
         return "the same call with other indentation or line breaks"
-    if is_shell(record.symbol):
+    if is_shell_symbol(record.symbol):
         return _ran(record, resolving)
     if record.operation in ("read", "edit") and _file(record.failing) != _file(resolving):
         return f"{'read' if record.operation == 'read' else 'edited'} {resolving}"
@@ -138,28 +151,28 @@ def _done(record: ErrorRecord, resolving: str) -> str:
         old, new = texts[0].old or "", texts[0].new or ""
         if "…" not in old[:1] + old[-1:]:
             return "made another edit of the file"
-        return f"corrected the edit: `{shortened(old, 80)}` → `{shortened(new, 80)}`"
+        return f"corrected the edit: `{shorten(old, 80)}` → `{shorten(new, 80)}`"
     return ", ".join(_changed(change) for change in _telling(record.fix))
 
 
 def _ran(record: ErrorRecord, resolving: str) -> str:
     """Name the command that worked, or how it differs where it is a long one."""
     first = record.fix[0]
-    old, new = near(first.old or ""), near(first.new or "")
+    old, new = shorten_paths(first.old or ""), shorten_paths(first.new or "")
     if len(resolving) <= MAX_COMMAND or len(record.fix) > 1 or len(old) + len(new) > MAX_COMMAND:
-        return f"ran `{shortened(resolving, MAX_COMMAND)}`"
+        return f"ran `{shorten(resolving, MAX_COMMAND)}`"
     if not new:
         return f"ran it without `{old}`"
     return f"ran it with `{new}` in place of `{old}`" if old else f"ran it with `{new}`"
 
 
-def _telling(changes: tuple[Change, ...]) -> list[Change]:
+def _telling(changes: tuple[ArgumentChange, ...]) -> list[ArgumentChange]:
     telling = [change for change in changes if _sign(change)] or list(changes)
     return telling[:3]
 
 
-def _changed(change: Change) -> str:
-    old, new = (near(shortened(side, 100)) if side is not None else None for side in (change.old, change.new))
+def _changed(change: ArgumentChange) -> str:
+    old, new = (shorten_paths(shorten(side, 100)) if side is not None else None for side in (change.old, change.new))
     if old is None:
         return f"set {change.key} = {new}"
     if new is None:
@@ -170,32 +183,32 @@ def _changed(change: Change) -> str:
 def _steps(record: ErrorRecord) -> str:
     """Name what came between: what acted, else what was looked at; each once, and what few edits put where."""
     told = [step for step in record.between if not _thinks(step.symbol)]
-    steps = [step for step in told if not looks(step.symbol)] or told
+    steps = [step for step in told if not is_inspection(step.symbol)] or told
     names = list(dict.fromkeys(_step(step, len(steps) <= MAX_DETAILED) for step in steps))
     left = len(names) - MAX_STEPS
     return ", ".join(names[:MAX_STEPS]) + (f" and {left} more" if left > 0 else "")
 
 
 def _step(step: FixStep, detailed: bool) -> str:
-    argument = near(step.argument)
+    argument = shorten_paths(step.argument)
     kind = _class(step.symbol)
     if kind in ("edit", "read"):
-        detail = f" ({near(step.detail)})" if detailed and step.detail else ""
+        detail = f" ({shorten_paths(step.detail)})" if detailed and step.detail else ""
         return f"{'edited' if kind == 'edit' else 'read'} {_file(argument)}{detail}"
     return f"ran {_call(step.symbol, argument)}"
 
 
 def _call(symbol: str, argument: str) -> str:
-    if is_shell(symbol):
-        return f"`{shortened(argument, 100)}`"
+    if is_shell_symbol(symbol):
+        return f"`{shorten(argument, 100)}`"
     tool = symbol.split(" ", 1)[0]
-    return f"{tool} `{shortened(argument, 100)}`" if argument else tool
+    return f"{tool} `{shorten(argument, 100)}`" if argument else tool
 
 
 def _file(path: str) -> str:
     return "/".join(path.replace("\\", "/").rsplit("/", 2)[-2:])
 
 
-def near(text: str) -> str:
+def shorten_paths(text: str) -> str:
     """Return a text with its long paths cut to their last two parts."""
     return _FOLDERS.sub("…", text)

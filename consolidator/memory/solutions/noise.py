@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls import shell, tool_kinds
-from consolidator.memory.calls.pairing import ToolCall
-from consolidator.memory.calls.symbols import command_line
+from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions import fingerprint as naming
 
 _HEAD = 300  # these are said at the beginning
@@ -44,7 +44,7 @@ _STATUS = re.compile(
 )
 
 
-def noise(call: ToolCall, text: str) -> str | None:
+def noise_reason(call: CompletedCall, text: str) -> str | None:
     """Return why a failed call teaches nothing, or None where it is an error; `text` is its result's."""
     if call.reason in ("rejected", "aborted", "cascade"):
         return call.reason
@@ -53,15 +53,15 @@ def noise(call: ToolCall, text: str) -> str | None:
         if pattern.search(start):
             return reason
     name = call.tool.rsplit("__", 1)[-1].lower()
-    if tool_kinds.POLLS.fullmatch(name) and (
+    if tool_kinds.POLLING_TOOLS.fullmatch(name) and (
         call.reason == "timeout" or re.search(r"time(?:d )?out", start, re.IGNORECASE)
     ):
         return "polling"
     return "found nothing" if _found_nothing(call, name, text) else None
 
 
-def _found_nothing(call: ToolCall, name: str, text: str) -> bool:
-    line = command_line(call.tool, call.arguments)
+def _found_nothing(call: CompletedCall, name: str, text: str) -> bool:
+    line = shell_command(call.tool, call.arguments)
     said = naming.headline(text)
     if line is None:
         return tool_kinds.SEARCHING_TOOLS.fullmatch(name) is not None and (
@@ -71,15 +71,15 @@ def _found_nothing(call: ToolCall, name: str, text: str) -> bool:
         return False
     status = _STATUS.search(text[-_HEAD:]) or _STATUS.search(text[:_HEAD])
     code = next((group for group in status.groups() if group), "1") if status else "1"
-    return code == "1" and not naming.complains(text)
+    return code == "1" and not naming.contains_error_line(text)
 
 
 def _searches(line: str) -> bool:
     """Whether a search's status is what the line ends with: the last of a pipeline, or the one that reports."""
-    commands = shell.parse(line)
-    main = shell.reported(commands)
+    commands = shell.parse_commands(line)
+    main = shell.reported_command(commands)
     return any(
-        command.program in tool_kinds.SEARCHERS
-        or (command.subcommand or "").split(" ")[0] in tool_kinds.SEARCHING.get(command.program, ())
+        command.program in tool_kinds.SEARCHING_PROGRAMS
+        or (command.subcommand or "").split(" ")[0] in tool_kinds.SEARCHING_SUBCOMMANDS.get(command.program, ())
         for command in (commands[-1:] + ([main] if main else []))
     )

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from consolidator.memory.procedures.counts import Ints
-from consolidator.memory.procedures.digest import Digest, Packed
-from consolidator.memory.procedures.key_texts import Names
-from consolidator.memory.procedures.patterns import DigestArrays, Tally, tally
-from consolidator.memory.procedures.tool_profiles import Profile, build
+from consolidator.memory.procedures.digest import Digest, PackedDigest
+from consolidator.memory.procedures.key_counts import Ints
+from consolidator.memory.procedures.key_texts import KeyTexts
+from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
+from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -50,7 +50,7 @@ class Log:
         return self.call("bash", {"command": command}, result, status)
 
 
-def fold(events: Iterable[Event], packed: Packed | None = None, *, keep_values: bool = False) -> Digest:
+def fold(events: Iterable[Event], packed: PackedDigest | None = None, *, keep_values: bool = False) -> Digest:
     """Fold events into a digest, going on from a stored one where it is given."""
     digest = Digest(plain, SALT, packed=packed, keep_values=keep_values)
     for event in events:
@@ -58,13 +58,13 @@ def fold(events: Iterable[Event], packed: Packed | None = None, *, keep_values: 
     return digest
 
 
-def arrays(packed: Packed, session_id: str, root_id: str | None = None, last_at: float = 0.0) -> DigestArrays:
+def arrays(packed: PackedDigest, session_id: str, root_id: str | None = None, last_at: float = 0.0) -> DigestArrays:
     """Return what is summed of a stored digest."""
     parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
     return DigestArrays.unpack(session_id, root_id or session_id, *parts, last_at=last_at)
 
 
-def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[Tally, Names]:
+def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[MinedPatterns, KeyTexts]:
     """Tally sessions that are roots of their own, with the names of all that they count."""
     packed = {}
     terms: dict[int, str] = {}
@@ -72,13 +72,13 @@ def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[Tally, Names]:
         digest = fold(log.events)
         packed[f"session-{number:03}"] = digest.pack()
         terms |= digest.counts.terms
-    return tally([arrays(one, name) for name, one in packed.items()], min_support), Names.of(terms)
+    return mine_patterns([arrays(one, name) for name, one in packed.items()], min_support), KeyTexts.from_dict(terms)
 
 
-def learned_profiles(logs: Iterable[Log]) -> dict[str, Profile]:
+def learned_profiles(logs: Iterable[Log]) -> dict[str, ToolProfile]:
     """Return the profiles of the tools that sessions use."""
     found, names = summed(logs)
-    return build(found.totals, names)
+    return build_profiles(found.totals, names)
 
 
 def listed(values: Ints) -> list[int]:

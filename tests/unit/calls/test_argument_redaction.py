@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.argument_diff import summary
-from consolidator.memory.calls.argument_redaction import HIDDEN, Veil
-from consolidator.memory.calls.columns import columns
+from consolidator.memory.calls.argument_diff import summarize_arguments
+from consolidator.memory.calls.argument_redaction import REDACTED_SECRET, ArgumentRedactor
+from consolidator.memory.calls.columns import flatten
 
 SECRET = "hunter2x9"
 
@@ -24,20 +24,20 @@ SECRET = "hunter2x9"
     ],
 )
 def test_a_value_beside_a_telling_name_is_hidden(arguments: Any, path: str) -> None:
-    assert Veil(redact).columns(columns(arguments))[path] == [HIDDEN]
-    assert SECRET not in summary("login", arguments, beside=Veil(redact).beside)
+    assert ArgumentRedactor(redact).redact_columns(flatten(arguments))[path] == [REDACTED_SECRET]
+    assert SECRET not in summarize_arguments("login", arguments, redact_named=ArgumentRedactor(redact).redact_named)
 
 
 def test_a_secret_that_is_a_name_is_hidden() -> None:
-    hidden = Veil(redact).columns(columns({f"password={SECRET}": "a", "plain": "b"}))
+    hidden = ArgumentRedactor(redact).redact_columns(flatten({f"password={SECRET}": "a", "plain": "b"}))
     assert hidden == {"password=[redacted:password]": ["a"], "plain": ["b"]}
 
 
 def test_what_holds_no_secret_is_the_same() -> None:
-    given = columns({"path": "src/app.py", "limit": 7, "token": None, "env": [{"name": "MODE", "value": "fast1"}]})
-    assert Veil(redact).columns(given) is given
+    given = flatten({"path": "src/app.py", "limit": 7, "token": None, "env": [{"name": "MODE", "value": "fast1"}]})
+    assert ArgumentRedactor(redact).redact_columns(given) is given
 
 
 def test_a_name_does_not_hide_a_stand_in() -> None:
-    given = columns({"password": "<your-password>", "max_tokens": "4096"})
-    assert Veil(redact).columns(given) is given
+    given = flatten({"password": "<your-password>", "max_tokens": "4096"})
+    assert ArgumentRedactor(redact).redact_columns(given) is given

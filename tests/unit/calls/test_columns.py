@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.calls.columns import MAX_LEAVES, columns, rebuild, result_columns, shape, tokens
+from consolidator.memory.calls.columns import MAX_LEAVES, flatten, flatten_result, unflatten, value_shape, value_words
 
 SCALARS = st.text(max_size=5) | st.integers() | st.booleans() | st.none()
 ROWS = st.lists(st.fixed_dictionaries({"no": SCALARS, "day": SCALARS}), min_size=1, max_size=4)
@@ -26,7 +26,7 @@ ROWS = st.lists(st.fixed_dictionaries({"no": SCALARS, "day": SCALARS}), min_size
     ],
 )
 def test_leaves_stand_under_generalised_paths(value: Any, found: dict[str, Any]) -> None:
-    assert columns(value) == found
+    assert flatten(value) == found
 
 
 @pytest.mark.parametrize(
@@ -40,17 +40,17 @@ def test_leaves_stand_under_generalised_paths(value: Any, found: dict[str, Any])
     ],
 )
 def test_what_a_result_offers(result: Any, found: dict[str, Any]) -> None:
-    assert result_columns(result) == found
+    assert flatten_result(result) == found
 
 
 @given(st.fixed_dictionaries({"id": SCALARS, "inner": st.fixed_dictionaries({"a": SCALARS}), "rows": ROWS}))
 def test_columns_can_be_put_together_again(value: Any) -> None:
-    assert rebuild(columns(value).items()) == value
+    assert unflatten(flatten(value).items()) == value
 
 
 def test_what_cannot_be_put_together_is_none() -> None:
-    assert rebuild([("a[].x", [1, 2]), ("a[].y", [1])]) is None
-    assert rebuild([("a[][]", [1])]) is None
+    assert unflatten([("a[].x", [1, 2]), ("a[].y", [1])]) is None
+    assert unflatten([("a[][]", [1])]) is None
 
 
 def test_large_and_deep_values_are_bounded() -> None:
@@ -58,8 +58,8 @@ def test_large_and_deep_values_are_bounded() -> None:
     deep: Any = "end"
     for _ in range(10_000):
         deep = [deep]
-    assert sum(map(len, columns(wide).values())) <= MAX_LEAVES
-    assert columns(deep) == {}
+    assert sum(map(len, flatten(wide).values())) <= MAX_LEAVES
+    assert flatten(deep) == {}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,12 @@ def test_large_and_deep_values_are_bounded() -> None:
     [("mia_li_3668", "a_a_9999"), ("NO6JO3", "X6"), ("src/app.py", "/.py"), ("JFK", "X3"), (7, "int"), ("12", "99")],
 )
 def test_the_shape_of_a_value(value: Any, look: str) -> None:
-    assert shape(value) == look
+    assert value_shape(value) == look
 
 
 def test_telling_words_are_taken_and_prose_is_not() -> None:
-    assert tokens("Hi, my id is mia_li_3668. Fly from JFK to see src/app.py!") == ["mia_li_3668", "JFK", "src/app.py"]
+    assert value_words("Hi, my id is mia_li_3668. Fly from JFK to see src/app.py!") == [
+        "mia_li_3668",
+        "JFK",
+        "src/app.py",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.calls.command_templates import fill, holes, template, usage
+from consolidator.memory.calls.command_templates import count_holes, extract_template, fill_template, usage_pattern
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ from consolidator.memory.calls.command_templates import fill, holes, template, u
     ],
 )
 def test_operands_become_holes(line: str, pattern: str, operands: tuple[str, ...]) -> None:
-    assert template(line) == (pattern, operands)
-    assert fill(pattern, operands) == line
-    assert holes(pattern) == len(operands)
+    assert extract_template(line) == (pattern, operands)
+    assert fill_template(pattern, operands) == line
+    assert count_holes(pattern) == len(operands)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_operands_become_holes(line: str, pattern: str, operands: tuple[str, ...
     ],
 )
 def test_how_a_program_is_used(line: str, used: str | None) -> None:
-    assert usage(line) == used
+    assert usage_pattern(line) == used

@@ -12,7 +12,7 @@ from consolidator.memory.calls import shell
 
 
 def report(command: str) -> str | None:
-    found = shell.reported(shell.parse(command))
+    found = shell.reported_command(shell.parse_commands(command))
     return found.name if found else None
 
 
@@ -96,7 +96,7 @@ def test_only_programs_that_have_subcommands_get_one(command: str, name: str) ->
 
 
 def test_operands_options_and_redirections_are_told_apart() -> None:
-    (command,) = shell.parse("git commit --amend -m 'a message' \"src/a b.py\" > out.txt 2>&1")
+    (command,) = shell.parse_commands("git commit --amend -m 'a message' \"src/a b.py\" > out.txt 2>&1")
     assert command.operands == ("src/a b.py",)
     assert command.options == ("--amend", "-m=a message")
     assert command.redirections == (">out.txt", "2>&1")
@@ -104,27 +104,27 @@ def test_operands_options_and_redirections_are_told_apart() -> None:
 
 
 def test_commands_say_how_they_are_joined() -> None:
-    links = [(c.program, c.link) for c in shell.parse("cd x && make 2>&1 | tail -3 || true; ls")]
+    links = [(c.program, c.link) for c in shell.parse_commands("cd x && make 2>&1 | tail -3 || true; ls")]
     assert links == [("make", ""), ("tail", "|"), ("true", "||"), ("ls", ";")]
 
 
 def test_an_edit_with_a_body_is_one_command_whatever_its_body_says() -> None:
-    (command,) = shell.parse("edit 1:3\nrm (unbalanced\ngit push\nend_of_edit")
+    (command,) = shell.parse_commands("edit 1:3\nrm (unbalanced\ngit push\nend_of_edit")
     assert (command.program, command.operands) == ("edit", ("1:3",))
 
 
 @pytest.mark.parametrize("command", ["(" * 70_000, "'" + "a" * 200_000, '"$(' * 5_000, "if " * 20_000, "make '\x00"])
 def test_what_cannot_be_parsed_falls_back_to_its_first_word(command: str) -> None:
-    assert len(shell.parse(command)) <= 1
+    assert len(shell.parse_commands(command)) <= 1
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_read_without_an_error(command: str) -> None:
-    shell.reported(shell.parse(command))
+    shell.reported_command(shell.parse_commands(command))
 
 
 def test_words_beyond_ascii_are_read_as_they_are() -> None:
-    (command,) = shell.parse("git commit -m 'Grüße 🎉' «наш».py > 出力.txt")
+    (command,) = shell.parse_commands("git commit -m 'Grüße 🎉' «наш».py > 出力.txt")
     assert command.options == ("-m=Grüße 🎉",)
     assert command.operands == ("«наш».py",)
     assert command.redirections == (">出力.txt",)
@@ -132,7 +132,7 @@ def test_words_beyond_ascii_are_read_as_they_are() -> None:
 
 @given(st.text(alphabet="a \n$(){}<\"'\\\u4e2d\U000f2b38\ud800\x85", max_size=80))
 def test_here_documents_beyond_ascii_do_not_crash_the_process(text: str) -> None:
-    shell.parse(f"cat <<EOF\n{text}<<{text}\n${{{text}")
+    shell.parse_commands(f"cat <<EOF\n{text}<<{text}\n${{{text}")
 
 
 def test_threads_read_at_the_same_time() -> None:

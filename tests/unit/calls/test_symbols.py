@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.memory.calls.symbols import command_line, symbol_of
+from consolidator.memory.calls.symbols import shell_command, tool_symbol
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from consolidator.memory.calls.symbols import command_line, symbol_of
     ],
 )
 def test_the_symbol_of_a_call(tool: str, arguments: Any, symbol: str) -> None:
-    assert symbol_of(tool, arguments) == symbol
+    assert tool_symbol(tool, arguments) == symbol
 
 
 def test_an_argument_vector_is_quoted_where_it_must_be() -> None:
-    assert command_line("shell", {"command": ["git", "commit", "-m", "two words"]}) == "git commit -m 'two words'"
+    assert shell_command("shell", {"command": ["git", "commit", "-m", "two words"]}) == "git commit -m 'two words'"

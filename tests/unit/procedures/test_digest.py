@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.procedures import counts
+from consolidator.memory.procedures import key_counts
 from consolidator.memory.procedures.bindings import BindingFold
-from consolidator.memory.procedures.counts import Counts, stable_hash
 from consolidator.memory.procedures.digest import Digest
+from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
 from consolidator.models.payload import EventType
 from tests.unit.calls.calls_log import SALT, Log, fold, plain
 
@@ -47,13 +47,13 @@ def logs(draw: st.DrawFn) -> Log:
     return log
 
 
-@pytest.mark.parametrize("most", [counts.MAX_KEYS, 25])
+@pytest.mark.parametrize("most", [key_counts.MAX_KEYS, 25])
 @given(logs(), st.data())
 def test_cuts_into_nights_change_nothing(most: int, log: Log, data: st.DataObject) -> None:
     at = sorted(data.draw(st.lists(st.integers(0, len(log.events)), max_size=4)))
     packed = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counts, "MAX_KEYS", most)  # of a session with more keys than fit, the first are counted
+        patch.setattr(key_counts, "MAX_KEYS", most)  # of a session with more keys than fit, the first are counted
         for start, end in zip([0, *at], [*at, len(log.events)], strict=True):
             packed = fold(log.events[start:end], packed).pack()
         assert packed == fold(log.events).pack()
@@ -62,14 +62,14 @@ def test_cuts_into_nights_change_nothing(most: int, log: Log, data: st.DataObjec
 def test_failed_calls_are_dropped_and_runs_are_one_element() -> None:
     log = Log().call("Read").call("Read").call("Edit", status="error").call("Read").call("Edit").call("Read")
     digest = fold(log.events)
-    assert digest.sequence == [stable_hash("Read"), stable_hash("Edit"), stable_hash("Read")]
+    assert digest.sequence == [hash_text("Read"), hash_text("Edit"), hash_text("Read")]
     assert digest.seqs == [1, 9, 11]  # the first call of each run
 
 
 def test_a_run_that_goes_on_after_a_cut_is_still_one_element() -> None:
     log = Log().call("Read").call("Read").call("Read")
     first = fold(log.events[:2]).pack()
-    assert fold(log.events[2:], first).sequence == [stable_hash("Read")]
+    assert fold(log.events[2:], first).sequence == [hash_text("Read")]
 
 
 def test_a_shell_call_is_named_by_what_it_reports() -> None:
@@ -92,9 +92,9 @@ def test_results_are_kept_as_salted_hashes_only() -> None:
 
 
 def test_a_value_is_hashed_the_same_whatever_was_hashed_before_it() -> None:
-    alone, after = (BindingFold(Counts(), SALT, plain) for _ in range(2))
-    after.hashes([0.0])
-    assert alone.hashes([-0.0]) == after.hashes([-0.0])
+    alone, after = (BindingFold(KeyCounts(), SALT, plain) for _ in range(2))
+    after.hash_values([0.0])
+    assert alone.hash_values([-0.0]) == after.hash_values([-0.0])
 
 
 def test_what_redaction_would_change_is_never_named() -> None:
@@ -139,7 +139,7 @@ def test_other_folds_hear_of_every_completed_call() -> None:
             self.heard.append((call.index, call.ok))
 
     listener = Listener()
-    digest = Digest(plain, SALT, errors=listener)
+    digest = Digest(plain, SALT, call_listener=listener)
     for event in Log().call("a").call("b", status="error").events:
         digest.feed(event)
     assert listener.heard == [(0, True), (1, False)]
@@ -150,4 +150,4 @@ def test_deep_and_huge_arguments_are_folded_without_an_error() -> None:
     for _ in range(50_000):
         deep = [deep]
     log = Log().call("a", {"deep": deep}).call("a", {"text": "x" * 1_000_000, "odd": "\ud800\x00"}, "y" * 1_000_000)
-    assert fold(log.events).done == 2
+    assert fold(log.events).completed_calls == 2

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.procedures.patterns import LONGEST, SHORTEST, DigestArrays, Tally, tally
+from consolidator.memory.procedures.patterns import LONGEST, SHORTEST, DigestArrays, MinedPatterns, mine_patterns
 
 SEQUENCES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(1, 3), max_size=12)), max_size=8)
 
@@ -22,7 +22,7 @@ def digests(sequences: list[tuple[int, list[int]]]) -> list[DigestArrays]:
     return made
 
 
-def told(found: Tally) -> object:
+def told(found: MinedPatterns) -> object:
     patterns = [(one.symbols, one.support, one.outcomes, one.evidence()) for one in found.patterns]
     return patterns, found.totals.told(), found.roots
 
@@ -47,7 +47,7 @@ def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dic
 
 @given(SEQUENCES, st.integers(1, 3))
 def test_patterns_are_those_of_a_brute_force_search(sequences: list[tuple[int, list[int]]], least: int) -> None:
-    found = tally(digests(sequences), min_support=least)
+    found = mine_patterns(digests(sequences), min_support=least)
     assert {pattern.symbols: pattern.support for pattern in found.patterns} == brute_force(sequences, least)
 
 
@@ -55,33 +55,33 @@ def test_patterns_are_those_of_a_brute_force_search(sequences: list[tuple[int, l
 def test_the_order_of_digests_is_of_no_matter(sequences: list[tuple[int, list[int]]], random: object) -> None:
     there = digests(sequences)
     back = list(reversed(there))
-    one, other = tally(there, min_support=2), tally(iter(back), min_support=2)
+    one, other = mine_patterns(there, min_support=2), mine_patterns(iter(back), min_support=2)
     assert told(one) == told(other)
 
 
 def test_support_counts_roots_and_not_repeats_or_forks() -> None:
-    found = tally(digests([(0, [1, 2, 1, 2, 1, 2]), (0, [1, 2]), (1, [1, 2])]), min_support=2)
+    found = mine_patterns(digests([(0, [1, 2, 1, 2, 1, 2]), (0, [1, 2]), (1, [1, 2])]), min_support=2)
     assert [(pattern.symbols, pattern.support) for pattern in found.patterns] == [((1, 2), 2)]
 
 
 def test_sums_are_exact_and_keep_what_recurs() -> None:
-    found = tally(digests([(0, [5, 6]), (1, [5]), (1, [5, 6, 7])]))
+    found = mine_patterns(digests([(0, [5, 6]), (1, [5]), (1, [5, 6, 7])]))
     assert found.totals.told() == {5: (30, 2), 6: (24, 2), 7: (14, 1)}
     assert found.totals.recurring().told() == {5: (30, 2), 6: (24, 2)}
 
 
 def test_evidence_is_the_first_place_in_each_of_the_latest_sessions() -> None:
-    found = tally(digests([(root, [9, 1, 2, 1, 2]) for root in range(7)]), min_support=3)
+    found = mine_patterns(digests([(root, [9, 1, 2, 1, 2]) for root in range(7)]), min_support=3)
     best = next(pattern for pattern in found.patterns if pattern.symbols == (9, 1, 2, 1, 2))
     assert best.evidence() == (("s6", 0), ("s5", 0), ("s4", 0), ("s3", 0), ("s2", 0))
 
 
 def test_no_digests_give_no_patterns() -> None:
-    assert tally([]).patterns == []
-    assert tally(digests([(0, [])])).patterns == []
+    assert mine_patterns([]).patterns == []
+    assert mine_patterns(digests([(0, [])])).patterns == []
 
 
 def test_a_limit_keeps_the_best() -> None:
     sequences = [(root, [1, 2, 9, 3, 4]) for root in range(5)] + [(root, [1, 2]) for root in range(5, 9)]
-    found = tally(digests(sequences), min_support=3, limit=1)
+    found = mine_patterns(digests(sequences), min_support=3, limit=1)
     assert [pattern.symbols for pattern in found.patterns] == [(1, 2, 9, 3, 4)]

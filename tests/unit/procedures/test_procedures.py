@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from consolidator.memory.procedures.publishing import Procedure, Published, publish
+from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
 from tests.unit.calls.calls_log import Log, summed
 from tests.unit.procedures.test_tool_profiles import customer
 
 
-def learn(logs: Iterable[Log], agent: str = "a", project: str = "p") -> Published:
-    return publish(*summed(logs), agent=agent, project=project)
+def learn(logs: Iterable[Log], agent: str = "a", project: str = "p") -> PublishedScope:
+    return publish_scope(*summed(logs), agent=agent, project=project)
 
 
 def titles(logs: Iterable[Log]) -> list[str]:
@@ -26,7 +26,7 @@ def release(number: int) -> Log:
     return log.call(f"end{number}")
 
 
-def only(found: Published) -> Procedure:
+def only(found: PublishedScope) -> Procedure:
     (procedure,) = found.procedures
     return procedure
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consolidator.memory.procedures.tool_profiles import Binding, Profile
+from consolidator.memory.procedures.tool_profiles import Binding, ToolProfile
 from tests.unit.calls.calls_log import Log, learned_profiles
 
 
@@ -17,11 +17,11 @@ def customer(number: int) -> Log:
     return log
 
 
-def profiles(count: int = 4) -> dict[str, Profile]:
+def profiles(count: int = 4) -> dict[str, ToolProfile]:
     return learned_profiles(customer(number) for number in range(count))
 
 
-def best(profile: Profile, path: str) -> Binding:
+def best(profile: ToolProfile, path: str) -> Binding:
     found = profile.binding(path)
     assert found is not None
     return found
@@ -89,7 +89,7 @@ def test_errors_teach_what_has_to_be_done_before() -> None:
 
 def test_profiles_survive_storage() -> None:
     for profile in profiles().values():
-        assert Profile.from_json(profile.to_json()) == profile
+        assert ToolProfile.from_json(profile.to_json()) == profile
 
 
 def test_failures_count_though_only_one_session_had_them() -> None:

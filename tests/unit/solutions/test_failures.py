@@ -19,9 +19,9 @@ from consolidator.formats import pi
 from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.argument_diff import Change
-from consolidator.memory.calls.pairing import CallFold, ToolCall
-from consolidator.memory.solutions.failures import WINDOW, ErrorFold, ErrorRecord, FixStep
+from consolidator.memory.calls.argument_diff import ArgumentChange
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.solutions.error_tracker import WINDOW, ErrorRecord, ErrorTracker, FixStep
 from consolidator.models.event import Event
 
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
@@ -37,7 +37,7 @@ class Session:
     """Makes calls one after another, each answered before the next is made."""
 
     def __init__(self, redact: Any = plain) -> None:
-        self.fold = ErrorFold(redact)
+        self.fold = ErrorTracker(redact)
         self.count = 0
 
     def call(self, tool: str, arguments: Any, result: str = "done", ok: bool = True, reason: str | None = None) -> int:
@@ -58,9 +58,9 @@ class Session:
 
 def made(
     index: int, tool: str, arguments: Any, result: str, ok: bool, reason: str | None = None, seq: int | None = None
-) -> ToolCall:
+) -> CompletedCall:
     at = 2 * index + 1 if seq is None else seq
-    return ToolCall(
+    return CompletedCall(
         index, at, 2 * index + 2, tool, arguments, ok, reason, result, f"2025-01-01T00:00:{index % 60:02}+00:00"
     )
 
@@ -71,7 +71,7 @@ def test_a_push_is_resolved_by_the_same_push_with_an_upstream() -> None:
     resolver = session.sh("git push --set-upstream origin x-1 2>&1")
     record = session[failing]
     assert (record.status, record.rule, record.resolver_index) == ("resolved", "same-operation", resolver)
-    assert record.fix == (Change("command", None, "--set-upstream origin x-1"),)
+    assert record.fix == (ArgumentChange("command", None, "--set-upstream origin x-1"),)
     assert record.symbol == "sh:git push"
     assert record.quote.startswith("fatal: The current branch")
 
@@ -105,7 +105,7 @@ def test_any_other_tool_is_resolved_by_overlapping_arguments() -> None:
     assert session[failing].status == "open"
     resolver = session.call("book", {"user_id": "ann_12", "cash": 25})
     assert session[failing].resolver_index == resolver
-    assert session[failing].fix == (Change("cash", "10", "25"),)
+    assert session[failing].fix == (ArgumentChange("cash", "10", "25"),)
 
 
 def test_a_query_is_resolved_by_a_query_not_by_looking_around() -> None:
@@ -332,7 +332,7 @@ def test_only_what_changed_is_taken() -> None:
     assert [record.status for record in session.fold.take_changed()] == ["resolved"]
 
 
-def calls(seed: int, count: int) -> Iterator[ToolCall]:
+def calls(seed: int, count: int) -> Iterator[CompletedCall]:
     """Yield a session's calls in which everything happens that the rules speak of."""
     chance = random.Random(seed)
     commands = [
@@ -366,18 +366,18 @@ def calls(seed: int, count: int) -> Iterator[ToolCall]:
 @settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 120), st.data())
 def test_any_cut_into_nights_gives_the_same_records(seed: int, count: int, data: st.DataObject) -> None:
-    whole = ErrorFold(redact)
+    whole = ErrorTracker(redact)
     for call in calls(seed, count):
         whole.feed(call)
     cuts = data.draw(st.sets(st.integers(0, count)))
     stored: dict[int, ErrorRecord] = {}
-    fold = ErrorFold(redact)
+    fold = ErrorTracker(redact)
     for call in calls(seed, count):
         fold.feed(call)
         if call.index in cuts:
             if data.draw(st.booleans()):
                 stored.update({record.seq: record for record in fold.take_changed()})
-            fold = ErrorFold.from_json(json.loads(json.dumps(fold.to_json())), redact)
+            fold = ErrorTracker.from_json(json.loads(json.dumps(fold.to_json())), redact)
     stored.update({record.seq: record for record in fold.take_changed()})
     assert [stored[seq] for seq in sorted(stored)] == whole.records
     assert fold.to_json()["open"] == whole.to_json()["open"]
@@ -411,7 +411,7 @@ def test_the_hand_labels_are_met() -> None:
 
 def labelled(session: str) -> list[ErrorRecord]:
     reader = claude_code if session.startswith("claude-code") else pi
-    pairs, errors = CallFold(), ErrorFold(redact)
+    pairs, errors = CallPairer(), ErrorTracker(redact)
     seq = 0
     for item in reader.read(DATA / session, DATA / session.split("/", maxsplit=1)[0]):
         assert isinstance(item, ForeignSession | ForeignEvent) or item.line is not None

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.memory.solutions.fingerprint import (
-    EDGE,
-    NOTHING,
-    complains,
+    MAX_SCANNED_EDGE,
+    NO_MESSAGE,
+    contains_error_line,
     fingerprint,
     headline,
-    masked,
-    reads_failed,
+    mask_line,
+    reports_failure,
+    search_tokens,
     signature,
-    tokens,
 )
 
 PYTHON = """Running
@@ -153,7 +153,7 @@ SAME = [
 @pytest.mark.parametrize(("one", "two"), SAME)
 def test_names_numbers_and_places_do_not_tell_errors_apart(one: str, two: str) -> None:
     if "no user" in one:
-        assert masked(one).split(" since")[1] == masked(two).split(" since")[1]
+        assert mask_line(one).split(" since")[1] == mask_line(two).split(" since")[1]
     else:
         assert signature(one) == signature(two)
 
@@ -182,11 +182,11 @@ def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -
 
 def test_a_text_without_words_still_has_a_name() -> None:
     assert headline("(no output)\n\nCommand exited with code 1") == ""
-    assert fingerprint("Bash", "Exit code 1") == f"v1:Bash|{NOTHING}"
+    assert fingerprint("Bash", "Exit code 1") == f"v1:Bash|{NO_MESSAGE}"
 
 
 def test_only_the_two_ends_of_a_long_text_are_read() -> None:
-    filler = "all is well\n" * EDGE
+    filler = "all is well\n" * MAX_SCANNED_EDGE
     assert headline(f"{filler}error: in the middle\n{filler}") == "all is well"
     assert headline(f"{filler}{filler}error: at the end") == "error: at the end"
 
@@ -199,17 +199,17 @@ def test_lines_that_only_speak_of_errors_are_passed_over() -> None:
 
 
 def test_tokens_are_what_a_person_would_search_by() -> None:
-    found = tokens("fatal: The current branch a-b has no upstream branch.")
+    found = search_tokens("fatal: The current branch a-b has no upstream branch.")
     assert {"fatal", "branch", "upstream"} <= set(found)
     assert found == sorted(found)
     assert "id" not in found
 
 
 def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None:
-    assert reads_failed(PYTEST)
-    assert not reads_failed("12 passed in 0.1s\n0 failures")
-    assert complains(TSC)
-    assert not complains("src/a.py:3: def error_free(): pass")
+    assert reports_failure(PYTEST)
+    assert not reports_failure("12 passed in 0.1s\n0 failures")
+    assert contains_error_line(TSC)
+    assert not contains_error_line("src/a.py:3: def error_free(): pass")
 
 
 @given(st.text(max_size=400), st.text(max_size=20))

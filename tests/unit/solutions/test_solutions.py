@@ -8,20 +8,20 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consolidator.memory.calls.pairing import ToolCall
-from consolidator.memory.solutions.failures import ErrorFold
-from consolidator.memory.solutions.publishing import SessionRef, Sighting, Solution, solution_id, solutions
+from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.solutions.error_tracker import ErrorTracker
+from consolidator.memory.solutions.grouping import SessionRef, Solution, SourcedRecord, build_solutions, solution_id
 
 UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
 Told = tuple[str, Any, bool, str]
 
 
-def session(name: str, *told: Told, root: str | None = None, project: str | None = "shop") -> list[Sighting]:
+def session(name: str, *told: Told, root: str | None = None, project: str | None = "shop") -> list[SourcedRecord]:
     """Return the records of a session made of (tool, arguments, ok, result)."""
-    fold = ErrorFold(lambda text: text)
+    fold = ErrorTracker(lambda text: text)
     for index, (tool, arguments, ok, result) in enumerate(told):
         at = f"2025-01-01T00:{index % 60:02}:00+00:00"
-        fold.feed(ToolCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
+        fold.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
     return [(SessionRef(name, root or name, "coder", project), record) for record in fold.records]
 
 
@@ -29,7 +29,7 @@ def sh(command: str, ok: bool = True, result: str = "done") -> Told:
     return ("Bash", {"command": command}, ok, result)
 
 
-def push(name: str, branch: str, root: str | None = None) -> list[Sighting]:
+def push(name: str, branch: str, root: str | None = None) -> list[SourcedRecord]:
     return session(
         name,
         sh("git push", False, UPSTREAM.format(branch)),
@@ -38,8 +38,8 @@ def push(name: str, branch: str, root: str | None = None) -> list[Sighting]:
     )
 
 
-def only(records: list[Sighting]) -> Solution:
-    found = solutions(records)
+def only(records: list[SourcedRecord]) -> Solution:
+    found = build_solutions(records)
     assert len(found) == 1
     return found[0]
 
@@ -75,12 +75,15 @@ def test_what_was_tried_in_vain_is_told() -> None:
 
 
 def test_noise_never_appears() -> None:
-    assert solutions(session("s1", sh("grep x a.py", False, "Exit code 1"), sh("make", False, "Command aborted"))) == []
+    assert (
+        build_solutions(session("s1", sh("grep x a.py", False, "Exit code 1"), sh("make", False, "Command aborted")))
+        == []
+    )
 
 
 def test_projects_are_kept_apart_and_names_are_stable() -> None:
     told = (sh("git push", False, UPSTREAM.format("a-b")), sh("git push -u origin a-b"))
-    found = solutions([*session("s1", *told, project="shop"), *session("s2", *told, project="zoo")])
+    found = build_solutions([*session("s1", *told, project="shop"), *session("s2", *told, project="zoo")])
     assert {solution.project for solution in found} == {"shop", "zoo"}
     assert len({solution.id for solution in found}) == 2
     for solution in found:
@@ -88,7 +91,7 @@ def test_projects_are_kept_apart_and_names_are_stable() -> None:
 
 
 def test_an_edit_after_reading_again_is_told_as_such_whatever_was_edited() -> None:
-    def stale(name: str, path: str, text: str) -> list[Sighting]:
+    def stale(name: str, path: str, text: str) -> list[SourcedRecord]:
         edit = {"file_path": path, "old_string": text, "new_string": "b"}
         return session(
             name,
@@ -125,7 +128,7 @@ def test_indentation_that_was_missing_is_told_as_such() -> None:
 
 
 def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
-    def paid(name: str, *told: tuple[str, bool, str]) -> list[Sighting]:
+    def paid(name: str, *told: tuple[str, bool, str]) -> list[SourcedRecord]:
         return session(
             name,
             *(("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": by}, ok, result) for by, ok, result in told),
@@ -138,7 +141,7 @@ def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
         ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "cert", "cabin": "high"}, False, refused),
         ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "gift", "cabin": "low"}, True, "done"),
     )
-    found = next(one for one in solutions([*passed[0], *passed[1], *worked]) if refused in one.headline)
+    found = next(one for one in build_solutions([*passed[0], *passed[1], *worked]) if refused in one.headline)
     assert found.status == "confirmed"
     assert [fix.confirmed for fix in found.fixes] == [True, False]
     assert "unconfirmed" not in found.line
@@ -168,7 +171,7 @@ def test_the_certain_and_the_frequent_come_first() -> None:
     many = [record for name in "abc" for record in push(name, "x-1")]
     once = session("d", sh("make it", False, "error: one thing"), sh("make it"))
     never = session("e", *[sh("deploy", False, "error: denied here")] * 9)
-    found = solutions([*never, *once, *many])
+    found = build_solutions([*never, *once, *many])
     assert [solution.status for solution in found] == ["confirmed", "unconfirmed", "unsolved"]
 
 
@@ -200,7 +203,7 @@ def test_the_order_of_sessions_never_changes_solutions(told: list[list[tuple[str
     ]
     shuffled = list(records)
     random.shuffle(shuffled)
-    found = solutions(records)
-    assert solutions(shuffled) == found
+    found = build_solutions(records)
+    assert build_solutions(shuffled) == found
     assert sum(s.occurrences for s in found) == sum(record.status != "noise" for _, record in records)
     assert len(json.loads(json.dumps([solution.to_json() for solution in found]))) == len(found)

@@ -13,7 +13,7 @@ def _words(text: str) -> frozenset[str]:
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 # Programs whose first bare word says what they do.
-MULTI = _words(
+SUBCOMMAND_PROGRAMS = _words(
     """
     git hg svn jj gh glab hub docker podman docker-compose podman-compose kubectl helm k9s minikube kind oc
     terraform tofu pulumi ansible-galaxy vagrant packer aws gcloud az gsutil heroku fly flyctl vercel netlify
@@ -30,7 +30,7 @@ MULTI = _words(
 )
 
 # Programs that never have subcommands, though their operands may look like one.
-SINGLE = _words(
+PLAIN_PROGRAMS = _words(
     """
     ls cat grep egrep fgrep rg ag ack find fd sed awk gawk head tail wc sort uniq cut tr tee less more diff cmp
     comm cp mv rm mkdir rmdir touch ln chmod chown stat file du df tree pwd cd echo printf which whereis whatis
@@ -47,7 +47,7 @@ SINGLE = _words(
 )
 
 # Words that name an action: the first operand of an unknown program, when it is one of these, is a subcommand.
-VERBS = _words(
+SUBCOMMAND_VERBS = _words(
     """
     add apply archive auth build bump bundle cancel check clean clone close commit config configure connect copy
     create delete deploy describe destroy diff disable doctor down drop edit enable eval exec export fetch find
@@ -60,7 +60,7 @@ VERBS = _words(
 )
 
 # (program, subcommand) pairs whose next bare word belongs to the name; "*" is any subcommand.
-DEEP = frozenset(
+NESTED_SUBCOMMANDS = frozenset(
     {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
     | {("yarn", "run"), ("bun", "run"), ("npm", "run-script"), ("docker", "compose"), ("docker", "image")}
     | {("docker", "container"), ("docker", "volume"), ("docker", "network"), ("podman", "compose"), ("git", "stash")}
@@ -125,7 +125,7 @@ RUNNERS: dict[str, dict[str, frozenset[str]]] = {
 }
 
 # Options that take the next word as their value, so that it is neither an operand nor a subcommand.
-VALUES: dict[str, frozenset[str]] = {
+OPTIONS_WITH_VALUE: dict[str, frozenset[str]] = {
     "git": frozenset({"-C", "-c", "-m", "--message", "-F", "--author", "--date", "--git-dir", "--work-tree", "-n"}),
     "gh": frozenset({"-R", "--repo", "--title", "-t", "--body", "-b", "--json", "--jq", "-q", "--limit", "-L"}),
     "docker": frozenset({"--context", "-H", "--host", "-f", "--name", "-e", "-v", "-p", "-w", "--network", "-t"}),
@@ -155,20 +155,22 @@ VALUES: dict[str, frozenset[str]] = {
     "pytest": frozenset({"-k", "-m", "-n", "-p", "-c", "--maxfail", "--tb"}),
 }
 
-FILTERS = _words(
+PIPE_FILTERS = _words(
     """
     head tail grep egrep fgrep rg sed awk gawk wc sort uniq cut tr tee less more jq yq column cat xargs fold nl
     tac rev paste fmt pr strings base64 xxd python node perl ruby
     """
 )
-SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; what follows does the work
-QUIET = _words(
+PIPE_SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; what follows does the work
+MINOR_PROGRAMS = _words(
     """
     cd pushd popd echo printf true false : exit sleep export set unset source . alias pwd wait clear return trap
     shopt umask ulimit local declare readonly shift break continue date test [ [[ command-v hash
     """
 )
-TESTS = frozenset({"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"})  # `TEST || do this`
+CONDITION_PROGRAMS = frozenset(
+    {"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"}
+)  # `TEST || do this`
 
 # Programs and tools that only look at files or change them: alone they say nothing of what a procedure is for.
 GENERIC_PROGRAMS = _words(

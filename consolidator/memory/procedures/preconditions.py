@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from consolidator.memory.procedures.counts import Counts
+from consolidator.memory.procedures.key_counts import KeyCounts
 
 MAX_FAILED = 8  # failed calls that wait for a success
 WINDOW = 40  # calls
 
 
-class FixFold:
+class PreconditionFold:
     """Feed it calls in order, each with the hashes of its argument values."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: KeyCounts) -> None:
         self.counts = counts
         self.count = 0
         # the failed calls: symbol, index, values, and what was done to the same values since

@@ -14,22 +14,22 @@ from typing import Any
 
 from consolidator.memory.calls.argument_diff import (
     MAX_SUMMARY,
-    Change,
-    changes,
-    edited,
-    redacted,
-    said,
-    shortened,
-    summary,
+    ArgumentChange,
+    argument_texts,
+    describe_edit,
+    diff_arguments,
+    redact_arguments,
+    shorten,
+    summarize_arguments,
 )
-from consolidator.memory.calls.argument_redaction import veil_of
-from consolidator.memory.calls.operation import Operation, operations
-from consolidator.memory.calls.pairing import ToolCall
-from consolidator.memory.calls.symbols import symbol, symbol_of
+from consolidator.memory.calls.argument_redaction import argument_redactor
+from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.calls.operation import Operation, parse_operations
+from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.solutions import fingerprint as naming
-from consolidator.memory.solutions import matching
-from consolidator.memory.solutions.matching import Match
-from consolidator.memory.solutions.noise import noise
+from consolidator.memory.solutions import operation_matching
+from consolidator.memory.solutions.noise import noise_reason
+from consolidator.memory.solutions.operation_matching import OperationMatch
 
 WINDOW = 40  # calls within which an error may be resolved
 NEAR = 2  # calls within which another program may take a failed one's place
@@ -45,7 +45,7 @@ _UNUSABLE = re.compile(
 )
 
 
-class Grade(IntEnum):
+class ResolutionGrade(IntEnum):
     """How sure a resolver is; a surer one takes the place of a less sure one while the window is open."""
 
     NONE = 0
@@ -86,7 +86,7 @@ class ErrorRecord:
     resolver_symbol: str | None = None
     rule: str | None = None  # same-operation | substitution | superseded
     resolving: str | None = None  # what the resolver was given
-    fix: tuple[Change, ...] = ()  # failing -> resolving
+    fix: tuple[ArgumentChange, ...] = ()  # failing -> resolving
     between: tuple[FixStep, ...] = ()  # what succeeded in between, up to the first run that failed otherwise
     tried: tuple[str, ...] = ()  # what failed in between
 
@@ -103,7 +103,7 @@ class ErrorRecord:
     def from_json(cls, data: Mapping[str, Any]) -> ErrorRecord:
         """Return the record that `to_json` described."""
         lists = {
-            "fix": tuple(Change(**change) for change in data["fix"]),
+            "fix": tuple(ArgumentChange(**change) for change in data["fix"]),
             "between": tuple(FixStep(**step) for step in data["between"]),
             "tried": tuple(data["tried"]),
         }
@@ -117,7 +117,7 @@ class _Open:
     record: ErrorRecord
     operation: Operation
     said: dict[str, str]
-    grade: Grade = Grade.NONE
+    grade: ResolutionGrade = ResolutionGrade.NONE
     otherwise: bool = False  # it was run again and failed otherwise: what came before that is what helped
 
     def to_json(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class _Open:
             ErrorRecord.from_json(state["record"]),
             Operation.from_json(state["operation"]),
             dict(state["said"]),
-            Grade(state["grade"]),
+            ResolutionGrade(state["grade"]),
             state["otherwise"],
         )
 
@@ -154,11 +154,15 @@ class _Seen:
     def told(self, redact: Callable[[str], str]) -> FixStep:
         """Return the call as a step, redacted; its arguments are let go."""
         if self.step is None:
-            operation = operations(self.tool, self.arguments)[0]
+            operation = parse_operations(self.tool, self.arguments)[0]
             self.inspects = operation.inspects
-            name = operation.key if operation.kind == "tool" else symbol_of(self.tool, self.arguments)
-            argument = redact(summary(self.tool, self.arguments, _LOOKED_AT, beside=veil_of(redact).beside))
-            self.step = FixStep(name, shortened(argument, MAX_SUMMARY), edited(self.arguments, redact))
+            name = operation.key if operation.kind == "tool" else tool_symbol(self.tool, self.arguments)
+            argument = redact(
+                summarize_arguments(
+                    self.tool, self.arguments, _LOOKED_AT, redact_named=argument_redactor(redact).redact_named
+                )
+            )
+            self.step = FixStep(name, shorten(argument, MAX_SUMMARY), describe_edit(self.arguments, redact))
             self.arguments = None
         return self.step
 
@@ -167,20 +171,24 @@ class _Seen:
 class _Later:
     """A call that may resolve what is open."""
 
-    call: ToolCall
+    call: CompletedCall
     operations: list[Operation]
 
-    def match(self, error: _Open) -> Match:
+    def match(self, error: _Open) -> OperationMatch:
         """Tell how well it is the same operation as the failed one."""
-        found = max(matching.same(error.operation, operation) for operation in self.operations)
-        if found is Match.NONE and self.call.index <= error.record.index + MOVED:
+        found = max(operation_matching.match_operations(error.operation, operation) for operation in self.operations)
+        if found is OperationMatch.NONE and self.call.index <= error.record.index + MOVED:
             gone = _MISSING.search(error.record.headline) is not None
-            found = Match.SAME if gone and matching.moved(error.operation, self.operations[0]) else found
+            found = (
+                OperationMatch.SAME
+                if gone and operation_matching.is_moved_file(error.operation, self.operations[0])
+                else found
+            )
         return found
 
 
 @dataclass(slots=True)
-class ErrorFold:
+class ErrorTracker:
     """Feed it a session's completed calls; take what is new or changed after each night.
 
     The state that `to_json` returns holds the open errors, the last calls and what was not taken yet: bounded by the
@@ -204,32 +212,34 @@ class ErrorFold:
         self._changed.clear()
         return taken
 
-    def feed(self, call: ToolCall) -> None:
+    def feed(self, call: CompletedCall) -> None:
         """Take the next completed call."""
         self._expire(call.index)
         if self._open or not call.ok:
             self._judge(call)
         self._seen.append(_Seen(call.index, call.ok, call.tool, call.arguments))
 
-    def _judge(self, call: ToolCall) -> None:
+    def _judge(self, call: CompletedCall) -> None:
         if call.ok:
-            self._succeeded(_Later(call, operations(call.tool, call.arguments)))
+            self._succeeded(_Later(call, parse_operations(call.tool, call.arguments)))
             return
-        arguments = redacted(call.arguments, self.redact)  # what is kept of an error is redacted before all else
-        later = _Later(call, operations(call.tool, arguments))
+        arguments = redact_arguments(
+            call.arguments, self.redact
+        )  # what is kept of an error is redacted before all else
+        later = _Later(call, parse_operations(call.tool, arguments))
         record = self._record(later, arguments)
         if record.status != "noise":
             self._failed(later, record)
-            self._open.append(_Open(record, later.operations[0], said(call.tool, arguments)))
+            self._open.append(_Open(record, later.operations[0], argument_texts(call.tool, arguments)))
         self._put(record)
 
     def _record(self, later: _Later, arguments: Any) -> ErrorRecord:
         call = later.call
-        text = self.redact(naming.bounded(call.result_text))
-        line = naming.telling(naming.error_text(text))
+        text = self.redact(naming.truncate_middle(call.result_text))
+        line = naming.find_error_line(naming.extract_error_text(text))
         said_there = line.text[: naming.MAX_HEADLINE]
-        name = symbol(call)
-        reason = noise(call, text)
+        name = call_symbol(call)
+        reason = noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,
             index=call.index,
@@ -238,10 +248,10 @@ class ErrorFold:
             tool=call.tool,
             symbol=name,
             operation=later.operations[0].key,
-            fingerprint=naming.named(name, said_there),
+            fingerprint=naming.fingerprint_headline(name, said_there),
             headline=said_there,
             quote=_quote(text, line),
-            failing=summary(call.tool, arguments, MAX_FAILING),
+            failing=summarize_arguments(call.tool, arguments, MAX_FAILING),
             status="noise" if reason else "open",
             noise_reason=reason,
         )
@@ -257,7 +267,7 @@ class ErrorFold:
             if error.record.status == "open":
                 self._put(replace(error.record, status="unresolved"))
 
-    def _reachable(self, call: ToolCall) -> list[_Open]:
+    def _reachable(self, call: CompletedCall) -> list[_Open]:
         """Return the errors that were known when this call was made: parallel calls resolve nothing."""
         return [error for error in self._open if error.record.result_seq < call.seq]
 
@@ -266,41 +276,41 @@ class ErrorFold:
         for error in self._reachable(later.call):
             found = later.match(error)
             near = later.call.index <= error.record.index + NEAR
-            if found is Match.SAME:
-                grade = Grade.SAME
-            elif found is Match.WEAK:
-                grade = Grade.PART
+            if found is OperationMatch.SAME:
+                grade = ResolutionGrade.SAME
+            elif found is OperationMatch.WEAK:
+                grade = ResolutionGrade.PART
             elif near and self._replaces(error, later.operations[0]):
-                grade = Grade.SUBSTITUTION
+                grade = ResolutionGrade.SUBSTITUTION
             else:
                 continue
-            if grade <= error.grade or (hidden and naming.reads_failed(later.call.result_text)):
+            if grade <= error.grade or (hidden and naming.reports_failure(later.call.result_text)):
                 continue
             self._resolve(error, later, grade)
-            if grade is Grade.SAME:
+            if grade is ResolutionGrade.SAME:
                 self._open.remove(error)
 
     def _replaces(self, error: _Open, operation: Operation) -> bool:
         unusable = _UNUSABLE.search(error.record.headline) is not None
-        return matching.substitutes(error.operation, operation, unusable)
+        return operation_matching.is_substitute(error.operation, operation, unusable)
 
     def _failed(self, later: _Later, record: ErrorRecord) -> None:
         """The same operation failed again: with the same error it was tried in vain, with another the first is gone."""
         for error in self._reachable(later.call):
-            if later.match(error) is not Match.SAME:
+            if later.match(error) is not OperationMatch.SAME:
                 continue
             if _masked(record) == _masked(error.record):
                 self._tried(error, record)
-            elif error.grade < Grade.SUPERSEDED:
+            elif error.grade < ResolutionGrade.SUPERSEDED:
                 error.otherwise = True
-                self._resolve(error, later, Grade.SUPERSEDED)
+                self._resolve(error, later, ResolutionGrade.SUPERSEDED)
 
     def _tried(self, error: _Open, record: ErrorRecord) -> None:
-        attempt = shortened(f"{record.failing}: {record.headline}", 200)
+        attempt = shorten(f"{record.failing}: {record.headline}", 200)
         tried = (*error.record.tried, attempt)[-MAX_TRIED:]
         error.record = replace(error.record, tried=tried)
-        if error.grade in (Grade.SUPERSEDED, Grade.PART):  # it was not gone after all
-            error.grade, error.otherwise = Grade.NONE, False
+        if error.grade in (ResolutionGrade.SUPERSEDED, ResolutionGrade.PART):  # it was not gone after all
+            error.grade, error.otherwise = ResolutionGrade.NONE, False
             error.record = replace(
                 error.record,
                 status="open",
@@ -314,13 +324,13 @@ class ErrorFold:
             )
         self._put(error.record)
 
-    def _resolve(self, error: _Open, later: _Later, grade: Grade) -> None:
+    def _resolve(self, error: _Open, later: _Later, grade: ResolutionGrade) -> None:
         call = later.call
-        rules = {Grade.SUPERSEDED: "superseded", Grade.SUBSTITUTION: "substitution"}
-        arguments = redacted(call.arguments, self.redact)
-        told = said(call.tool, arguments)
+        rules = {ResolutionGrade.SUPERSEDED: "superseded", ResolutionGrade.SUBSTITUTION: "substitution"}
+        arguments = redact_arguments(call.arguments, self.redact)
+        told = argument_texts(call.tool, arguments)
         between = error.record.between
-        if not error.otherwise or grade is Grade.SUPERSEDED:
+        if not error.otherwise or grade is ResolutionGrade.SUPERSEDED:
             between = self._between(error.record.index, call.index)
         error.grade = grade
         error.record = replace(
@@ -328,10 +338,10 @@ class ErrorFold:
             status="resolved",
             resolver_index=call.index,
             resolver_seq=call.seq,
-            resolver_symbol=symbol(call),
+            resolver_symbol=call_symbol(call),
             rule=rules.get(grade, "same-operation"),
-            resolving=summary(call.tool, arguments, MAX_FAILING),
-            fix=tuple(changes(error.said, told)),
+            resolving=summarize_arguments(call.tool, arguments, MAX_FAILING),
+            fix=tuple(diff_arguments(error.said, told)),
             between=between,
         )
         self._put(error.record)
@@ -353,7 +363,7 @@ class ErrorFold:
         }
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any], redact: Callable[[str], str]) -> ErrorFold:
+    def from_json(cls, state: Mapping[str, Any], redact: Callable[[str], str]) -> ErrorTracker:
         """Go on from a state that `to_json` returned."""
         fold = cls(redact)
         fold._open = [_Open.from_json(error) for error in state["open"]]
@@ -372,7 +382,7 @@ def _masked(record: ErrorRecord) -> str:
 
 def _quote(text: str, line: naming.ErrorLine) -> str:
     """Return an excerpt of a result from its telling line on, character by character as it stands there."""
-    if text[line.start : line.start + 1] and naming.error_text(text) == text:
+    if text[line.start : line.start + 1] and naming.extract_error_text(text) == text:
         return text[line.start : line.start + MAX_QUOTE].strip()
     place = text.find(line.text[:40]) if line.text else 0
     return text[max(place, 0) : max(place, 0) + MAX_QUOTE].strip()

@@ -14,11 +14,11 @@ from typing import Any
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-MAX_OPEN = 256  # calls that may wait for a result at once; the oldest is given up beyond it
+MAX_PENDING = 256  # calls that may wait for a result at once; the oldest is given up beyond it
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class CompletedCall:
     """A tool call and its result."""
 
     index: int  # 0-based, in the order of the calls in the session
@@ -38,13 +38,13 @@ class ToolCall:
 
 
 @dataclass(slots=True)
-class CallFold:
+class CallPairer:
     """Pairs results with calls; feed it a session's events in order of seq."""
 
     count: int = 0  # calls seen so far
     open: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
 
-    def feed(self, event: Event) -> ToolCall | None:
+    def feed(self, event: Event) -> CompletedCall | None:
         """Take the next event; return the call that it completes, if it completes one."""
         if event.type is EventType.TOOL_CALL:
             self.open.append(
@@ -58,25 +58,25 @@ class CallFold:
                 }
             )
             self.count += 1
-            del self.open[:-MAX_OPEN]
+            del self.open[:-MAX_PENDING]
         elif event.type is EventType.TOOL_RESULT:
             return self._complete(event)
         return None
 
-    def _complete(self, event: Event) -> ToolCall | None:
+    def _complete(self, event: Event) -> CompletedCall | None:
         call_id = str(event.data.get("call_id"))
         for position, call in enumerate(self.open):
             if call["call_id"] == call_id:
                 del self.open[position]
-                return ToolCall(
+                return CompletedCall(
                     index=call["index"],
                     seq=call["seq"],
                     result_seq=event.seq,
                     tool=call["tool"],
-                    arguments=parsed(call["arguments"]),
+                    arguments=parse_json_text(call["arguments"]),
                     ok=event.data.get("status", "ok") == "ok",
                     reason=event.data.get("reason"),
-                    result=parsed(event.data.get("content")),
+                    result=parse_json_text(event.data.get("content")),
                     occurred_at=call["occurred_at"],
                 )
         return None
@@ -86,12 +86,12 @@ class CallFold:
         return {"count": self.count, "open": self.open}
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> CallFold:
+    def from_json(cls, state: Mapping[str, Any]) -> CallPairer:
         """Go on from a state that `to_json` returned."""
         return cls(count=state["count"], open=[dict(call) for call in state["open"]])
 
 
-def parsed(value: Any) -> Any:
+def parse_json_text(value: Any) -> Any:
     """Return what a JSON object or list in a string says, else the value as it is."""
     if isinstance(value, str) and value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
         try:

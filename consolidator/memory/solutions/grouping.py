@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from consolidator.memory.calls.argument_diff import Change
-from consolidator.memory.solutions.failures import ErrorRecord, FixStep
-from consolidator.memory.solutions.fix_description import described, failed, shape
+from consolidator.memory.calls.argument_diff import ArgumentChange
+from consolidator.memory.solutions.error_tracker import ErrorRecord, FixStep
+from consolidator.memory.solutions.fix_description import describe_fix, fix_shape, operation_name
 
 CONFIRMED = 2  # sessions a fix must have worked in
 MAX_FIXES = 5
@@ -48,7 +48,7 @@ class Fix:
 
     description: str  # what a person or an agent does about it
     rule: str
-    changes: tuple[Change, ...]  # of the latest example: failing -> resolving
+    changes: tuple[ArgumentChange, ...]  # of the latest example: failing -> resolving
     steps: tuple[FixStep, ...]  # of the latest example
     failing: str
     resolving: str
@@ -104,13 +104,13 @@ def _sessions(count: int) -> str:
     return "1 session" if count == 1 else f"{count} sessions"
 
 
-Sighting = tuple[SessionRef, ErrorRecord]
-Place = tuple[str, int]  # session and seq
-Shape = tuple[str, ...]
+SourcedRecord = tuple[SessionRef, ErrorRecord]
+RecordKey = tuple[str, int]  # session and seq
+FixShape = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class ErrorOccurrence:
     """What is counted of one sighting; of most, the whole record is never looked at."""
 
     ref: SessionRef
@@ -122,24 +122,24 @@ class Met:
     symbol: str
     headline: str
     tried: tuple[str, ...]
-    shape: Shape | None  # of what resolved it
+    shape: FixShape | None  # of what resolved it
 
     @property
-    def place(self) -> Place:
+    def record_key(self) -> RecordKey:
         """Where its record is."""
         return self.ref.session_id, self.seq
 
     @classmethod
-    def of(cls, ref: SessionRef, record: ErrorRecord) -> Met:
+    def of_record(cls, ref: SessionRef, record: ErrorRecord) -> ErrorOccurrence:
         """Return what is counted of a record."""
         one = record
         told = one.fingerprint, one.status, one.occurred_at, one.tool, one.symbol, one.headline, one.tried
-        return cls(ref, record.seq, *told, shape_of(record))
+        return cls(ref, record.seq, *told, shape_if_resolved(record))
 
 
-def shape_of(record: ErrorRecord) -> Shape | None:
+def shape_if_resolved(record: ErrorRecord) -> FixShape | None:
     """Return the shape of what resolved an error; None where nothing did."""
-    return shape(record) if record.status == "resolved" else None
+    return fix_shape(record) if record.status == "resolved" else None
 
 
 def solution_id(agent: str, project: str | None, fingerprint: str) -> str:
@@ -148,49 +148,49 @@ def solution_id(agent: str, project: str | None, fingerprint: str) -> str:
     return "sol_" + hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def solutions(records: Iterable[Sighting]) -> list[Solution]:
+def build_solutions(records: Iterable[SourcedRecord]) -> list[Solution]:
     """Group records by agent, project and fingerprint; the most certain and most frequent first, noise left out."""
     found = list(records)
     told = {(ref.session_id, record.seq): record for ref, record in found}
-    return Sightings(Met.of(*one) for one in found).solutions(told)
+    return OccurrenceGroups(ErrorOccurrence.of_record(*one) for one in found).build_solutions(told)
 
 
-class Sightings:
+class OccurrenceGroups:
     """Sightings by agent, project and fingerprint, and in each group by what resolved them; noise left out."""
 
-    def __init__(self, met: Iterable[Met]) -> None:
-        groups: dict[tuple[str, str | None, str], list[Met]] = defaultdict(list)
+    def __init__(self, met: Iterable[ErrorOccurrence]) -> None:
+        groups: dict[tuple[str, str | None, str], list[ErrorOccurrence]] = defaultdict(list)
         for one in met:
             if one.status != "noise":
                 groups[one.ref.agent, one.ref.project, one.fingerprint].append(one)
         self._groups = {key: _latest_first(group) for key, group in groups.items()}
         self._clusters = {key: _clusters(group) for key, group in self._groups.items()}
 
-    def cited(self) -> set[Place]:
+    def cited_records(self) -> set[RecordKey]:
         """Return the places of the records that solutions tell of: the latest of each group."""
         groups = [*self._groups.values(), *(cluster for found in self._clusters.values() for cluster in found)]
-        return {one.place for group in groups for one in group[:MAX_EVIDENCE]}
+        return {one.record_key for group in groups for one in group[:MAX_EVIDENCE]}
 
-    def solutions(self, records: Mapping[Place, ErrorRecord]) -> list[Solution]:
+    def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
         """Return the solutions, given the cited records; the most certain and most frequent first."""
         found = [_solution(key, group, self._clusters[key], records) for key, group in self._groups.items()]
-        return sorted(found, key=rank)
+        return sorted(found, key=solution_sort_key)
 
 
-def rank(solution: Solution) -> tuple[int, int, int, str, str, str]:
+def solution_sort_key(solution: Solution) -> tuple[int, int, int, str, str, str]:
     """Order solutions: confirmed first, then by sessions, then by occurrences."""
     certainty = ("confirmed", "unconfirmed", "unsolved").index(solution.status)
     where = (solution.fingerprint, solution.agent, solution.project or "")
     return (certainty, -solution.sessions, -solution.occurrences, *where)
 
 
-def _latest_first(group: Iterable[Met]) -> list[Met]:
+def _latest_first(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
     return sorted(group, key=lambda one: (one.occurred_at, one.ref.session_id, one.seq), reverse=True)
 
 
-def _clusters(group: Iterable[Met]) -> list[list[Met]]:
+def _clusters(group: Iterable[ErrorOccurrence]) -> list[list[ErrorOccurrence]]:
     """Return what was resolved, by the shape of what resolved it."""
-    clusters: dict[Shape, list[Met]] = defaultdict(list)
+    clusters: dict[FixShape, list[ErrorOccurrence]] = defaultdict(list)
     for one in group:
         if one.shape is not None:
             clusters[one.shape].append(one)
@@ -199,9 +199,9 @@ def _clusters(group: Iterable[Met]) -> list[list[Met]]:
 
 def _solution(
     key: tuple[str, str | None, str],
-    group: Sequence[Met],
-    clusters: Iterable[Sequence[Met]],
-    records: Mapping[Place, ErrorRecord],
+    group: Sequence[ErrorOccurrence],
+    clusters: Iterable[Sequence[ErrorOccurrence]],
+    records: Mapping[RecordKey, ErrorRecord],
 ) -> Solution:
     agent, project, fingerprint = key
     fixes = _fixes(clusters, records)
@@ -214,7 +214,7 @@ def _solution(
         project=project,
         fingerprint=fingerprint,
         tool=_commonest(one.tool for one in group),
-        failed=failed(_commonest(one.symbol for one in group)),
+        failed=operation_name(_commonest(one.symbol for one in group)),
         headline=fixes[0].headline if fixes else _commonest(one.headline for one in group),
         occurrences=len(group),
         resolved=sum(one.status == "resolved" for one in group),
@@ -227,7 +227,7 @@ def _solution(
     )
 
 
-def _fixes(clusters: Iterable[Sequence[Met]], records: Mapping[Place, ErrorRecord]) -> list[Fix]:
+def _fixes(clusters: Iterable[Sequence[ErrorOccurrence]], records: Mapping[RecordKey, ErrorRecord]) -> list[Fix]:
     """Return what resolved an error: confirmed before not, a success before another error, then by sessions."""
     return sorted((_fix(cluster, records) for cluster in clusters), key=_preferred)
 
@@ -237,11 +237,11 @@ def _preferred(fix: Fix) -> tuple[bool, bool, int, int, int, str]:
     return (*certainty, -fix.sessions, -fix.worked, len(fix.description), fix.description)
 
 
-def _fix(cluster: Sequence[Met], records: Mapping[Place, ErrorRecord]) -> Fix:
-    example = records[cluster[0].place]
+def _fix(cluster: Sequence[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]) -> Fix:
+    example = records[cluster[0].record_key]
     sessions = len({one.ref.root for one in cluster})
     return Fix(
-        description=described(example),
+        description=describe_fix(example),
         rule=example.rule or "",
         changes=example.fix,
         steps=example.between,
@@ -255,12 +255,12 @@ def _fix(cluster: Sequence[Met], records: Mapping[Place, ErrorRecord]) -> Fix:
     )
 
 
-def _evidence(group: Sequence[Met], records: Mapping[Place, ErrorRecord]) -> tuple[Evidence, ...]:
-    latest = [(one.ref.session_id, records[one.place]) for one in group[:MAX_EVIDENCE]]
+def _evidence(group: Sequence[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]) -> tuple[Evidence, ...]:
+    latest = [(one.ref.session_id, records[one.record_key]) for one in group[:MAX_EVIDENCE]]
     return tuple(Evidence(session, r.seq, r.resolver_seq, r.quote, r.occurred_at) for session, r in latest)
 
 
-def _tried(group: Iterable[Met]) -> tuple[str, ...]:
+def _tried(group: Iterable[ErrorOccurrence]) -> tuple[str, ...]:
     counts = Counter(attempt for one in group for attempt in dict.fromkeys(one.tried))
     return tuple(sorted(counts, key=lambda attempt: (-counts[attempt], attempt))[:MAX_TRIED])
 
