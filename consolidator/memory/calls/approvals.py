@@ -1,6 +1,6 @@
-"""Names what an approval is about: "Bash git push", or the tool alone where the tool says it all.
+"""Describe what an approval is about: "Bash git push", or the tool alone where its name says enough.
 
-Pure. An approval whose call is not at hand is about nothing that could become a standing preference.
+Pure. An approval whose call is unknown describes nothing, since no standing preference can follow from it.
 """
 
 from __future__ import annotations
@@ -13,41 +13,44 @@ from consolidator.memory.calls.symbols import SHELL_PREFIX, shell_command, tool_
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-# Answers to what these tools show are about that text, plan or question, and not about the tool.
-_ABOUT_CONTENT = frozenset(
+# An approval of these tools answers the text, plan or question that they show, not the use of the tool.
+_CONTENT_TOOLS = frozenset(
     {"exitplanmode", "askuserquestion", "edit", "multiedit", "write", "notebookedit", "apply_patch", "todowrite"}
 )
-_UNTOLD = SHELL_PREFIX + "-"
+_UNKNOWN_COMMAND = SHELL_PREFIX + "-"
 
 
-def describe_approval(event: Event, around: Sequence[Event]) -> str | None:
-    """Return what a granted or denied call does, or None where that cannot be told or says nothing of the next call."""
-    if event.data.get("interrupted"):  # it was running; nobody had been asked
+def describe_approval(event: Event, events: Sequence[Event]) -> str | None:
+    """Return what a granted or denied call does; None where it is unknown or says nothing about the next call.
+
+    `events` are those around the approval; the call is looked up among them where the approval does not repeat it.
+    """
+    if event.data.get("interrupted"):  # the call was already running: nobody was asked
         return None
-    tool, arguments = _call(event, around)
-    return None if tool.lower() in _ABOUT_CONTENT else describe_call(tool, arguments)
+    tool, arguments = _find_call(event, events)
+    return None if tool.lower() in _CONTENT_TOOLS else describe_call(tool, arguments)
 
 
 def describe_call(tool: str, arguments: Any) -> str | None:
-    """Return the tool, for a shell with the program that its command reports; None where that cannot be told."""
+    """Return the tool, for a shell also the program that its command reports; None where that is unknown."""
     if not tool:
         return None
     symbol = tool_symbol(tool, arguments)
     if symbol.startswith(SHELL_PREFIX):
-        return None if symbol == _UNTOLD else f"{tool} {symbol.removeprefix(SHELL_PREFIX)}"
-    if arguments is None and shell_command(tool, "") is not None:  # a shell, and nobody knows which command
+        return None if symbol == _UNKNOWN_COMMAND else f"{tool} {symbol.removeprefix(SHELL_PREFIX)}"
+    if arguments is None and shell_command(tool, "") is not None:  # a shell whose command is unknown
         return None
     return tool
 
 
-def _call(event: Event, around: Sequence[Event]) -> tuple[str, Any]:
-    """Return the tool and arguments, from the approval itself or from the latest call of that id before it."""
+def _find_call(event: Event, events: Sequence[Event]) -> tuple[str, Any]:
+    """Return the tool and arguments, from the approval itself or from the latest call of its id before it."""
     tool = str(event.data.get("tool") or "")
     if event.data.get("arguments") is not None:
         return tool, parse_json_text(event.data["arguments"])
     call_id = event.data.get("call_id")
     if call_id is not None:
-        for other in reversed(around):
+        for other in reversed(events):
             if other.seq < event.seq and other.type is EventType.TOOL_CALL and other.data.get("call_id") == call_id:
                 return str(other.data.get("tool") or tool), parse_json_text(other.data.get("arguments"))
     return tool, None

@@ -1,72 +1,109 @@
-"""Hides the credentials among a call's values before anything is counted from them.
+"""Hide the credentials among a call's values before anything is counted or shown.
 
-What stands beside a value may be all that tells (`{"password": ...}`, `--password ...`), and is gone once the values
-are taken apart. Pure; what comes out depends on the call alone, so that nights equal batch.
+Often only the key tells that a value is secret (`{"password": ...}`, `--password ...`), and the key is gone once the
+values are taken apart. Pure: the result depends on the call alone, so that nights equal batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from consolidator.memory.calls.columns import Columns, Scalar
 
 REDACTED_SECRET = "[redacted:secret]"
-_PROBE = "q7Rk2vXp9LmZ4wTb"  # nobody's: what would be hidden beside a name that tells
-_LONGEST_KEY = 80
+_PROBE = "q7Rk2vXp9LmZ4wTb"  # a fake secret: a key that makes the redaction hide it is a secret's key
+_MAX_KEY = 80
+_MAX_SCANNED = 4096  # characters of a value that are redacted, before it is cut to what is kept
+_MAX_KEPT = 2048  # characters of one value
+_MAX_TOTAL = 8192  # characters of all values
+_MAX_DEPTH = 6
 
 
 @lru_cache(maxsize=4)
 def argument_redactor(redact: Callable[[str], str]) -> ArgumentRedactor:
-    """Return the veil of a redaction: one for all calls and sessions, whose arguments have the same names again."""
+    """Return the shared redactor of a redaction: its caches serve all sessions, whose arguments have the same keys."""
     return ArgumentRedactor(redact)
 
 
 class ArgumentRedactor:
-    """Hides what `redact` would."""
+    """Hides in columns and named values what `redact` would hide in "key=value" texts."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         self._redact = redact
-        self.redact_command = lru_cache(maxsize=64)(redact)  # a command line; agents repeat themselves
-        self._known = lru_cache(maxsize=1 << 13)(self._judged)
+        self.redact_command = lru_cache(maxsize=64)(redact)  # agents repeat their command lines
+        self._inspect_path = lru_cache(maxsize=1 << 13)(self._inspect_path_uncached)
 
-    def redact_columns(self, given: Columns) -> Columns:
-        """Return columns with what is secret in their paths, and beside these, hidden; the same ones if nothing is."""
-        found: Columns | None = None
-        for path, column in given.items():
-            name, key = self._known(path)
-            if key is not None:
-                column = [self._beside(key, value) for value in column]
+    def redact_columns(self, columns: Columns) -> Columns:
+        """Return columns with secrets hidden in paths and values; the same object where there is nothing to hide."""
+        redacted: Columns | None = None
+        for path, column in columns.items():
+            safe_path, secret_key = self._inspect_path(path)
+            if secret_key is not None:
+                column = [self._hide_secret(secret_key, value) for value in column]
             elif path.endswith("value"):
-                column = self._named(given, path, column)
-            if found is None and name == path and column == given[path]:
+                column = self._redact_named_column(columns, path, column)
+            if redacted is None and safe_path == path and column == columns[path]:
                 continue
-            if found is None:
-                found = {before: given[before] for before in given if self._known(before)[0] == before}
-            found[name] = [*found[name], *column] if name != path and name in found else column
-        return given if found is None else found
+            if redacted is None:
+                redacted = {other: columns[other] for other in columns if self._inspect_path(other)[0] == other}
+            merges = safe_path != path and safe_path in redacted
+            redacted[safe_path] = [*redacted[safe_path], *column] if merges else column
+        return columns if redacted is None else redacted
 
     def redact_named(self, key: str, value: Scalar) -> Scalar:
-        """Return a value, hidden where the name beside it tells that it is a secret."""
-        return value if self._known(key)[1] is None else self._beside(key, value)
+        """Return a value, hidden where its key tells that it is a secret."""
+        return value if self._inspect_path(key)[1] is None else self._hide_secret(key, value)
 
-    def _judged(self, path: str) -> tuple[str, str | None]:
-        """Return a path without what is secret in it, and its last key where that tells of a secret."""
-        name, key = self._redact(path), path.rsplit(".", 1)[-1].replace("[]", "")
-        tells = name == path and 0 < len(key) <= _LONGEST_KEY and self._beside(key, _PROBE) == REDACTED_SECRET
-        return name, key if tells else None
+    def _inspect_path_uncached(self, path: str) -> tuple[str, str | None]:
+        """Return a path without secrets, and its last key where that key tells that its value is a secret."""
+        safe_path, key = self._redact(path), path.rsplit(".", 1)[-1].replace("[]", "")
+        is_secret = safe_path == path and 0 < len(key) <= _MAX_KEY and self._hide_secret(key, _PROBE) == REDACTED_SECRET
+        return safe_path, key if is_secret else None
 
-    def _beside(self, key: str, value: Scalar) -> Scalar:
+    def _hide_secret(self, key: str, value: Scalar) -> Scalar:
         if not isinstance(value, str):
             return value
         text = f'{key}="{value}"'
         return REDACTED_SECRET if self._redact(text) != text else value
 
-    def _named(self, given: Columns, path: str, column: list[Scalar]) -> list[Scalar]:
-        """Hide values whose names stand beside them: `{"name": "API_TOKEN", "value": ...}`."""
-        before = path.removesuffix("value")
-        names = given.get(before + "name") or given.get(before + "key") or []
+    def _redact_named_column(self, columns: Columns, path: str, column: list[Scalar]) -> list[Scalar]:
+        """Hide values whose names are in a column beside them: `{"name": "API_TOKEN", "value": ...}`."""
+        prefix = path.removesuffix("value")
+        names = columns.get(prefix + "name") or columns.get(prefix + "key") or []
         if len(names) != len(column):
             return column
         pairs = zip(names, column, strict=True)
         return [self.redact_named(name, value) if isinstance(name, str) else value for name, value in pairs]
+
+
+def redact_arguments(arguments: Any, redact: Callable[[str], str]) -> Any:
+    """Return arguments with secrets hidden and long strings cut, about 8 KiB at most."""
+    budget = [_MAX_TOTAL]  # characters that may still be kept
+
+    def clean(value: Any, key: str, depth: int) -> Any:
+        if isinstance(value, Mapping):
+            if depth >= _MAX_DEPTH or budget[0] <= 0:
+                return "…"
+            name = value.get("name", value.get("key"))
+            keys = {"value": name} if isinstance(name, str) else {}
+            return {redact(str(k))[:80]: clean(v, keys.get(k, str(k)), depth + 1) for k, v in list(value.items())[:64]}
+        if isinstance(value, list):
+            return [clean(v, key, depth + 1) for v in value[:64]] if depth < _MAX_DEPTH and budget[0] > 0 else "…"
+        if isinstance(value, str):
+            text = _redact_with_key(value[:_MAX_SCANNED], key, redact)[: min(_MAX_KEPT, max(budget[0], 0))]
+            budget[0] -= len(text)
+            return text
+        return value
+
+    return clean(arguments, "", 0)
+
+
+def _redact_with_key(value: str, key: str, redact: Callable[[str], str]) -> str:
+    """Redact a value together with its key, which may be what tells that it is a secret."""
+    if 0 < len(key) <= 40 and "\n" not in value:
+        text = redact(f"{key}={value}")
+        if text.startswith(f"{key}="):
+            return text[len(key) + 1 :]
+    return redact(value)

@@ -1,7 +1,7 @@
-"""Tool calls as memory sees them: each call with its result, paired in order, as a fold over events.
+"""Pair each tool call with its result, in order, as a fold over a session's events.
 
-Real logs reuse call ids, so a result belongs to the oldest call of that id that is still open. The fold's state is
-plain JSON, so that a night can go on where the last one stopped, even after the events are gone.
+Real logs reuse call ids, so a result belongs to the oldest open call with its id. The state is plain JSON: the next
+night continues from it, even after the events are pruned.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-MAX_PENDING = 256  # calls that may wait for a result at once; the oldest is given up beyond it
+MAX_PENDING = 256  # calls that may wait for a result at once; beyond it the oldest is dropped
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedCall:
     """A tool call and its result."""
 
-    index: int  # 0-based, in the order of the calls in the session
+    index: int  # 0-based, in the order of the session's calls
     seq: int  # of the ToolCall event
     result_seq: int  # of the ToolResult event
     tool: str
-    arguments: Any  # JSON; a string that is a JSON object or list is already parsed
+    arguments: Any  # JSON; a string that holds a JSON object or list is parsed
     ok: bool
-    reason: str | None  # rejected, aborted, cascade, timeout
-    result: Any  # JSON; a string that is a JSON object or list is already parsed
+    reason: str | None  # rejected | aborted | cascade | timeout
+    result: Any  # JSON; a string that holds a JSON object or list is parsed
     occurred_at: str  # ISO 8601, of the call
 
     @property
@@ -39,35 +39,58 @@ class CompletedCall:
 
 @dataclass(slots=True)
 class CallPairer:
-    """Pairs results with calls; feed it a session's events in order of seq."""
+    """Pairs results with calls. Feed it a session's events in order of seq."""
 
     count: int = 0  # calls seen so far
-    open: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
+    pending: list[dict[str, Any]] = field(default_factory=list)  # calls without a result, oldest first
 
     def feed(self, event: Event) -> CompletedCall | None:
-        """Take the next event; return the call that it completes, if it completes one."""
-        if event.type is EventType.TOOL_CALL:
-            self.open.append(
-                {
-                    "index": self.count,
-                    "seq": event.seq,
-                    "call_id": str(event.data.get("call_id")),
-                    "tool": str(event.data.get("tool")),
-                    "arguments": event.data.get("arguments"),
-                    "occurred_at": event.occurred_at.isoformat(),
-                }
-            )
-            self.count += 1
-            del self.open[:-MAX_PENDING]
-        elif event.type is EventType.TOOL_RESULT:
-            return self._complete(event)
+        """Take the next event; return the call that it completes, if any."""
+        match event.type:
+            case EventType.TOOL_CALL:
+                self._add_pending(event)
+            case EventType.TOOL_RESULT:
+                return self._complete(event)
+            case (
+                EventType.ASSISTANT_RESPONSE
+                | EventType.USER_MESSAGE
+                | EventType.THINKING_START
+                | EventType.POLICY_DECISION
+                | EventType.APPROVAL_REQUESTED
+                | EventType.APPROVAL_GRANTED
+                | EventType.APPROVAL_DENIED
+                | EventType.SUBAGENT_SPAWN
+                | EventType.SUBAGENT_COMPLETE
+                | EventType.TASK_START
+                | EventType.TASK_END
+                | EventType.ERROR
+                | EventType.SESSION_START
+                | EventType.SESSION_END
+            ):
+                pass
+            case _:
+                assert_never(event.type)
         return None
+
+    def _add_pending(self, event: Event) -> None:
+        self.pending.append(
+            {
+                "index": self.count,
+                "seq": event.seq,
+                "call_id": str(event.data.get("call_id")),
+                "tool": str(event.data.get("tool")),
+                "arguments": event.data.get("arguments"),
+                "occurred_at": event.occurred_at.isoformat(),
+            }
+        )
+        self.count += 1
+        del self.pending[:-MAX_PENDING]
 
     def _complete(self, event: Event) -> CompletedCall | None:
         call_id = str(event.data.get("call_id"))
-        for position, call in enumerate(self.open):
+        for position, call in enumerate(self.pending):
             if call["call_id"] == call_id:
-                del self.open[position]
+                del self.pending[position]
                 return CompletedCall(
                     index=call["index"],
                     seq=call["seq"],
@@ -83,16 +106,16 @@ class CallPairer:
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
-        return {"count": self.count, "open": self.open}
+        return {"count": self.count, "open": self.pending}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> CallPairer:
-        """Go on from a state that `to_json` returned."""
-        return cls(count=state["count"], open=[dict(call) for call in state["open"]])
+        """Continue from a state that `to_json` returned."""
+        return cls(count=state["count"], pending=[dict(call) for call in state["open"]])
 
 
 def parse_json_text(value: Any) -> Any:
-    """Return what a JSON object or list in a string says, else the value as it is."""
+    """Parse a string that holds a JSON object or list; return any other value as it is."""
     if isinstance(value, str) and value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
         try:
             return json.loads(value)

@@ -1,6 +1,6 @@
-"""Flattens JSON into columns: every leaf under its path, with list indexes and id-like keys generalised.
+"""Flatten JSON into columns: each leaf under its path, with list indexes and id-like keys generalized.
 
-Pure and bounded. `{"flights": [{"no": "A1"}, {"no": "B2"}]}` is `{"flights[].no": ["A1", "B2"]}`.
+Pure and bounded. `{"flights": [{"no": "A1"}, {"no": "B2"}]}` becomes `{"flights[].no": ["A1", "B2"]}`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool | None
-Columns: TypeAlias = dict[str, list[Scalar]]
+Columns: TypeAlias = dict[str, list[Scalar]]  # path -> its values in order
 
 MAX_LEAVES = 256  # of one result or argument object
 MAX_COLUMN = 64
@@ -19,72 +19,76 @@ MAX_DEPTH = 8
 MAX_TEXT = 256  # a longer text of a result is prose, not a value that is passed on
 MAX_LINES = 64
 _ID_KEY = re.compile(r".*\d{3}.*|(?=.*\d)[A-Z0-9_-]{5,}|(?=.*\d)[0-9a-f-]{8,}|\d+", re.DOTALL)
-_TOKEN = re.compile(r"[\w@.+:/#~-]+")
-_TELLING = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
-_RUNS = re.compile(r"[A-Z]+|[a-z]+|\d+")
+_WORD = re.compile(r"[\w@.+:/#~-]+")
+_LOOKS_LIKE_VALUE = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
+_CHARACTER_RUN = re.compile(r"[A-Z]+|[a-z]+|\d+")
 
 
-def flatten(value: Any, *, texts: int | None = None) -> Columns:
-    """Return the leaves of a JSON value by path; longer strings than `texts` are left out, when it is given."""
-    found: Columns = {}
-    _walk(value, "", found, [MAX_LEAVES], texts, 0)
-    return found
+def flatten(value: Any, *, max_text: int | None = None) -> Columns:
+    """Return the leaves of a JSON value by path.
+
+    With `max_text`, only values that a later call can use are kept: numbers, and non-empty strings up to that length.
+    """
+    columns: Columns = {}
+    _walk(value, "", columns, [MAX_LEAVES], max_text, 0)
+    return columns
 
 
-def _walk(value: Any, path: str, found: Columns, room: list[int], texts: int | None, depth: int) -> None:
+def _walk(value: Any, path: str, columns: Columns, room: list[int], max_text: int | None, depth: int) -> None:
+    """Add the leaves below `value`; `room` holds one number, how many leaves may still be added."""
     if isinstance(value, dict) and depth < MAX_DEPTH:
         for key, inner in value.items():
             name = key if isinstance(key, str) else str(key)
             if not name.isalpha() and _ID_KEY.fullmatch(name):
-                _leaf(name, f"{path}.keys[]" if path else "keys[]", found, room, texts)
+                _add_leaf(name, f"{path}.keys[]" if path else "keys[]", columns, room, max_text)
                 name = "*"
             below = f"{path}.{name}" if path else name
             if isinstance(inner, dict | list):
-                _walk(inner, below, found, room, texts, depth + 1)
+                _walk(inner, below, columns, room, max_text, depth + 1)
             elif isinstance(inner, str | int | float | None):
-                _leaf(inner, below, found, room, texts)
+                _add_leaf(inner, below, columns, room, max_text)
             if room[0] <= 0:
                 return
     elif isinstance(value, list) and depth < MAX_DEPTH:
-        if not value and texts is None:
-            found.setdefault(path + "[]", [])
+        if not value and max_text is None:
+            columns.setdefault(path + "[]", [])
         for inner in value[:MAX_COLUMN]:
-            _walk(inner, path + "[]", found, room, texts, depth + 1)
+            _walk(inner, path + "[]", columns, room, max_text, depth + 1)
             if room[0] <= 0:
                 return
     elif isinstance(value, str | int | float | None):
-        _leaf(value, path, found, room, texts)
+        _add_leaf(value, path, columns, room, max_text)
 
 
-def _leaf(value: Scalar, path: str, found: Columns, room: list[int], texts: int | None) -> None:
-    if texts is not None and (
-        not 0 < len(value) <= texts if isinstance(value, str) else value is None or isinstance(value, bool)
+def _add_leaf(value: Scalar, path: str, columns: Columns, room: list[int], max_text: int | None) -> None:
+    if max_text is not None and (
+        not 0 < len(value) <= max_text if isinstance(value, str) else value is None or isinstance(value, bool)
     ):
         return
-    column = found.setdefault(path, [])
+    column = columns.setdefault(path, [])
     if len(column) < MAX_COLUMN:
         column.append(value)
         room[0] -= 1
 
 
 def flatten_result(result: Any) -> Columns:
-    """Return what a result offers to later calls: its leaves, or the lines of a text that are one word each."""
-    result = _plain(result)
+    """Return what a result offers to later calls: its leaves, or the lines of a text that are single words."""
+    result = _unwrap_content(result)
     if not isinstance(result, str):
-        return flatten(result, texts=MAX_TEXT)
+        return flatten(result, max_text=MAX_TEXT)
     lines = result.split("\n", MAX_LINES)[:MAX_LINES]
-    words = [line.strip() for line in lines]
-    found: Columns = {}
-    if len(lines) == 1 and 0 < len(words[0]) <= MAX_TEXT:
-        found[""] = [words[0]]
-    single: list[Scalar] = [word for word in words if 3 <= len(word) <= MAX_TEXT and " " not in word]
-    if single and len(lines) > 1:
-        found["lines[]"] = single
-    return found
+    stripped = [line.strip() for line in lines]
+    columns: Columns = {}
+    if len(lines) == 1 and 0 < len(stripped[0]) <= MAX_TEXT:
+        columns[""] = [stripped[0]]
+    single_words: list[Scalar] = [line for line in stripped if 3 <= len(line) <= MAX_TEXT and " " not in line]
+    if single_words and len(lines) > 1:
+        columns["lines[]"] = single_words
+    return columns
 
 
-def _plain(result: Any) -> Any:
-    """Return what content blocks (`[{"type": "text", "text": ...}]`) say, else the value as it is."""
+def _unwrap_content(result: Any) -> Any:
+    """Return the content of text blocks (`[{"type": "text", "text": ...}]`), parsed as JSON where it is JSON."""
     if isinstance(result, list) and result and isinstance(result[0], dict) and result[0].get("type") == "text":
         text = "\n".join(str(block.get("text")) for block in result if isinstance(block, dict))
         if text[:1] in ("{", "["):
@@ -97,10 +101,13 @@ def _plain(result: Any) -> Any:
 
 
 def unflatten(paths: Iterable[tuple[str, list[Scalar]]]) -> Any:
-    """Put columns together again; None where a path goes through two lists or columns of one list differ in length."""
+    """Rebuild a JSON value from columns.
+
+    Returns None where a path goes through two lists, or where columns of one list differ in length.
+    """
     root: dict[str, Any] = {}
     for path, column in paths:
-        head, listed, tail = path.partition("[]")
+        head, brackets, tail = path.partition("[]")
         if "[]" in tail:
             return None
         *parents, last = head.split(".")
@@ -109,7 +116,7 @@ def unflatten(paths: Iterable[tuple[str, list[Scalar]]]) -> Any:
             inner = inner.setdefault(parent, {})
             if not isinstance(inner, dict):
                 return None
-        if not listed:
+        if not brackets:
             if not column:
                 return None
             inner[last] = column[0]
@@ -125,13 +132,13 @@ def unflatten(paths: Iterable[tuple[str, list[Scalar]]]) -> Any:
 
 
 def value_words(text: str) -> list[str]:
-    """Return the words of a message that look like a value rather than like prose, in order."""
-    found = (word.strip(".:,/-+") for word in _TOKEN.findall(text[:20_000]))
-    return [word for word in found if 2 <= len(word) <= MAX_TEXT and _TELLING.search(word)]
+    """Return the words of a message that look like a value rather than prose, in order."""
+    words = (word.strip(".:,/-+") for word in _WORD.findall(text[:20_000]))
+    return [word for word in words if 2 <= len(word) <= MAX_TEXT and _LOOKS_LIKE_VALUE.search(word)]
 
 
 def value_shape(value: Scalar) -> str:
-    """Return what a value looks like: "mia_li_3668" is "a_a_9999", "NO6JO3" is "X6", "src/app.py" is "/.py"."""
+    """Return the form of a value: "a_a_9999" for "mia_li_3668", "X6" for "NO6JO3", "/.py" for "src/app.py"."""
     if not isinstance(value, str):
         return type(value).__name__
     if "/" in value:
@@ -139,10 +146,10 @@ def value_shape(value: Scalar) -> str:
         return "/." + name.rsplit(".", 1)[-1][:8] if "." in name else "/"
     if value.isalnum() and value.upper() == value and not value.isdigit():
         return f"X{len(value)}"
-    return _RUNS.sub(_run, value)[:40]
+    return _CHARACTER_RUN.sub(_generalize_run, value)[:40]
 
 
-def _run(match: re.Match[str]) -> str:
+def _generalize_run(match: re.Match[str]) -> str:
     run = match[0]
     if run.isdigit():
         return "9" * min(len(run), 8)

@@ -1,6 +1,6 @@
-"""Says what a call operates on: the program or tool, and the paths, addresses, names and words it is given.
+"""Parse what a call operates on: its program or tool, and the paths, addresses, names and words it is given.
 
-Pure: looks at one call's arguments alone. Whether two calls are the same operation is told by `match`.
+Pure: looks at one call's arguments alone. `solutions.operation_matching` decides whether two calls are the same.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from consolidator.memory.calls.symbols import shell_command
 MAX_OPERANDS = 24
 MAX_WORDS = 80
 
-_PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
+_PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
 _CD = re.compile(r"\s*(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)\s*(?:&&|;)")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class Operation:
     """What a call does, to what."""
 
     kind: str  # shell | read | edit | tool
-    name: str  # "git push"; "" for files; else the tool
+    name: str  # "git push"; "" for files; else the tool's name
     operands: tuple[str, ...] = ()  # paths, URLs, names, normalised
-    words: tuple[str, ...] = ()  # pieces of code, queries and other text, sorted
-    directory: str | None = None  # where the command says it runs
-    inspects: bool = False  # only looks, changes nothing
-    hidden: bool = False  # the exit status is not that of the program: a pipe or `||` stands behind it
+    words: tuple[str, ...] = ()  # name parts of code, queries and other text, sorted
+    directory: str | None = None  # where the command line says it runs
+    inspects: bool = False  # reads only, changes nothing
+    hidden: bool = False  # a pipe or `||` after the program hides its exit status
 
     @property
     def key(self) -> str:
-        """Return the operation's name, as grouping and display use it."""
+        """The operation's name, for grouping and display."""
         prefix = {"shell": "sh:", "tool": ""}.get(self.kind, self.kind)
         return f"{prefix}{self.name}"
 
     @property
     def program(self) -> str:
-        """Return what carries it out: the shell's program, the class of file tool, or the tool."""
+        """What carries it out: the shell's program, the class of file tool, or the tool."""
         return self.name.split(" ", 1)[0] if self.kind == "shell" else self.key
 
     def to_json(self) -> dict[str, Any]:
@@ -60,146 +60,144 @@ class Operation:
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Operation:
-        """Return the operation that `to_json` described."""
+        """Return the operation that `to_json` returned."""
         return cls(**{**state, "operands": tuple(state["operands"]), "words": tuple(state["words"])})
 
 
 def parse_operations(tool: str, arguments: Any) -> list[Operation]:
-    """Return what a call does: first the operation whose outcome it reports, then others that its success proves."""
+    """Return what a call does: first the operation whose outcome it reports, then those that its success implies."""
     line = shell_command(tool, arguments)
     if line is not None:
-        return _shell(line)
+        return _shell_operations(line)
     name = tool.rsplit("__", 1)[-1].lower()
-    paths = _paths(arguments)
+    paths = _file_path(arguments)
     if paths and isinstance(arguments, Mapping):
         command = str(arguments.get("command", ""))
         if tool_kinds.READING_TOOLS.fullmatch(name) or (tool_kinds.EDITING_TOOLS.fullmatch(name) and command == "view"):
             return [Operation("read", "", paths, inspects=True)]
         if tool_kinds.EDITING_TOOLS.fullmatch(name):
             return [Operation("edit", "", paths)]
-    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (patched := _patched(arguments)):
-        return [Operation("edit", "", patched)]
-    return [_tool(tool, arguments)]
+    if tool_kinds.EDITING_TOOLS.fullmatch(name) and (paths := _patched_paths(arguments)):
+        return [Operation("edit", "", paths)]
+    return [_tool_operation(tool, arguments)]
 
 
-def _paths(arguments: Any) -> tuple[str, ...]:
+def _file_path(arguments: Any) -> tuple[str, ...]:
     if not isinstance(arguments, Mapping):
         return ()
-    found = [
+    paths = [
         arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str) and arguments[key].strip()
     ]
-    return tuple(normalize_operand(path) for path in found[:1])
+    return tuple(normalize_operand(path) for path in paths[:1])
 
 
-def _patched(arguments: Any) -> tuple[str, ...]:
+def _patched_paths(arguments: Any) -> tuple[str, ...]:
     texts = [value for _, value in scalar_leaves(arguments) if isinstance(value, str)]
-    return tuple(dict.fromkeys(normalize_operand(path) for text in texts for path in _PATCHED.findall(text)))[
-        :MAX_OPERANDS
-    ]
+    paths = dict.fromkeys(normalize_operand(path) for text in texts for path in _PATCHED_FILE.findall(text))
+    return tuple(paths)[:MAX_OPERANDS]
 
 
-def _tool(tool: str, arguments: Any) -> Operation:
+def _tool_operation(tool: str, arguments: Any) -> Operation:
     operands: list[str] = []
-    text: list[str] = []
+    texts: list[str] = []
     for key, value in scalar_leaves(arguments):
         if isinstance(value, bool) or value is None or tool_kinds.SETTING_KEYS.fullmatch(key.rsplit(".", 1)[-1]):
             continue
-        said = str(value).strip()
-        if isinstance(value, str) and (len(said) > 80 or len(said.split()) > 1):
-            text.append(said)
-        elif _telling(value):
-            operands.append(
-                f"{key}={said}" if not isinstance(value, str) or "/" not in said else normalize_operand(said)
-            )
-        elif said:
-            text.append(said)
+        text = str(value).strip()
+        if isinstance(value, str) and (len(text) > 80 or len(text.split()) > 1):
+            texts.append(text)
+        elif _identifies(value):
+            is_path = isinstance(value, str) and "/" in text
+            operands.append(normalize_operand(text) if is_path else f"{key}={text}")
+        elif text:
+            texts.append(text)
     name = tool.rsplit("__", 1)[-1].lower()
-    verb = tool_kinds.SQL_VERB.match(text[0]) if text else None
+    verb = tool_kinds.SQL_VERB.match(texts[0]) if texts else None
     return Operation(
         "tool",
         f"{tool} {verb[1].upper()}" if verb else tool,
         tuple(dict.fromkeys(operands))[:MAX_OPERANDS],
-        name_words(" ".join(text)),
+        name_words(" ".join(texts)),
         inspects=tool_kinds.INSPECTING_TOOLS.fullmatch(name) is not None,
     )
 
 
-def _telling(value: Any) -> bool:
-    """Whether a short value names one thing, as an id, a path or an address does, and not a mode or a flag."""
+def _identifies(value: Any) -> bool:
+    """Whether a short value names one thing, as an id, a path or an address does, and no mode or flag."""
     if isinstance(value, str):
         return len(value) >= 4 and re.search(r"[\d/@:_#.]", value) is not None
     return isinstance(value, int) and abs(value) >= 1000
 
 
 def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str, Any]]:
-    """Return the scalar values of a JSON value with their dotted keys, list positions left out, at most `limit`."""
-    found: list[tuple[str, Any]] = []
+    """Return the scalar values of a JSON value with their dotted keys without list positions, at most `limit`."""
+    leaves: list[tuple[str, Any]] = []
     stack: list[tuple[str, Any]] = [(key, value)]
-    while stack and len(found) < limit:
+    while stack and len(leaves) < limit:
         name, item = stack.pop()
         if isinstance(item, Mapping):
             stack.extend((f"{name}.{k}" if name else str(k), item[k]) for k in reversed(list(item)[:limit]))
         elif isinstance(item, list):
-            stack.extend((name, part) for part in reversed(item[:limit]))
+            stack.extend((name, element) for element in reversed(item[:limit]))
         else:
-            found.append((name, item))
-    return found
+            leaves.append((name, item))
+    return leaves
 
 
 @lru_cache(maxsize=1024)
-def _shell_cached(line: str) -> tuple[Operation, ...]:
+def _parse_shell_line(line: str) -> tuple[Operation, ...]:
     commands = shell.parse_commands(line)
-    main = shell.reported_command(commands)
-    if main is None:
+    reported = shell.reported_command(commands)
+    if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
-    directory = _CD.match(line)
-    where = normalize_operand(directory[1].strip("'\"")) if directory else None
-    hidden = _hides(commands, main)
-    proven = [command for command in _proven(commands) if command is not main]
-    return tuple(_command(command, line, where, hidden) for command in [main, *proven[:8]])
+    cd = _CD.match(line)
+    directory = normalize_operand(cd[1].strip("'\"")) if cd else None
+    hidden = _is_status_hidden(commands, reported)
+    implied = [command for command in _implied_successes(commands) if command is not reported]
+    return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])
 
 
-def _shell(line: str) -> list[Operation]:
-    return list(_shell_cached(line[: shell.MAX_COMMAND]))
+def _shell_operations(line: str) -> list[Operation]:
+    return list(_parse_shell_line(line[: shell.MAX_COMMAND]))
 
 
-def _proven(commands: list[Command]) -> Iterator[Command]:
-    """Yield the commands that must have succeeded when the last one did: those that only && joins to it."""
+def _implied_successes(commands: list[Command]) -> Iterator[Command]:
+    """Yield the commands that must have succeeded if the last one did: those that only && or a pipe joins to it."""
     for command in reversed(commands):
         yield command
         if command.link not in ("&&", "|", "|&"):
             return
 
 
-def _hides(commands: list[Command], main: Command) -> bool:
-    behind = commands[next(n for n, command in enumerate(commands) if command is main) + 1 :]
-    return any(command.link in ("|", "|&", "||", ";", "&") for command in behind)
+def _is_status_hidden(commands: list[Command], reported: Command) -> bool:
+    following = commands[next(n for n, command in enumerate(commands) if command is reported) + 1 :]
+    return any(command.link in ("|", "|&", "||", ";", "&") for command in following)
 
 
-def _command(command: Command, line: str, where: str | None, hidden: bool) -> Operation:
-    inline = command.program in tool_kinds.INTERPRETERS and (
+def _command_operation(command: Command, line: str, directory: str | None, hidden: bool) -> Operation:
+    runs_inline_code = command.program in tool_kinds.INTERPRETERS and (
         "<<" in command.redirections
         or any(option.split("=", 1)[0] in tool_kinds.INLINE_CODE_OPTIONS for option in command.options)
     )
-    plain = [word for word in command.operands if len(word) <= 200 and not re.search(r"\s", word)]
-    text = [word for word in command.operands if len(word) > 200 or re.search(r"\s", word)]
-    operands = [normalize_operand(word) for word in plain]
+    plain_operands = [word for word in command.operands if len(word) <= 200 and not re.search(r"\s", word)]
+    texts = [word for word in command.operands if len(word) > 200 or re.search(r"\s", word)]
+    operands = [normalize_operand(word) for word in plain_operands]
     if command.writes:
         operands += [normalize_operand(r.split(">")[-1]) for r in command.redirections if ">" in r and "&" not in r]
-    if inline:
-        text = [line]
+    if runs_inline_code:
+        texts = [line]
     return Operation(
         "shell",
         command.name,
         tuple(dict.fromkeys(word for word in operands if len(word) > 1))[:MAX_OPERANDS],
-        name_words(" ".join(text)),
-        where,
-        _inspects(command),
+        name_words(" ".join(texts)),
+        directory,
+        _is_inspection(command),
         hidden,
     )
 
 
-def _inspects(command: Command) -> bool:
+def _is_inspection(command: Command) -> bool:
     if command.writes:
         return False
     if command.program == "sed":
@@ -210,7 +208,7 @@ def _inspects(command: Command) -> bool:
 
 
 def normalize_operand(word: str) -> str:
-    """Return a path, address or name without what does not tell it apart: "./", a line, a test's name, a version."""
+    """Return a path, address or name without "./", a line number, a test's name or a version: they identify nothing."""
     word = word.strip().strip("'\"").replace("\\", "/")
     if "://" in word:
         return re.sub(r"^(\w+://)[^/@]*@", r"\1", word)[:200]
@@ -222,6 +220,6 @@ def normalize_operand(word: str) -> str:
 
 
 def name_words(text: str) -> tuple[str, ...]:
-    """Return the pieces of a text's names ("player_name", "playerName": name, player), sorted, plain ones left out."""
-    pieces = {piece.lower() for piece in _PIECE.findall(text[:8192])} - tool_kinds.STOP_WORDS
-    return tuple(sorted({piece.rstrip("s") for piece in pieces if len(piece) > 1}))[:MAX_WORDS]
+    """Return the parts of a text's names ("player_name", "playerName": name, player), sorted, without stop words."""
+    parts = {part.lower() for part in _NAME_PART.findall(text[:8192])} - tool_kinds.STOP_WORDS
+    return tuple(sorted({part.rstrip("s") for part in parts if len(part) > 1}))[:MAX_WORDS]

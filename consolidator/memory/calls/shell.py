@@ -1,6 +1,6 @@
-"""Reads shell commands: which programs a command line runs, and which one's outcome it reports.
+"""Parse shell command lines: which programs a line runs, and whose outcome it reports.
 
-Pure and bounded: nothing is executed or looked up, and what cannot be parsed falls back to its first word.
+Pure and bounded: nothing is executed or looked up. A line that cannot be parsed falls back to its first word.
 """
 
 from __future__ import annotations
@@ -18,59 +18,63 @@ from consolidator.memory.calls import shell_programs
 
 MAX_COMMAND = 2048  # characters parsed; the parser's error recovery is quadratic
 MAX_PIPES = 100  # likewise
-MAX_SCANNED = 64 * 1024  # characters looked at for the ends of here-documents
+MAX_SCANNED = 64 * 1024  # characters scanned for the ends of here-documents
 MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
-_LOCAL = threading.local()
-_LINKS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
+_THREAD_LOCAL = threading.local()
+_LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_NON_ASCII = re.compile(r"[^\x00-\x7f]")
 _NAME = re.compile(r"[\w./-]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _VERSIONED = re.compile(r"(python|pip|node|ruby|perl|php|gcc|g\+\+|clang)[0-9.]*(?:-[0-9.]+)?")
 _HEREDOC = re.compile(r"<<-?\s*[\'\"]?(\w+)")
-_FENCED = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
+_FENCED_EDIT = re.compile(r"(\w+)\b([^\n]*)\n.*\nend_of_\1\s*", re.DOTALL)  # SWE-agent's `edit 1:3 ... end_of_edit`
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program of a command line, with wrappers such as sudo, env and `uv run` taken off."""
+    """One program of a command line, without wrappers such as sudo, env and `uv run`."""
 
     program: str  # base name; `python -m pytest` is pytest, `bash -c "..."` is what it runs
     subcommand: str | None = None  # "commit", "run build"; only for programs that have them
     operands: tuple[str, ...] = ()  # words that are neither options nor the subcommand, without quotes
     options: tuple[str, ...] = ()  # as written, values that belong to them joined by "="
-    redirections: tuple[str, ...] = ()  # ">out.txt", "2>&1"; a here-document is "<<"
-    words: tuple[str, ...] = ()  # all of its words but the program, in order, without quotes
-    link: str = ""  # what stands before it: "" (first), "&&", "||", "|", ";" or "&"
+    redirections: tuple[str, ...] = ()  # ">out.txt", "2>&1"; "<<" for a here-document
+    words: tuple[str, ...] = ()  # all words after the program, in order, without quotes
+    link: str = ""  # the operator before it: "" (first), "&&", "||", "|", ";" or "&"
 
     @property
     def name(self) -> str:
-        """Program and subcommand, as a person would say it: "git commit"."""
+        """Program and subcommand: "git commit"."""
         return f"{self.program} {self.subcommand}" if self.subcommand else self.program
 
     @property
     def writes(self) -> bool:
-        """Whether its output goes to a file, as of `cat > file`."""
+        """Whether its output goes to a file, as in `cat > file`."""
         return any(r.startswith((">", "1>", "&>")) and ">/dev/" not in r and ">&" not in r for r in self.redirections)
 
 
 def parse_commands(command: str) -> list[Command]:
-    """Return the programs that a command line runs, in order; [] where there is none (only assignments, comments)."""
-    return list(_cached(command if len(command) <= MAX_COMMAND and command.count("|") <= MAX_PIPES else _cut(command)))
+    """Return the programs that a line runs, in order; [] where it runs none (only assignments, comments)."""
+    return list(_parse_cached(command if _is_within_limits(command) else _shorten(command)))
 
 
-def _cut(command: str) -> str:
-    """Shorten a command: first by what is in its here-documents, then at its end."""
+def _is_within_limits(command: str) -> bool:
+    return len(command) <= MAX_COMMAND and command.count("|") <= MAX_PIPES
+
+
+def _shorten(command: str) -> str:
+    """Shorten a command: drop the bodies of here-documents first, then cut the end."""
     kept: list[str] = []
-    until = None
+    heredoc_end = None
     for line in command[:MAX_SCANNED].split("\n"):
-        if until is not None:
-            if line.strip() != until:
+        if heredoc_end is not None:
+            if line.strip() != heredoc_end:
                 continue
-            until = None
-        elif found := _HEREDOC.search(line):
-            until = found[1]
+            heredoc_end = None
+        elif match := _HEREDOC.search(line):
+            heredoc_end = match[1]
         kept.append(line)
     text = "\n".join(kept)[:MAX_COMMAND]
     return "|".join(text.split("|")[:MAX_PIPES])
@@ -79,8 +83,8 @@ def _cut(command: str) -> str:
 def reported_command(commands: Sequence[Command]) -> Command | None:
     """Return the command whose outcome the call reports.
 
-    The last of a list that says anything; of a pipeline the first that does the work (`git log | head` is git log,
-    `echo x | bd import` is bd import); `|| true` and other fallbacks are not it.
+    In a list, the last one that is not minor (cd, echo). In a pipeline, the first that does the work: `git log | head`
+    is git log, `echo x | bd import` is bd import. Fallbacks such as `|| true` do not count.
     """
     pipelines: list[list[Command]] = []
     for command in commands:
@@ -88,11 +92,11 @@ def reported_command(commands: Sequence[Command]) -> Command | None:
             pipelines[-1].append(command)
         else:
             pipelines.append([command])
-    telling = [_worker(pipeline) for pipeline in _without_fallbacks(pipelines)]
-    for command in reversed(telling):
+    workers = [_pipeline_worker(pipeline) for pipeline in _without_fallbacks(pipelines)]
+    for command in reversed(workers):
         if command.program not in shell_programs.MINOR_PROGRAMS or command.writes:
             return command
-    return telling[-1] if telling else None
+    return workers[-1] if workers else None
 
 
 def _without_fallbacks(pipelines: list[list[Command]]) -> list[list[Command]]:
@@ -104,72 +108,72 @@ def _without_fallbacks(pipelines: list[list[Command]]) -> list[list[Command]]:
                 or pipeline[0].program in shell_programs.MINOR_PROGRAMS
             ):
                 continue
-            kept.pop()  # `[ -d x ] || git clone`: the test is only the condition
+            kept.pop()  # `[ -d x ] || git clone`: the test is just the condition
         kept.append(pipeline)
     return kept
 
 
-def _worker(pipeline: list[Command]) -> Command:
+def _pipeline_worker(pipeline: list[Command]) -> Command:
     for command in pipeline:
-        if command.program not in shell_programs.PIPE_SOURCES and not _filters(command):
+        if command.program not in shell_programs.PIPE_SOURCES and not _is_filter(command):
             return command
     if len(pipeline) > 1 and pipeline[0].program in ("echo", "printf"):
         return pipeline[1]
     return pipeline[0]
 
 
-def _filters(command: Command) -> bool:
+def _is_filter(command: Command) -> bool:
     if command.program in ("python", "node", "perl", "ruby"):  # one-liners filter, scripts do the work
         return not command.operands or any(option in ("-c", "-e", "-ne", "-pe") for option in command.options)
     return command.program in shell_programs.PIPE_FILTERS
 
 
 @lru_cache(maxsize=8192)
-def _cached(command: str) -> tuple[Command, ...]:
+def _parse_cached(command: str) -> tuple[Command, ...]:
     return _parse(command)
 
 
 def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
-    fenced = _FENCED.fullmatch(command.strip())
+    fenced = _FENCED_EDIT.fullmatch(command.strip())
     if fenced:
-        return (_command([fenced[1], *fenced[2].split()], (), ""),)
-    # The grammar's scanner was seen to crash the process on characters beyond ASCII, so it is shown a letter for each;
-    # positions stay the same, and words are read from the command itself.
-    root = _parser().parse(_BEYOND_ASCII.sub("x", command).encode()).root_node
+        return (_build_command([fenced[1], *fenced[2].split()], (), ""),)
+    # The grammar's scanner can crash the process on non-ASCII characters, so it gets a letter for each. Positions stay
+    # the same, and words are read from the command itself.
+    root = _thread_parser().parse(_NON_ASCII.sub("x", command).encode()).root_node
     if root.has_error:
         first_line = command.strip().split("\n", 1)[0]
         if first_line != command:
             return _parse(first_line, depth)
-    found = tuple(_commands(root, command, depth))
-    if root.has_error and (not found or found[0].program not in command.split(None, 1)[0]):
-        word = _NAME.search(command)
-        return (_command([word[0]], (), ""),) if word else ()
-    if len(found) > 1 and any(c.program != "cd" for c in found):
-        found = tuple(c for c in found if c.program != "cd")
-        found = (replace(found[0], link=""), *found[1:])
-    return found
+    commands = tuple(_walk_commands(root, command, depth))
+    if root.has_error and (not commands or commands[0].program not in command.split(None, 1)[0]):
+        first_name = _NAME.search(command)
+        return (_build_command([first_name[0]], (), ""),) if first_name else ()
+    if len(commands) > 1 and any(c.program != "cd" for c in commands):
+        commands = tuple(c for c in commands if c.program != "cd")
+        commands = (replace(commands[0], link=""), *commands[1:])
+    return commands
 
 
-def _parser() -> Parser:
-    parser: Parser | None = getattr(_LOCAL, "parser", None)
+def _thread_parser() -> Parser:
+    parser: Parser | None = getattr(_THREAD_LOCAL, "parser", None)
     if parser is None:
-        parser = _LOCAL.parser = Parser(_BASH)
+        parser = _THREAD_LOCAL.parser = Parser(_BASH)
     return parser
 
 
-def _commands(root: Node, source: str, depth: int) -> Iterator[Command]:
-    """Walk the tree in order; what joins two commands is read from the words between them, not from the nesting."""
+def _walk_commands(root: Node, source: str, depth: int) -> Iterator[Command]:
+    """Walk the tree in order. The link of two commands comes from the operator between them, not from the nesting."""
     link = ""
     stack: list[tuple[Node, tuple[str, ...], int]] = [(root, (), depth)]
     while stack:
         node, redirections, level = stack.pop()
         kind = node.type
-        if kind in _LINKS:
+        if kind in _LINK_OPERATORS:
             link = ";" if kind in (";;", "\n") else kind
         elif kind in ("then", "do"):
             link = "&&"
         elif kind == "command":
-            for command in _unwrap(_words(node, source), redirections, link, level):
+            for command in _unwrap_command(_command_words(node, source), redirections, link, level):
                 yield command
                 link = ";"
         elif kind in ("test_command", "declaration_command", "unset_command"):
@@ -180,12 +184,12 @@ def _commands(root: Node, source: str, depth: int) -> Iterator[Command]:
                 link = "||"
             if kind == "redirected_statement":
                 redirections = tuple(_redirection(child, source) for child in node.children_by_field_name("redirect"))
-            stack.extend((child, redirections, level + 1) for child in reversed(_walked(node)))
+            stack.extend((child, redirections, level + 1) for child in reversed(_children_to_walk(node)))
 
 
-def _walked(node: Node) -> list[Node]:
+def _children_to_walk(node: Node) -> list[Node]:
     skipped = ("file_redirect", "herestring_redirect", "comment", "word", "raw_string", "heredoc_start", "heredoc_body")
-    if node.type == "heredoc_redirect":  # a pipeline may go on behind `<<EOF`
+    if node.type == "heredoc_redirect":  # a pipeline may continue after `<<EOF`
         return [child for child in node.children if child.type not in (*skipped, "heredoc_end")]
     return [child for child in node.children if child.type not in skipped]
 
@@ -199,47 +203,47 @@ def _redirection(node: Node, source: str) -> str:
     return re.sub(r"\s+", "", source[node.start_byte : node.end_byte])
 
 
-def _words(node: Node, source: str) -> list[str]:
-    """Return the words of a command, without quotes and assignments."""
+def _command_words(node: Node, source: str) -> list[str]:
+    """Return the words of a command, without quotes; assignments are left out."""
     words = []
     for child in node.children:
         if child.type == "command_name" or (child.is_named and child.type not in ("variable_assignment",)):
             if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect", "comment"):
                 continue
-            words.append(_unquoted(child, source))
+            words.append(_unquote(child, source))
     return words
 
 
-def _unquoted(node: Node, source: str) -> str:
+def _unquote(node: Node, source: str) -> str:
     text = source[node.start_byte : node.end_byte]
     if node.type in ("command_name", "concatenation"):
-        return "".join(_unquoted(child, source) for child in node.children) or text
+        return "".join(_unquote(child, source) for child in node.children) or text
     if node.type == "raw_string" or (node.type == "string" and len(text) > 1):
         return text[1:-1]
     return text
 
 
-def _unwrap(words: list[str], redirections: tuple[str, ...], link: str, depth: int) -> Iterator[Command]:
-    """Take wrappers off; a shell's script is read in its place."""
+def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, depth: int) -> Iterator[Command]:
+    """Yield the command without its wrappers; for a shell with a script, the script's commands."""
     for _ in range(8):
         if not words:
             return
-        program = _program(words[0])
+        program = _program_name(words[0])
         rest = words[1:]
         if program in shell_programs.SHELLS and depth < MAX_DEPTH:
-            script = _script(rest)
+            script = _shell_script(rest)
             if script is not None:
                 inner = _parse(script, depth + 10)
                 yield from (replace(c, link=link) if n == 0 else c for n, c in enumerate(inner))
                 return
-        inner_words = _wrapped(program, rest)
+        inner_words = _wrapped_words(program, rest)
         if inner_words is None:
             break
         words = inner_words
-    yield _command(words, redirections, link)
+    yield _build_command(words, redirections, link)
 
 
-def _script(arguments: list[str]) -> str | None:
+def _shell_script(arguments: list[str]) -> str | None:
     for position, word in enumerate(arguments[:4]):
         if not word.startswith("-"):
             return None
@@ -248,28 +252,28 @@ def _script(arguments: list[str]) -> str | None:
     return None
 
 
-def _wrapped(program: str, rest: list[str]) -> list[str] | None:
-    """Return the words of the program that a wrapper runs, or None where this is no wrapper."""
+def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
+    """Return the words of the program that a wrapper runs, or None where it is no wrapper."""
     if program in ("python", "pypy") and rest[:1] == ["-m"] and len(rest) > 1:
         return rest[1:]
     if program == "python" and rest and rest[0].rsplit("/", 1)[-1] == "manage.py":
         return rest
     if program in shell_programs.WRAPPERS:
         values, operands = shell_programs.WRAPPERS[program]
-        inner = _skip(rest, values, operands)
+        inner = _skip_options(rest, values, operands)
         if program == "command" and rest[:1] in (["-v"], ["-V"]):
             return None
         return inner or None
     for position, word in enumerate(rest[:3]):
         values = shell_programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
         if "" not in values:
-            return _skip(rest[position + 1 :], values, 0) or None
+            return _skip_options(rest[position + 1 :], values, 0) or None
         if not word.startswith("-"):
             break
     return None
 
 
-def _skip(words: list[str], values: frozenset[str], operands: int) -> list[str]:
+def _skip_options(words: list[str], values: frozenset[str], operands: int) -> list[str]:
     position = 0
     while position < len(words):
         word = words[position]
@@ -287,27 +291,27 @@ def _skip(words: list[str], values: frozenset[str], operands: int) -> list[str]:
     return words[position:]
 
 
-def _program(word: str) -> str:
+def _program_name(word: str) -> str:
     name = word.rstrip("/").rsplit("/", 1)[-1] or word
     versioned = _VERSIONED.fullmatch(name)
     return versioned[1] if versioned else name[:80]
 
 
-def _command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
-    program = _program(words[0])
+def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
+    program = _program_name(words[0])
     values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []
     options: list[str] = []
     name: list[str] = []
-    skip = False
+    is_value = False  # of the option before
     for position, word in enumerate(words[1:], 1):
-        if skip:
+        if is_value:
             options[-1] += "=" + word
-            skip = False
+            is_value = False
         elif word.startswith("-") and len(word) > 1:
             options.append(word)
-            skip = word in values and position + 1 < len(words)
-        elif not operands and _names(program, name, word):
+            is_value = word in values and position + 1 < len(words)
+        elif not operands and _is_subcommand(program, name, word):
             name.append(word)
         else:
             operands.append(word)
@@ -316,8 +320,8 @@ def _command(words: list[str], redirections: tuple[str, ...], link: str) -> Comm
     )
 
 
-def _names(program: str, name: list[str], word: str) -> bool:
-    """Whether a bare word is (the next part of) the subcommand."""
+def _is_subcommand(program: str, name: list[str], word: str) -> bool:
+    """Whether a bare word is the next part of the subcommand, after the parts in `name`."""
     if not _WORD.fullmatch(word) or len(word) > 40:
         return False
     if not name:

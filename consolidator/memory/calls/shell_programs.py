@@ -1,6 +1,6 @@
-"""What is known about common programs of the shell: which have subcommands, which only wrap or filter others.
+"""Tables of common shell programs: which have subcommands, which only wrap or filter others.
 
-Tables and nothing else: a program that is not listed is still read by the general rule in `shell`.
+A program that is not listed is read by the general rule in `shell`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ def _words(text: str) -> frozenset[str]:
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
-# Programs whose first bare word says what they do.
+# Programs whose first bare word is a subcommand.
 SUBCOMMAND_PROGRAMS = _words(
     """
     git hg svn jj gh glab hub docker podman docker-compose podman-compose kubectl helm k9s minikube kind oc
@@ -29,7 +29,7 @@ SUBCOMMAND_PROGRAMS = _words(
     """
 )
 
-# Programs that never have subcommands, though their operands may look like one.
+# Programs without subcommands, though their operands may look like one.
 PLAIN_PROGRAMS = _words(
     """
     ls cat grep egrep fgrep rg ag ack find fd sed awk gawk head tail wc sort uniq cut tr tee less more diff cmp
@@ -46,7 +46,7 @@ PLAIN_PROGRAMS = _words(
     """
 )
 
-# Words that name an action: the first operand of an unknown program, when it is one of these, is a subcommand.
+# Verbs: where the first operand of an unknown program is one of these, it is a subcommand.
 SUBCOMMAND_VERBS = _words(
     """
     add apply archive auth build bump bundle cancel check clean clone close commit config configure connect copy
@@ -59,7 +59,7 @@ SUBCOMMAND_VERBS = _words(
     """
 )
 
-# (program, subcommand) pairs whose next bare word belongs to the name; "*" is any subcommand.
+# (program, subcommand) pairs whose next bare word belongs to the subcommand; "*" is any subcommand.
 NESTED_SUBCOMMANDS = frozenset(
     {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
     | {("yarn", "run"), ("bun", "run"), ("npm", "run-script"), ("docker", "compose"), ("docker", "image")}
@@ -77,7 +77,7 @@ NESTED_SUBCOMMANDS = frozenset(
     | {("fly", "secrets"), ("heroku", "config"), ("conda", "env"), ("rustup", "target"), ("rustup", "component")}
 )
 
-# Programs that run another one: the options that take a value (or how many operands come first) are skipped.
+# Programs that run another one: their options that take a value, and how many operands come before it.
 WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "sudo": (frozenset({"-u", "-g", "-h", "-p", "-C", "-D"}), 0),
     "doas": (frozenset({"-u", "-C"}), 0),
@@ -105,7 +105,7 @@ WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
 _RUN_VALUES = frozenset(
     {"--with", "--python", "-p", "--extra", "--group", "--package", "--directory", "--project", "--env"}
 )
-# program -> subcommand -> options with values: "uv run X" is X
+# program -> subcommand -> its options that take a value: "uv run X" runs X
 RUNNERS: dict[str, dict[str, frozenset[str]]] = {
     "uv": {"run": _RUN_VALUES | {"--env-file", "--with-requirements", "--index"}},
     "poetry": {"run": frozenset({"-C", "--directory"})},
@@ -124,7 +124,7 @@ RUNNERS: dict[str, dict[str, frozenset[str]]] = {
     "dotenv": {"run": frozenset({"-f"})},
 }
 
-# Options that take the next word as their value, so that it is neither an operand nor a subcommand.
+# Options that take the next word as their value: it is neither an operand nor a subcommand.
 OPTIONS_WITH_VALUE: dict[str, frozenset[str]] = {
     "git": frozenset({"-C", "-c", "-m", "--message", "-F", "--author", "--date", "--git-dir", "--work-tree", "-n"}),
     "gh": frozenset({"-R", "--repo", "--title", "-t", "--body", "-b", "--json", "--jq", "-q", "--limit", "-L"}),
@@ -161,7 +161,7 @@ PIPE_FILTERS = _words(
     tac rev paste fmt pr strings base64 xxd python node perl ruby
     """
 )
-PIPE_SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; what follows does the work
+PIPE_SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; the next program does the work
 MINOR_PROGRAMS = _words(
     """
     cd pushd popd echo printf true false : exit sleep export set unset source . alias pwd wait clear return trap

@@ -1,6 +1,6 @@
-"""Names what a call does: the tool, or for a shell the program whose outcome it reports ("sh:git commit").
+"""Name what a call does by its *symbol*: the tool, or for a shell the program it reports ("sh:git commit").
 
-Pure: looks at the call alone, never at its neighbours.
+Pure: looks at one call, never at its neighbours.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ def call_symbol(call: CompletedCall) -> str:
 
 
 def tool_symbol(tool: str, arguments: Any) -> str:
-    """Return the symbol of a tool with its arguments (JSON)."""
+    """Return the symbol of a tool that is called with these arguments (JSON)."""
     line = shell_command(tool, arguments)
     if line is None:
-        return _tidy(tool)
+        return _normalize_name(tool)
     command = shell.reported_command(shell.parse_commands(line))
     if command is None:
         return SHELL_PREFIX + "-"
     mark = " >" if command.writes and command.program in ("cat", "echo", "printf") else ""
-    return _tidy(SHELL_PREFIX + command.name + mark)
+    return _normalize_name(SHELL_PREFIX + command.name + mark)
 
 
-def _tidy(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return (name if name.isprintable() else " ".join(name.split()))[:MAX_SYMBOL_LENGTH]
 
 
 def shell_command(tool: str, arguments: Any) -> str | None:
-    """Return the command line that a shell tool was given, or None where the tool is no shell."""
+    """Return the command line that a shell tool runs; None where the tool is no shell."""
     if tool.lower() not in SHELL_TOOLS and tool.rsplit("__", 1)[-1].lower() not in SHELL_TOOLS:
         return None
     return command_argument(arguments)
@@ -49,14 +49,14 @@ def command_argument(arguments: Any) -> str | None:
     if isinstance(arguments, str):
         return arguments
     if not isinstance(arguments, Mapping):
-        return _joined(arguments)
+        return _join_argv(arguments)
     for key in COMMAND_KEYS:
         if key in arguments:
-            return _joined(arguments[key])
+            return _join_argv(arguments[key])
     return None
 
 
-def _joined(value: Any) -> str | None:
+def _join_argv(value: Any) -> str | None:
     """Join an argument vector as a shell would read it; `["bash", "-lc", script]` is its script."""
     if isinstance(value, str):
         return value
@@ -68,5 +68,5 @@ def _joined(value: Any) -> str | None:
 
 
 def is_shell_symbol(symbol: str) -> bool:
-    """Whether a symbol names a program run by a shell."""
+    """Whether a symbol names a program that a shell ran."""
     return symbol.startswith(SHELL_PREFIX)

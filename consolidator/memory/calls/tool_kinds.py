@@ -1,7 +1,4 @@
-"""What is known about tools and programs when errors are read: which only look, which edit, which wait.
-
-Tables and nothing else.
-"""
+"""Tables of tools and programs by what they do: inspect, search, edit, check, poll."""
 
 from __future__ import annotations
 
@@ -38,10 +35,10 @@ INSPECTING_PROGRAMS = _words(
     exa scroll_up scroll_down
     """
 )
-INSPECTING_SUBCOMMANDS = {  # subcommands that only look
+INSPECTING_SUBCOMMANDS = {  # subcommands that change nothing
     "git": _words("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe"),
 }
-SEARCHING_PROGRAMS = _words(  # exit with 1 where they find nothing, or find a difference
+SEARCHING_PROGRAMS = _words(  # exit with 1 when they find nothing, or find a difference
     """
     grep egrep fgrep rg ag ack zgrep find fd which type command pgrep test [ [[ diff cmp ls-files search_dir
     search_file find_file
@@ -55,20 +52,20 @@ FILE_SUBCOMMANDS = {"git": _words("mv rm restore checkout clean switch")}
 VERSION_CONTROL_PROGRAMS = _words("git hg svn jj gh glab")
 
 INTERPRETERS = _words("python node ruby perl php tsx ts-node deno bun bash sh zsh lua psql mysql sqlite3 duckdb elixir")
-INLINE_CODE_OPTIONS = _words("-c -e -p --eval -r -ne -pe -lc")  # the option that hands an interpreter its code
+INLINE_CODE_OPTIONS = _words("-c -e -p --eval -r -ne -pe -lc")  # options whose value is code for an interpreter
 CHECKING_PROGRAMS = _words(
     """
     pytest mypy pyright ruff flake8 black eslint prettier tsc jest vitest mocha rspec tox nox phpunit biome tsgo
     """
 )
-CHECKING_SUBCOMMANDS = re.compile(  # subcommands that check what they are pointed at, or everything
+CHECKING_SUBCOMMANDS = re.compile(  # subcommands that check their operands, or everything
     r"\b(?:test|tests|check|lint|format|fmt|build|compile|typecheck|vet|spec|credo|dialyzer|clippy|bench)\b"
 )
 
 SQL_VERB = re.compile(
     r"\s*(?:\(\s*)?(select|insert|update|delete|create|alter|drop|show|describe|desc|explain|with|use|pragma)\b", re.I
 )
-STOP_WORDS = _words(  # what any query or piece of code may hold
+STOP_WORDS = _words(  # words of any query or piece of code: they identify nothing
     """
     select from where order group by asc desc join on and or not in as inner left right outer having limit count
     distinct union all insert into values set is null like between case when then else end exists max min sum avg
@@ -76,7 +73,7 @@ STOP_WORDS = _words(  # what any query or piece of code may hold
     log require await async try except catch with open read json sys os str int len dict list data result cat echo
     """
 )
-COMMON_FILE_NAMES = _words(  # names that many folders have, so that one elsewhere is not the same
+COMMON_FILE_NAMES = _words(  # names in many folders: one elsewhere is not the same file
     "index main mod lib init __init__ readme package setup config makefile dockerfile types utils test tests app"
 )
 COMMON_OPERANDS = re.compile(r"[\d.*~/-]+|origin|main|master|HEAD|test|tests|src|lib|build")

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from consolidator.memory.calls.argument_diff import summarize_arguments
+from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import call_symbol
 from consolidator.memory.procedures.bindings import BindingFold

@@ -12,17 +12,9 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from consolidator.memory.calls.argument_diff import (
-    MAX_SUMMARY,
-    ArgumentChange,
-    argument_texts,
-    describe_edit,
-    diff_arguments,
-    redact_arguments,
-    shorten,
-    summarize_arguments,
-)
-from consolidator.memory.calls.argument_redaction import argument_redactor
+from consolidator.memory.calls.argument_diff import ArgumentChange, argument_texts, describe_edit, diff_arguments
+from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
+from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.calls import shell, tool_kinds
-from consolidator.memory.calls.argument_diff import ArgumentChange, shorten
+from consolidator.memory.calls.argument_diff import ArgumentChange
+from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.symbols import is_shell_symbol
 from consolidator.memory.solutions.error_tracker import ErrorRecord, FixStep
 
@@ -109,7 +110,7 @@ def _reread(record: ErrorRecord) -> bool:
 
 def _respaced(record: ErrorRecord) -> bool:
     """Whether the call that worked differed in indentation or line breaks alone."""
-    return bool(record.fix) and all(change.spacing for change in record.fix)
+    return bool(record.fix) and all(change.is_whitespace_only for change in record.fix)
 
 
 def operation_name(symbol: str) -> str:
