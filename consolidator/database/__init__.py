@@ -1,4 +1,8 @@
-"""The database: an embedded server or a DSN becomes one engine, upgraded on start."""
+"""The database: settings become one upgraded engine, over an embedded server or one that a person runs.
+
+`open_database` starts or finds the server, upgrades the schema and yields a `Database`, whose connections go to `store`.
+Here are connections, partitions, JSON encoding and schema upgrades; the product's own queries are in `store`.
+"""
 
 from consolidator.database.engine import Database, open_database
 from consolidator.database.partitions import Connection

@@ -1,41 +1,42 @@
-"""Prunes what is past retention and learned from: whole days where it can, the rest in batches; says what it spared.
+"""Prunes events that are past retention and learned from: whole days where possible, the rest in batches.
 
-Only prefixes of sessions go, and with them what was said in pieces, and how far that reached each channel. Spared:
-what was not learned from (dead letters block what follows them), the window of an open session, and what a live fork
-reads. What was learned keeps its quotes and counts.
+Only prefixes of sessions are pruned, with the chunks and deliveries of their messages. Spared are events that were not
+learned from (a dead letter spares all that follows it), the context window of an open session, and what a live fork
+reads. Memory keeps its quotes and counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from consolidator.database import Connection, Database, partitions
 from consolidator.jobs.indexing.indexer import forget_turns
+from consolidator.store.log import retention as store
+from consolidator.store.log.retention import PrunableSession
 from consolidator.store.memory import revisions
 from consolidator.store.nights import answers
-from consolidator.store.queries import Row, execute, execute_each, load, rows
 
-WINDOW = 200  # events that the context of an open session may read
+CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
-BATCH = 5000
-MARKED = 500  # sessions marked in one transaction
-_SQL = load("log/retention")
+BATCH = 5000  # rows deleted in one transaction
+MARK_BATCH = 500  # sessions marked in one transaction
 Progress = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class RetentionReport:
-    """What retention removed, or would remove, and what it spared and why."""
+    """What was pruned, or would be, and what was spared and why."""
 
-    cutoff: datetime
+    cutoff: datetime  # events ingested before it were candidates
     dry_run: bool
     sessions: int = 0
     events: int = 0
-    partitions: list[str] = field(default_factory=list)
+    partitions: list[str] = field(default_factory=list)  # of whole days that were dropped
     blobs: int = 0
     spared: Counter[str] = field(default_factory=Counter)  # events by reason
 
@@ -52,16 +53,16 @@ class RetentionReport:
         }
 
 
-def limit_of(session: Row) -> tuple[int, str | None]:
-    """Return the last seq that may go, and the reason why not all that is old may."""
-    upto, reason = session["last"], None
-    if session["unlearned"] is not None and session["unlearned"] - 1 < upto:
-        upto, reason = session["unlearned"] - 1, "not learned from"
-    if session["open"] and session["head"] - WINDOW < upto:
-        upto, reason = session["head"] - WINDOW, "window of an open session"
-    if session["read_by_child"]:
-        upto, reason = session["pruned_to"], "read by a live fork"
-    return max(upto, session["pruned_to"]), reason
+def prunable_limit(session: PrunableSession) -> tuple[int, str | None]:
+    """Return the last seq that may be pruned, and the reason if that is not the last old one."""
+    upto, reason = session.last, None
+    if session.unlearned is not None and session.unlearned - 1 < upto:
+        upto, reason = session.unlearned - 1, "not learned from"
+    if session.open and session.head - CONTEXT_WINDOW < upto:
+        upto, reason = session.head - CONTEXT_WINDOW, "window of an open session"
+    if session.read_by_child:
+        upto, reason = session.pruned_to, "read by a live fork"
+    return max(upto, session.pruned_to), reason
 
 
 async def prune(
@@ -72,163 +73,156 @@ async def prune(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RetentionReport:
-    """Remove what was ingested before now - `older_than` and learned from; with `dry_run` only say what would go.
+    """Prune events that were ingested before now - `older_than` and learned from; with `dry_run` only report them.
 
-    Turns that recall searches go with their events, or stay until they are as old as `episodes`.
+    Recall forgets turns with their events or, if `episodes` is given, when they are that old. `progress` is called with
+    the name of each dropped partition and pruned session.
     """
     now = database.clock.now()
     report = RetentionReport(cutoff=now - older_than, dry_run=dry_run)
     async with database.connection() as conn:
         if not dry_run:
             await partitions.finish_drops(conn)
-        found = await rows(conn, _SQL["prunable"], {"cutoff": report.cutoff})
-    limits = {session["id"]: upto for session in found if (upto := limit_of(session)[0]) >= _first(session)}
+        candidates = await store.list_prunable(conn, report.cutoff)
+    limits = {session.id: upto for session in candidates if (upto := prunable_limit(session)[0]) >= _first_seq(session)}
     if not dry_run:
-        limits = await _mark(database, limits, report.cutoff)
-    _count(report, found, limits)
-    whole = await _whole_days(database, report.cutoff, limits)
+        limits = await _mark_pruned(database, limits, report.cutoff)
+    _count_events(report, candidates, limits)
+    whole_days = await _find_whole_days(database, report.cutoff, limits)
     if dry_run:
-        report.partitions = whole
-        report.blobs = await _orphans(database, now, limits)
+        report.partitions = whole_days
+        report.blobs = await _count_orphan_blobs(database, now, limits)
         return report
-    for part in whole:
+    for partition in whole_days:
         async with database.connection() as conn:
-            if await partitions.drop(conn, part):
-                report.partitions.append(part)
+            if await partitions.drop(conn, partition):
+                report.partitions.append(partition)
         if progress:
-            progress(part)
-    for name in await _left(database, report.cutoff, limits):
-        await _delete(database, name, limits[name], report.cutoff)
+            progress(partition)
+    for session_id in await _find_remaining(database, report.cutoff, limits):
+        await _delete_events(database, session_id, limits[session_id], report.cutoff)
         if progress:
-            progress(name)
+            progress(session_id)
     await _drop_chunk_days(database, report.cutoff)
-    await _delete_companions(database)
+    await _delete_message_output(database)
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await answers.prune(conn, before=report.cutoff)
-    report.blobs = await _sweep(database, now, report.cutoff)
+    report.blobs = await _collect_garbage(database, now, report.cutoff)
     return report
 
 
-def _first(session: Row) -> int:
-    """Return the seq of the oldest event that is still there."""
-    return int(session["last"] - session["events"] + 1)
+def _first_seq(session: PrunableSession) -> int:
+    """Return the seq of the oldest event that is not pruned."""
+    return session.last - session.events + 1
 
 
-def _count(report: RetentionReport, found: list[Row], limits: dict[str, int]) -> None:
-    """Count what goes of each session and what is spared, and why."""
-    for session in found:
-        going = max(0, min(limits.get(session["id"], 0), session["last"]) - _first(session) + 1)
-        if going:
+def _count_events(report: RetentionReport, candidates: list[PrunableSession], limits: dict[str, int]) -> None:
+    """Count the events of each session that are pruned, and those that are spared, by reason."""
+    for session in candidates:
+        pruned = max(0, min(limits.get(session.id, 0), session.last) - _first_seq(session) + 1)
+        if pruned:
             report.sessions += 1
-            report.events += going
-        if going < session["events"]:
-            report.spared[limit_of(session)[1] or "changed meanwhile"] += session["events"] - going
+            report.events += pruned
+        if pruned < session.events:
+            report.spared[prunable_limit(session)[1] or "changed meanwhile"] += session.events - pruned
 
 
-async def _whole_days(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
-    """Return the partitions before the cutoff in which every event may go."""
-    whole = []
+async def _find_whole_days(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
+    """Return the partitions before the cutoff in which every event may be pruned."""
+    whole_days = []
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "event"):
-            held = await rows(conn, _SQL["day_ends"], day)
-            if all(session["last"] <= limits.get(session["id"], -1) for session in held):
-                whole.append(name)
-    return whole
+            last_events = await store.list_last_events(conn, **day)
+            if all(last.seq <= limits.get(last.id, -1) for last in last_events):
+                whole_days.append(name)
+    return whole_days
 
 
 async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
-    """Return a table's partitions that hold nothing from the cutoff on, and when their day begins and ends."""
-    found = []
+    """Return the partitions of a table whose day ended before the cutoff, with its `begin` and `end`."""
+    days = []
     for name, day in await partitions.listing(conn, parent):
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
         end = begin + timedelta(days=1)
         if end <= cutoff:
-            found.append((name, {"day": begin, "end": end}))
-    return found
+            days.append((name, {"begin": begin, "end": end}))
+    return days
 
 
 async def _drop_chunk_days(database: Database, cutoff: datetime) -> None:
-    """Drop the days before the cutoff of which every piece belongs to a message whose beginning is gone."""
+    """Drop the days before the cutoff in which every chunk belongs to a message whose first event is pruned."""
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "generation_chunk"):
-            (found,) = await rows(conn, _SQL["day_has_pieces"], day)
-            if not found["kept"]:
+            if not await store.has_live_chunks(conn, **day):
                 await partitions.drop(conn, name, "generation_chunk")
 
 
-async def _mark(database: Database, limits: dict[str, int], cutoff: datetime) -> dict[str, int]:
-    """Mark the prefixes as gone, some sessions at once and in order of id; return how far each is gone then.
+async def _mark_pruned(database: Database, limits: dict[str, int], cutoff: datetime) -> dict[str, int]:
+    """Mark the prefixes as pruned, in order of session id; return up to where each session is pruned now.
 
-    Sessions that moved since they were looked at are left as they are, for the next night.
+    Sessions that changed since they were read are left for the next night.
     """
-    more = {"cutoff": cutoff, "window": WINDOW}
-    marks = [{"id": name, "upto": upto, **more} for name, upto in sorted(limits.items())]
-    for first in range(0, len(marks), MARKED):
-        some = marks[first : first + MARKED]
+    marks = sorted(limits.items())
+    for first in range(0, len(marks), MARK_BATCH):
         async with database.transaction() as conn:
-            await execute_each(conn, _SQL["mark"], some)
-            await execute_each(conn, _SQL["drop_refs"], some)
+            await store.mark_pruned(conn, marks[first : first + MARK_BATCH], cutoff=cutoff, window=CONTEXT_WINDOW)
     async with database.connection() as conn:
-        found = await rows(conn, _SQL["marked"], {"ids": list(limits)})
-    return {session["id"]: session["pruned_to"] for session in found}
+        return await store.get_pruned_seqs(conn, list(limits))
 
 
-async def _left(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
-    """Return which of the sessions still have events before the cutoff, now that whole days are gone."""
+async def _find_remaining(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
+    """Return the sessions that still have events before the cutoff when whole days are dropped."""
     async with database.connection() as conn:
-        found = await rows(conn, _SQL["left"], {"cutoff": cutoff})
-    return [session["session_id"] for session in found if session["session_id"] in limits]
+        return [session_id for session_id in await store.list_sessions_before(conn, cutoff) if session_id in limits]
 
 
-async def _delete(database: Database, session: str, upto: int, cutoff: datetime) -> None:
-    await _in_batches(database, "delete_prefix", {"id": session, "upto": upto, "cutoff": cutoff})
+async def _delete_events(database: Database, session_id: str, upto: int, cutoff: datetime) -> None:
+    await _in_batches(database, partial(store.delete_events, session_id=session_id, upto=upto, cutoff=cutoff))
 
 
-async def _delete_companions(database: Database) -> None:
-    """Delete pieces and deliveries of messages whose beginning is gone, also what a crash or a late word left."""
+async def _delete_message_output(database: Database) -> None:
+    """Delete the chunks and deliveries of messages whose first event is pruned, also those that a crash left behind."""
     async with database.connection() as conn:
-        found = await rows(conn, _SQL["outlived"])
-    for session in found:
-        for query in ("delete_chunks", "delete_deliveries"):
-            await _in_batches(database, query, {"id": session["id"], "upto": session["pruned_to"]})
+        pruned = await store.list_sessions_with_stale_output(conn)
+    for session in pruned:
+        for delete in (store.delete_chunks, store.delete_deliveries):
+            await _in_batches(database, partial(delete, session_id=session.id, upto=session.seq))
 
 
-async def _in_batches(database: Database, query: str, values: dict[str, Any]) -> None:
+async def _in_batches(database: Database, delete: Callable[..., Awaitable[int]]) -> None:
     while True:
         async with database.connection() as conn:
-            if await execute(conn, _SQL[query], {**values, "batch": BATCH}) < BATCH:
+            if await delete(conn, batch=BATCH) < BATCH:
                 return
 
 
 async def _forget_turns(database: Database, before: datetime | None) -> None:
-    """Take turns out of recall whose events are gone, and which happened `before` a time where one is given."""
+    """Remove turns from recall whose events are pruned and, if `before` is given, that happened before it."""
     async with database.connection() as conn:
-        found = await rows(conn, _SQL["forgettable"], {"before": before})
-    for session in found:
-        gone = 1
-        while gone:
+        expired = await store.list_expired_turns(conn, before)
+    for session in expired:
+        removed = 1
+        while removed:
             async with database.transaction(flushed=False) as conn:
-                gone = await forget_turns(conn, session["agent"], session["id"], session["pruned_to"], before)
+                removed = await forget_turns(conn, session.agent, session.id, session.pruned_to, before)
 
 
-async def _orphans(database: Database, now: datetime, limits: dict[str, int]) -> int:
-    """Return how many blobs nothing would refer to any more."""
-    values = {"grace": now - BLOB_GRACE, "ids": list(limits), "uptos": list(limits.values())}
+async def _count_orphan_blobs(database: Database, now: datetime, limits: dict[str, int]) -> int:
+    """Return how many blobs no event would refer to."""
     async with database.connection() as conn:
-        (found,) = await rows(conn, _SQL["orphans"], values)
-    return int(found["blobs"])
+        return await store.count_orphan_blobs(conn, limits, untouched_since=now - BLOB_GRACE)
 
 
-async def _sweep(database: Database, now: datetime, cutoff: datetime) -> int:
-    """Collect orphan blobs, old idempotency keys and the claims of old runs; return how many blobs went."""
-    swept = 0
+async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) -> int:
+    """Delete orphan blobs, old idempotency keys and the claims of old runs; return the number of blobs."""
+    collected = 0
     while True:
         async with database.connection() as conn:
-            gone = await execute(conn, _SQL["collect_blobs"], {"grace": now - BLOB_GRACE, "batch": BATCH})
-            swept += gone
-            if gone < BATCH:
-                await execute(conn, _SQL["forget_idempotency"], {"cutoff": cutoff})
-                await execute(conn, _SQL["forget_claims"], {"cutoff": cutoff})
+            deleted = await store.collect_blobs(conn, untouched_since=now - BLOB_GRACE, batch=BATCH)
+            collected += deleted
+            if deleted < BATCH:
+                await store.forget_idempotency_keys(conn, cutoff)
+                await store.forget_claims(conn, cutoff)
                 await revisions.forget_outdated(conn, cutoff)
-                return swept
+                return collected

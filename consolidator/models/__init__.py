@@ -1,1 +1,5 @@
-"""Tables and shapes, one noun a file. Nothing here reads or writes anything."""
+"""Tables and the typed rows of them, one noun a file.
+
+A `<Noun>Table` says types, keys and indexes; a `<Noun>Row` says what each column means. Nothing here reads or writes
+the database.
+"""

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Column, ForeignKey, Index, LargeBinary
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, moment, packed, words
+from consolidator.models.columns import bigint_column, bytes_column, text_column, timestamp_column
 
 
 class BlobTable(SQLModel, table=True):
@@ -17,10 +17,10 @@ class BlobTable(SQLModel, table=True):
     __table_args__ = (Index("blob_touched", "touched_at"),)
 
     sha256: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
-    media_type: str = words()
-    size: int = count()
-    body: bytes = packed()
-    touched_at: datetime = moment()  # when it was last named; collection waits a while after this
+    media_type: str = text_column()
+    size: int = bigint_column()
+    body: bytes = bytes_column()
+    touched_at: datetime = timestamp_column()  # when it was last named; collection waits a while after this
 
 
 class BlobRefTable(SQLModel, table=True):
@@ -29,6 +29,6 @@ class BlobRefTable(SQLModel, table=True):
     __tablename__ = "blob_ref"
     __table_args__ = (Index("blob_ref_blob", "sha256"),)
 
-    session_id: str = words(primary_key=True)
-    seq: int = count(primary_key=True)
+    session_id: str = text_column(primary_key=True)
+    seq: int = bigint_column(primary_key=True)
     sha256: bytes = Field(sa_column=Column(LargeBinary, ForeignKey("blob.sha256"), primary_key=True))

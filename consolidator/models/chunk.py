@@ -1,15 +1,14 @@
-"""What a model said, piece by piece, how far it reached a channel, and what its calls cost."""
+"""What a model said, in chunks, and how far each message reached a channel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 
-from sqlalchemy import Date, Index, Numeric, Text, text
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Index
+from sqlmodel import SQLModel
 
-from consolidator.models.columns import count, maybe_moment, maybe_words, moment, small, words
+from consolidator.models.columns import bigint_column, text_column, timestamp_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,12 @@ class ChunkTable(SQLModel, table=True):
         {"postgresql_partition_by": "RANGE (created_at)"},
     )
 
-    session_id: str = words(primary_key=True)
-    message_id: str = words(primary_key=True)
-    seq: int = count(primary_key=True)
-    started_seq: int = count()
-    delta: str = words()
-    created_at: datetime = moment(primary_key=True)
+    session_id: str = text_column(primary_key=True)
+    message_id: str = text_column(primary_key=True)
+    seq: int = bigint_column(primary_key=True)
+    started_seq: int = bigint_column()
+    delta: str = text_column()
+    created_at: datetime = timestamp_column(primary_key=True)
 
 
 class DeliveryTable(SQLModel, table=True):
@@ -45,39 +44,9 @@ class DeliveryTable(SQLModel, table=True):
     __tablename__ = "delivery"
     __table_args__ = (Index("delivery_started", "session_id", "started_seq"),)
 
-    session_id: str = words(primary_key=True)
-    message_id: str = words(primary_key=True)
-    channel: str = words(primary_key=True)
-    upto_seq: int = count(primary_key=True)
-    started_seq: int = count()
-    sent_at: datetime = moment()
-
-
-class SpendTable(SQLModel, table=True):
-    """What one call of a model may cost (`reserved`) and, once it is settled, did cost."""
-
-    __tablename__ = "spend"
-    __table_args__ = (
-        Index("spend_day", "day"),
-        Index("spend_session", "session_id"),
-        Index("spend_open", "session_id", postgresql_where=text("settled_at is null")),
-    )
-
-    call_id: str = words(primary_key=True)
-    session_id: str | None = Field(default=None, sa_type=Text, nullable=True)  # none: the session was erased
-    message_id: str | None = maybe_words()
-    purpose: str = words()  # step | compaction | tool
-    model: str = words()
-    day: date = Field(sa_type=Date, nullable=False)
-    reserved: Decimal = Field(
-        default=Decimal(0), sa_type=Numeric, nullable=False, sa_column_kwargs={"server_default": text("0")}
-    )
-    cost: Decimal | None = Field(default=None, sa_type=Numeric, nullable=True)  # none once settled: no known price
-    input_tokens: int = count()
-    output_tokens: int = count()
-    cached_tokens: int = count()
-    tier: str | None = maybe_words()
-    strategy: str | None = maybe_words()
-    turn: int = small()
-    reserved_at: datetime = moment()
-    settled_at: datetime | None = maybe_moment()
+    session_id: str = text_column(primary_key=True)
+    message_id: str = text_column(primary_key=True)
+    channel: str = text_column(primary_key=True)
+    upto_seq: int = bigint_column(primary_key=True)
+    started_seq: int = bigint_column()
+    sent_at: datetime = timestamp_column()

@@ -11,11 +11,18 @@ from typing import Any
 from sqlalchemy import BigInteger, text
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, document, maybe_moment, maybe_words, moment, words
+from consolidator.models.columns import (
+    bigint_column,
+    json_object_column,
+    nullable_text_column,
+    nullable_timestamp_column,
+    text_column,
+    timestamp_column,
+)
 from consolidator.models.payload import EventType
 
 
-def moment_of(told: Any) -> datetime | None:
+def parse_timestamp(told: Any) -> datetime | None:
     """Return a foreign log's word for a time as an aware datetime, where it is one; without a zone it is UTC."""
     if not isinstance(told, str):
         return None
@@ -26,7 +33,7 @@ def moment_of(told: Any) -> datetime | None:
         return None
 
 
-def offset_of(told: Any) -> timedelta | None:
+def parse_utc_offset(told: Any) -> timedelta | None:
     """Return how far from UTC a foreign log's clock is, where its word for a time says so."""
     try:
         return datetime.fromisoformat(told).utcoffset() if isinstance(told, str) else None
@@ -35,15 +42,30 @@ def offset_of(told: Any) -> timedelta | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One event as it was logged; `data` is complete (blobs are already followed)."""
+class EventRow:
+    """An event as the table holds it; texts are escaped as PostgreSQL needs them, and large values are in blobs."""
 
+    id: int
     session_id: str
     seq: int  # dense in its session, from 1
+    event_type: str
+    data: dict[str, Any]  # the payload; `data_ref` in it refers to the values that are in blobs
+    created_at: datetime  # when it was ingested
+    consolidated_at: datetime | None  # when it was learned from
+    task_id: str | None
+    tool_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event as it was logged: its row with a complete payload."""
+
+    session_id: str
+    seq: int
     type: EventType
     data: Mapping[str, Any]
-    created_at: datetime  # when it was ingested
-    consolidated_at: datetime | None = None  # when it was learned from
+    created_at: datetime
+    consolidated_at: datetime | None = None
     task_id: str | None = None
     tool_name: str | None = None
     id: int | None = None
@@ -51,11 +73,11 @@ class Event:
     @property
     def occurred_at(self) -> datetime:
         """When it happened by the foreign log's word, else when it was ingested."""
-        return moment_of(self.data.get("occurred_at")) or self.created_at
+        return parse_timestamp(self.data.get("occurred_at")) or self.created_at
 
-    def local_at(self, zone: tzinfo) -> datetime:
+    def to_local_time(self, zone: tzinfo) -> datetime:
         """When it happened, by the clock on the wall there: the log's own, where it tells one, else a zone's."""
-        offset = offset_of(self.data.get("occurred_at"))
+        offset = parse_utc_offset(self.data.get("occurred_at"))
         with suppress(OverflowError):  # the first and last hours of the calendar do not exist everywhere
             return self.occurred_at.astimezone(timezone(offset) if offset else zone)
         return self.occurred_at
@@ -80,14 +102,14 @@ class EventTable(SQLModel, table=True):
     id: int = Field(
         sa_type=BigInteger, nullable=False, sa_column_kwargs={"server_default": text("nextval('event_id_seq')")}
     )
-    session_id: str = words(primary_key=True)
-    seq: int = count(primary_key=True)
-    event_type: str = words()
-    data: dict[str, Any] = document()
-    created_at: datetime = moment(primary_key=True)
-    consolidated_at: datetime | None = maybe_moment()
-    task_id: str | None = maybe_words()
-    tool_name: str | None = maybe_words()
+    session_id: str = text_column(primary_key=True)
+    seq: int = bigint_column(primary_key=True)
+    event_type: str = text_column()
+    data: dict[str, Any] = json_object_column()
+    created_at: datetime = timestamp_column(primary_key=True)
+    consolidated_at: datetime | None = nullable_timestamp_column()
+    task_id: str | None = nullable_text_column()
+    tool_name: str | None = nullable_text_column()
 
 
 class IdempotencyKeyTable(SQLModel, table=True):
@@ -95,8 +117,8 @@ class IdempotencyKeyTable(SQLModel, table=True):
 
     __tablename__ = "idempotency"
 
-    session_id: str = words(primary_key=True)
-    key: str = words(primary_key=True)
-    first_seq: int = count()
-    last_seq: int = count()
-    created_at: datetime = moment()
+    session_id: str = text_column(primary_key=True)
+    key: str = text_column(primary_key=True)
+    first_seq: int = bigint_column()
+    last_seq: int = bigint_column()
+    created_at: datetime = timestamp_column()

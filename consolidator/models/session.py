@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,72 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Numeric, Text, text
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, document, flag, maybe_moment, maybe_words, moment, small, words
+from consolidator.models.columns import (
+    bigint_column,
+    boolean_column,
+    integer_column,
+    json_object_column,
+    nullable_text_column,
+    nullable_timestamp_column,
+    text_column,
+    timestamp_column,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session's row, whole: its identity and lineage, the head and marks of its log, its lease, its totals."""
+
+    id: str
+    origin: str | None  # "format:name" if it was imported
+    key: str | None  # agent:channel:peer
+    current: bool  # whether it is the one session that its key names now
+    conversation_id: str | None
+    agent: str
+    channel: str | None
+    peer: str | None
+    project: str | None
+    parent_id: str | None  # may name a session whose log was never seen
+    parent_seq: int | None  # the event of the parent at which it began
+    root_id: str  # the root of its lineage; support counts lineages
+    kind: str  # root | fork | resume | branch | sub-agent
+    simulated: bool  # dry runs and simulations are never evidence
+    model: str | None
+    details: dict[str, Any]  # whatever else a foreign log said about the session
+    state: dict[str, Any]  # the sum of the tools' state changes
+    status: str  # open | ended
+    error: str | None
+    head: int  # seq of the last event
+    due: bool  # whether head > consolidated_to
+    consolidated_to: int  # the watermark: every event up to here was learned from or dead-lettered
+    extracted_to: int  # every event up to here was read by a model, or was pruned before one could
+    pruned_to: int  # every event up to here is gone
+    lease_epoch: int  # grows with each harness that acquires the session
+    lease_owner: str | None
+    lease_until: datetime | None
+    settled_to: int  # nothing up to here is open: no call, generation, approval or unanswered message
+    delivered_to: int  # every message up to here reached the session's channel
+    pending: bool  # whether a wake must look at something after `settled_to`
+    hidden: bool  # a person deleted it: ended and not listed; only an erasure removes it
+    attention: dict[str, Any]  # call_id -> what a person must decide; its kind is approval | uncertain
+    config: dict[str, Any]  # system prompt, strategy, budgets, tools
+    max_cost: Decimal | None  # USD
+    reserved: Decimal  # USD set aside for calls that are not settled
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost: Decimal  # USD of settled calls
+    compactions: int
+    created_at: datetime
+    last_event_at: datetime  # ingest time of the last event
+    last_occurred_at: datetime  # when the last thing happened
+    expires_at: datetime | None
+
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]:
+        """Between which times its events were ingested: readers skip the partitions outside."""
+        return self.created_at, self.last_event_at
 
 
 class SessionTable(SQLModel, table=True):
@@ -31,55 +97,55 @@ class SessionTable(SQLModel, table=True):
         Index("session_attention", "id", postgresql_where=text("attention <> '{}'::jsonb")),
     )
 
-    id: str = words(primary_key=True)
-    origin: str | None = maybe_words()  # "format:name" where it was imported
-    key: str | None = maybe_words()  # agent:channel:peer
-    current: bool = flag()  # the one session its key names now
-    conversation_id: str | None = maybe_words()
-    agent: str = words()
-    channel: str | None = maybe_words()
-    peer: str | None = maybe_words()
-    project: str | None = maybe_words()
-    parent_id: str | None = maybe_words()  # may name a session whose log was never seen
+    id: str = text_column(primary_key=True)
+    origin: str | None = nullable_text_column()
+    key: str | None = nullable_text_column()
+    current: bool = boolean_column()
+    conversation_id: str | None = nullable_text_column()
+    agent: str = text_column()
+    channel: str | None = nullable_text_column()
+    peer: str | None = nullable_text_column()
+    project: str | None = nullable_text_column()
+    parent_id: str | None = nullable_text_column()
     parent_seq: int | None = Field(default=None, sa_type=BigInteger)
-    root_id: str = words()  # of its lineage: support counts these
-    kind: str = words(default="root")  # root | fork | resume | branch | sub-agent
-    simulated: bool = flag()  # dry runs and simulations are never evidence
-    model: str | None = maybe_words()
-    details: dict[str, Any] = document()  # whatever else a foreign log said of the session
-    state: dict[str, Any] = document()
-    status: str = words(default="open")  # open | ended
-    error: str | None = maybe_words()
-    head: int = count()  # seq of the last event
-    due: bool = flag()  # whether head > consolidated_to
-    consolidated_to: int = count()  # every event up to here was learned from or dead-lettered
-    extracted_to: int = count()  # every event up to here was read by a model, or was pruned before one could
-    pruned_to: int = count()  # every event up to here is gone
-    lease_epoch: int = count()  # grows with each harness that takes the session up
-    lease_owner: str | None = maybe_words()
-    lease_until: datetime | None = maybe_moment()
-    settled_to: int = count()  # up to here nothing is open: no call, generation or approval, no message unanswered
-    delivered_to: int = count()  # every message up to here reached the session's channel
-    pending: bool = flag()  # whether something is open after `settled_to`, for a wake to look at
-    hidden: bool = flag()  # a person deleted it: it is ended and not listed; only an erasure removes it
-    attention: dict[str, Any] = document()  # call_id -> what a person must say: approval | uncertain
-    config: dict[str, Any] = document()  # system prompt, strategy, budgets, tools
+    root_id: str = text_column()
+    kind: str = text_column(default="root")
+    simulated: bool = boolean_column()
+    model: str | None = nullable_text_column()
+    details: dict[str, Any] = json_object_column()
+    state: dict[str, Any] = json_object_column()
+    status: str = text_column(default="open")
+    error: str | None = nullable_text_column()
+    head: int = bigint_column()
+    due: bool = boolean_column()
+    consolidated_to: int = bigint_column()
+    extracted_to: int = bigint_column()
+    pruned_to: int = bigint_column()
+    lease_epoch: int = bigint_column()
+    lease_owner: str | None = nullable_text_column()
+    lease_until: datetime | None = nullable_timestamp_column()
+    settled_to: int = bigint_column()
+    delivered_to: int = bigint_column()
+    pending: bool = boolean_column()
+    hidden: bool = boolean_column()
+    attention: dict[str, Any] = json_object_column()
+    config: dict[str, Any] = json_object_column()
     max_cost: Decimal | None = Field(default=None, sa_type=Numeric, nullable=True)
     reserved: Decimal = Field(
         default=Decimal(0), sa_type=Numeric, nullable=False, sa_column_kwargs={"server_default": text("0")}
     )
-    turns: int = small()
-    input_tokens: int = count()
-    output_tokens: int = count()
-    cached_tokens: int = count()
+    turns: int = integer_column()
+    input_tokens: int = bigint_column()
+    output_tokens: int = bigint_column()
+    cached_tokens: int = bigint_column()
     cost: Decimal = Field(
         default=Decimal(0), sa_type=Numeric, nullable=False, sa_column_kwargs={"server_default": text("0")}
     )
-    compactions: int = small()
-    created_at: datetime = moment()
-    last_event_at: datetime = moment()  # ingest time of the last event
-    last_occurred_at: datetime = moment()  # when the last thing happened
-    expires_at: datetime | None = maybe_moment()
+    compactions: int = integer_column()
+    created_at: datetime = timestamp_column()
+    last_event_at: datetime = timestamp_column()
+    last_occurred_at: datetime = timestamp_column()
+    expires_at: datetime | None = nullable_timestamp_column()
 
 
 class SessionViewTable(SQLModel, table=True):
@@ -88,9 +154,9 @@ class SessionViewTable(SQLModel, table=True):
     __tablename__ = "session_view"
 
     session_id: str = Field(sa_column=Column(Text, ForeignKey("session.id", ondelete="CASCADE"), primary_key=True))
-    upto: int = count()  # every event up to here is in the summary
-    summary: dict[str, Any] = document()  # the fold of tools, errors, approvals, sub-agents
-    compaction_seq: int = count()  # of the latest compaction, 0 where there is none
-    compaction: dict[str, Any] = document()  # what it says
-    scratchpad_seq: int = count()
-    scratchpad: str | None = maybe_words()  # the agent's own notes, as they stand
+    upto: int = bigint_column()  # every event up to here is in the summary
+    summary: dict[str, Any] = json_object_column()  # the fold of tools, errors, approvals, sub-agents
+    compaction_seq: int = bigint_column()  # of the latest compaction, 0 where there is none
+    compaction: dict[str, Any] = json_object_column()  # what it says
+    scratchpad_seq: int = bigint_column()
+    scratchpad: str | None = nullable_text_column()  # the agent's own notes, as they stand

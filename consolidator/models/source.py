@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Index
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, moment, words
+from consolidator.models.columns import bigint_column, text_column, timestamp_column
 
 
 class ImportedFileTable(SQLModel, table=True):
@@ -16,11 +17,11 @@ class ImportedFileTable(SQLModel, table=True):
 
     __tablename__ = "imported_file"
 
-    format: str = words(primary_key=True)
-    path: str = words(primary_key=True)
-    size: int = count()
-    mtime_ns: int = count()
-    imported_at: datetime = moment()
+    format: str = text_column(primary_key=True)
+    path: str = text_column(primary_key=True)
+    size: int = bigint_column()
+    mtime_ns: int = bigint_column()
+    imported_at: datetime = timestamp_column()
 
 
 class ImportedKeyTable(SQLModel, table=True):
@@ -31,15 +32,27 @@ class ImportedKeyTable(SQLModel, table=True):
     key: uuid.UUID = Field(primary_key=True)
 
 
+@dataclass(frozen=True, slots=True)
+class ErasureRow:
+    """An erasure: what was erased, when and why; never what it said."""
+
+    id: str
+    session_id: str  # a hash of the foreign name; import will not bring it back
+    events: int
+    derived: int  # rows that were derived from the session
+    reason: str
+    erased_at: datetime
+
+
 class ErasureTable(SQLModel, table=True):
-    """A person's right to be forgotten, exercised: what went, when, why; never what it said."""
+    """One row an erased session."""
 
     __tablename__ = "erasure"
     __table_args__ = (Index("erasure_session", "session_id"),)
 
-    id: str = words(primary_key=True)
-    session_id: str = words()  # a hash of the foreign name; import will not bring it back
-    events: int = count()
-    derived: int = count()
-    reason: str = words()
-    erased_at: datetime = moment()
+    id: str = text_column(primary_key=True)
+    session_id: str = text_column()
+    events: int = bigint_column()
+    derived: int = bigint_column()
+    reason: str = text_column()
+    erased_at: datetime = timestamp_column()

@@ -7,15 +7,24 @@ from consolidator.models import (
     blob,
     chunk,
     digest,
+    error_record,
     event,
     fact,
     index,
     procedure,
     revision,
     run,
+    scope,
     session,
+    setting,
+    solution,
     source,
+    spend,
+    sums,
 )
 
 METADATA = SQLModel.metadata
-MODULES = (answer, blob, digest, event, fact, chunk, index, revision, procedure, run, session, source)
+MODULES = (
+    answer, blob, digest, error_record, event, fact, chunk, index, revision, procedure, run, scope, session, setting,
+    solution, source, spend, sums,
+)  # fmt: skip

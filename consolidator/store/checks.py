@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import load, row, rows
+from consolidator.store.queries import fetch_column, fetch_one, load
 
 _SQL = load("checks")
 INVARIANTS = {
@@ -18,13 +20,24 @@ INVARIANTS = {
 }
 
 
-async def verify(conn: Connection) -> dict[str, list[str]]:
-    """Return, for each invariant, the first cases in which it does not hold."""
-    return {name: [r["problem"] for r in await rows(conn, _SQL[query])] for name, query in INVARIANTS.items()}
+@dataclass(frozen=True, slots=True)
+class DatabaseSizes:
+    """How large the database is, as text for people."""
+
+    size: str  # with its unit
+    sessions: str
+    events: str
+    unconsolidated: str  # events that were not learned from
+    server: str  # PostgreSQL's version
 
 
-async def sizes(conn: Connection) -> dict[str, str]:
-    """Return how large everything is, as text for people."""
-    found = await row(conn, _SQL["sizes"])
+async def find_violations(conn: Connection) -> dict[str, list[str]]:
+    """Return, for each invariant, the first twenty violations as texts."""
+    return {name: await fetch_column(conn, _SQL[query]) for name, query in INVARIANTS.items()}
+
+
+async def get_sizes(conn: Connection) -> DatabaseSizes:
+    """Return how large the database is."""
+    found = await fetch_one(conn, DatabaseSizes, _SQL["sizes"])
     assert found is not None
-    return {key: str(value) for key, value in found.items()}
+    return found

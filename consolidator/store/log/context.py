@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,92 +12,134 @@ from psycopg.types.json import Jsonb
 from consolidator.database import Connection
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound
-from consolidator.models.event import Event
+from consolidator.models.event import Event, EventRow
 from consolidator.models.payload import EventType
-from consolidator.store.log import events
-from consolidator.store.queries import Row, execute, load, row, rows
+from consolidator.store.log import blobs, events
+from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("log/context")
 _NOTE = 100  # bytes of the note on what was cut
 Bounds = tuple[datetime, datetime]
 
 
-async def view(conn: Connection, session: str) -> Row:
-    """Return what is folded of a session's past, with the marks of its row; raise NotFound where there is none."""
-    found = await row(conn, _SQL["view"], {"session": session})
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """What is folded of a session's past, with the marks of its row."""
+
+    session_id: str
+    head: int
+    pruned_to: int
+    consolidated_to: int
+    created_at: datetime
+    last_event_at: datetime
+    state: dict[str, Any]  # the sum of the tools' state changes
+    upto: int | None  # every event up to here is in `summary`; None where no step has folded anything
+    summary: dict[str, Any] | None  # the fold of tools, errors, approvals and sub-agents, by the session's steps
+    compaction_seq: int  # the event of the latest compaction, 0 if there is none
+    compaction: dict[str, Any] | None  # its payload
+    scratchpad_seq: int  # the event that set the scratchpad, 0 if there is none
+    scratchpad: str | None
+    learned: dict[str, Any] | None  # the nights' fold up to `consolidated_to`, where it goes further than `summary`
+
+    @property
+    def ingest_bounds(self) -> Bounds:
+        """Between which times its events were ingested: readers skip the partitions outside."""
+        return self.created_at, self.last_event_at
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredChunk:
+    """A chunk of a message, and how far its message reached a channel."""
+
+    message_id: str
+    seq: int  # dense in its message, from 1
+    started_seq: int  # the event that began the message
+    delta: str
+    created_at: datetime
+    reached: int  # seq of the message's last chunk that the channel acknowledged, 0 if none
+
+
+async def load_view(conn: Connection, session: str) -> SessionView:
+    """Return what is folded of a session's past; raise NotFound if there is no such session."""
+    folded = await fetch_one(conn, SessionView, _SQL["load_view"], {"session": session})
+    if folded is None:
         raise NotFound(f"no session {session!r}; `consolidator sessions` lists them")
-    if found["scratchpad"] is not None:
-        found["scratchpad"] = unescape(found["scratchpad"])
-    return found
+    return folded if folded.scratchpad is None else replace(folded, scratchpad=unescape(folded.scratchpad))
 
 
-async def keep(conn: Connection, session: str, values: Mapping[str, Any]) -> None:
+async def save_view(conn: Connection, session: str, values: Mapping[str, Any]) -> None:
     """Keep what was folded, where it goes further than what is kept."""
     documents = {name: Jsonb(dict(values[name]), dumps=dumps) for name in ("summary", "compaction")}
     notes = None if values["scratchpad"] is None else escape(values["scratchpad"])
-    await execute(conn, _SQL["keep"], {**values, **documents, "session": session, "scratchpad": notes})
+    await execute(conn, _SQL["save_view"], {**values, **documents, "session": session, "scratchpad": notes})
 
 
-async def landmarks(conn: Connection, session: str, upto: int) -> list[Event]:
+async def read_latest_marks(conn: Connection, session: str, upto: int) -> list[Event]:
     """Return the latest compaction and the latest notes up to an event; it reads all of the session's decisions."""
-    return await events.complete(conn, await rows(conn, _SQL["landmarks"], {"session": session, "upto": upto}))
+    rows = await fetch_all(conn, EventRow, _SQL["read_latest_marks"], {"session": session, "upto": upto})
+    return await events.complete(conn, rows)
 
 
-async def compactions(conn: Connection, session: str) -> list[Event]:
+async def read_compactions(conn: Connection, session: str) -> list[Event]:
     """Return a session's compactions, the latest last."""
-    return await events.complete(conn, await rows(conn, _SQL["compactions"], {"session": session}))
+    rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session})
+    return await events.complete(conn, rows)
 
 
-async def compacted(conn: Connection, session: str) -> None:
+async def count_compaction(conn: Connection, session: str) -> None:
     """Count a compaction in its session."""
-    await execute(conn, _SQL["compacted"], {"session": session})
+    await execute(conn, _SQL["count_compaction"], {"session": session})
 
 
-async def window(conn: Connection, session: str, *, after: int, upto: int, bounds: Bounds, longest: int) -> list[Event]:
+async def read_window(
+    conn: Connection, session: str, *, after: int, upto: int, bounds: Bounds, longest: int
+) -> list[Event]:
     """Return events with after < seq <= upto; results of tools beyond `longest` bytes are cut in their middle."""
-    found = await events.read_rows(conn, events.Span(session, after, upto, bounds))
-    await _cut(conn, found, longest)
-    return await events.complete(conn, found)
+    rows = await events.read_rows(conn, events.Span(session, after, upto, bounds))
+    await _truncate_results(conn, rows, longest)
+    return await events.complete(conn, rows)
 
 
-async def asked(conn: Connection, session: str, *, after: int, upto: int, bounds: Bounds) -> Event | None:
+async def read_last_user_message(
+    conn: Connection, session: str, *, after: int, upto: int, bounds: Bounds
+) -> Event | None:
     """Return a person's last message with after < seq <= upto."""
     values = {"session": session, "after": after, "upto": upto, "low": bounds[0], "high": bounds[1]}
-    found = await events.complete(conn, await rows(conn, _SQL["asked"], values))
-    return found[0] if found else None
+    messages = await events.complete(conn, await fetch_all(conn, EventRow, _SQL["read_last_user_message"], values))
+    return messages[0] if messages else None
 
 
-async def pieces(conn: Connection, session: str, *, after: int, upto: int, low: datetime, channel: str) -> list[Row]:
-    """Return the pieces of messages that began with after < seq <= upto, and how far each reached a channel."""
+async def read_chunks(
+    conn: Connection, session: str, *, after: int, upto: int, low: datetime, channel: str
+) -> list[DeliveredChunk]:
+    """Return the chunks of messages that began with after < seq <= upto, and how far each message reached a channel."""
     values = {"session": session, "after": after, "upto": upto, "low": low, "channel": channel}
-    found = await rows(conn, _SQL["pieces"], values)
-    return [{**piece, "delta": unescape(piece["delta"])} for piece in found]
+    chunks = await fetch_all(conn, DeliveredChunk, _SQL["read_chunks"], values)
+    return [replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks]
 
 
-async def has_reached(conn: Connection, session: str, channel: str) -> bool:
+async def has_deliveries(conn: Connection, session: str, channel: str) -> bool:
     """Tell whether anything of a session reached a channel."""
-    found = await row(conn, _SQL["has_reached"], {"session": session, "channel": channel})
-    return found is not None and bool(found["reached"])
+    return bool(await fetch_value(conn, _SQL["has_deliveries"], {"session": session, "channel": channel}))
 
 
-async def _cut(conn: Connection, found: list[Row], longest: int) -> None:
-    """Put the ends of large results in their place, so that nobody waits for what is not shown."""
-    large = {}
-    for event in found:
-        ref = (event["data"].get("data_ref") or {}).get("content")
-        if ref is not None and ref["size"] > longest and event["event_type"] == EventType.TOOL_RESULT:
-            large[bytes.fromhex(ref["ref"].rpartition("/")[2])] = ref["size"]
-    if not large:
+async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: int) -> None:
+    """Replace the contents of large tool results by their ends, in place: what is not shown is not read."""
+    results = [row for row in rows if row.event_type == EventType.TOOL_RESULT]
+    sizes: dict[bytes, int] = {}
+    for row in results:
+        ref = blobs.refs_of(row).get("content")
+        if ref is not None and ref["size"] > max_bytes:
+            sizes[blobs.sha256_of(ref)] = ref["size"]
+    if not sizes:
         return
-    head = longest * 2 // 3
-    values = {"shas": list(large), "head": head, "tail": longest - head - _NOTE}
-    ends = {bytes(one["sha256"]): one for one in await rows(conn, _SQL["ends"], values)}
-    for event in found:
-        refs = event["data"].get("data_ref") or {}
-        sha = bytes.fromhex(refs["content"]["ref"].rpartition("/")[2]) if "content" in refs else b""
-        if sha in ends and event["event_type"] == EventType.TOOL_RESULT:
-            gap = large[sha] - len(ends[sha]["head"]) - len(ends[sha]["tail"])
-            parts = (bytes(ends[sha][end]).decode("utf-8", "ignore") for end in ("head", "tail"))
-            event["data"]["content"] = f"\n[… {gap} bytes left out; the log has them …]\n".join(parts)
-            event["data"]["data_ref"] = {name: ref for name, ref in refs.items() if name != "content"}
+    head = max_bytes * 2 // 3
+    ends_by_hash = await blobs.read_ends(conn, sizes, head=head, tail=max_bytes - head - _NOTE)
+    for row in results:
+        refs = blobs.refs_of(row)
+        ends = ends_by_hash.get(blobs.sha256_of(refs["content"])) if "content" in refs else None
+        if ends is not None:
+            gap = sizes[ends.sha256] - len(ends.head) - len(ends.tail)
+            parts = (end.decode("utf-8", "ignore") for end in (ends.head, ends.tail))
+            row.data["content"] = f"\n[… {gap} bytes left out; the log has them …]\n".join(parts)
+            row.data[blobs.REFS] = {name: ref for name, ref in refs.items() if name != "content"}

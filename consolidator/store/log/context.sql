@@ -1,4 +1,4 @@
--- name: view
+-- name: load_view
 -- What is folded of a session's past, by its steps or, where they go further, by the nights.
 select s.id as session_id, s.head, s.pruned_to, s.consolidated_to, s.created_at, s.last_event_at, s.state,
        v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
@@ -9,7 +9,7 @@ left join session_view v on v.session_id = s.id
 left join digest d on d.session_id = s.id and coalesce(v.upto, 0) < s.consolidated_to
 where s.id = %(session)s
 
--- name: keep
+-- name: save_view
 -- Keeps what was folded further than what is there; of two that fold at once the further one stays.
 insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
 values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad)s)
@@ -23,7 +23,7 @@ set summary = case when excluded.upto >= session_view.upto then excluded.summary
     compaction_seq = greatest(session_view.compaction_seq, excluded.compaction_seq),
     scratchpad_seq = greatest(session_view.scratchpad_seq, excluded.scratchpad_seq)
 
--- name: asked
+-- name: read_last_user_message
 -- A person's last message before a window, looked for no further back than a bound.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from event e
@@ -33,16 +33,10 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
 order by e.seq desc
 limit 1
 
--- name: compacted
+-- name: count_compaction
 update session set compactions = compactions + 1 where id = %(session)s
 
--- name: ends
--- The beginning and the end of large bodies, which nobody reads whole.
-select sha256, substring(body from 1 for %(head)s) as head,
-       substring(body from greatest(size - %(tail)s, %(head)s)::integer + 1) as tail
-from blob where sha256 = any(%(shas)s)
-
--- name: pieces
+-- name: read_chunks
 -- What was said in messages that began within a stretch of a session, piece by piece, in order; and how far each message
 -- reached a channel.
 select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, coalesce(d.upto, 0) as reached
@@ -55,10 +49,10 @@ where c.session_id = %(session)s and c.started_seq > %(after)s and c.started_seq
   and c.created_at >= %(low)s
 order by c.started_seq, c.seq
 
--- name: has_reached
+-- name: has_deliveries
 select exists (select from delivery where session_id = %(session)s and channel = %(channel)s) as reached
 
--- name: landmarks
+-- name: read_latest_marks
 -- The latest compaction and the latest notes, of a session whose past was never folded here.
 select distinct on (e.data ->> 'decision')
        e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
@@ -68,7 +62,7 @@ where e.session_id = %(session)s and e.seq <= %(upto)s and e.event_type = 'Polic
        or e.data ->> 'decision' = 'compaction' and jsonb_typeof(e.data -> 'kept_from') = 'number')
 order by e.data ->> 'decision', e.seq desc
 
--- name: compactions
+-- name: read_compactions
 -- A session's compactions, the latest last.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from event e

@@ -1,4 +1,4 @@
--- name: door
+-- name: move_head
 -- The session's head is its lock, its version and its fence; a stale writer changes no row.
 update session
 set head = head + %(count)s,
@@ -14,16 +14,16 @@ where id = %(session)s
 returning head - %(count)s as base, last_event_at as now
 
 -- name: append
--- The one write door, in one statement.
-with door as (
-    -- include: door
+-- The one way to append: it moves the head and writes the events in one statement.
+with moved as (
+    -- include: move_head
 ), remembered as (
     insert into idempotency (session_id, key, first_seq, last_seq, created_at)
-    select %(session)s, %(key)s, base + 1, base + %(count)s, now from door where %(key)s::text is not null
+    select %(session)s, %(key)s, base + 1, base + %(count)s, now from moved where %(key)s::text is not null
 ), written as (
     insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name)
     select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool
-    from door cross join
+    from moved cross join
          unnest(%(types)s::text[], %(datas)b::text[], %(tasks)s::text[], %(tools)s::text[])
          with ordinality as new (type, data, task, tool, n)
     returning seq
@@ -31,16 +31,16 @@ with door as (
 select min(seq), max(seq) from written
 
 -- name: append_one
--- The same door for one event without a key, which is what is written most: it costs the server half as much.
-with door as (
-    -- include: door
+-- The same for one event without a key, which is written most: it costs the server half as much.
+with moved as (
+    -- include: move_head
 )
 insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name)
-select %(session)s, base + 1, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s from door
+select %(session)s, base + 1, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s from moved
 returning seq, seq
 
 -- name: refusal
--- Why the door did not open: an answered key, an unknown session, another head, another epoch.
+-- Why nothing was appended: an answered key, an unknown session, another head, another epoch.
 select s.head, s.lease_epoch, i.first_seq, i.last_seq
 from session s
 left join idempotency i on i.session_id = s.id and i.key = %(key)s
@@ -54,16 +54,6 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.created_at >= %(low)s and e.created_at <= %(high)s
 order by e.seq
 limit %(limit)s
-
--- name: blobs
--- The blobs that events of a window refer to.
-select b.sha256, b.body from blob b where b.sha256 = any(%(shas)s)
-
--- name: touch_blob
--- Stores a blob once; naming it again locks it and renews its grace.
-insert into blob (sha256, media_type, size, body, touched_at)
-values (%(sha)s, %(media)s, %(size)s, %(body)s, %(now)s)
-on conflict (sha256) do update set touched_at = greatest(blob.touched_at, excluded.touched_at)
 
 -- name: stamp
 -- Marks a prefix as learned from, once, but for the events in %(dead)s.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, LiteralString
 
@@ -14,12 +15,23 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.chunk import Chunk
 from consolidator.store.log.events import BEGINNING
-from consolidator.store.queries import Row, execute, load, row, rows
+from consolidator.store.queries import execute, fetch_all, fetch_value, load
 
 _SQL = load("log/generation")
 
 
-async def add_chunks(
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """An event that tells people something, or that takes something back."""
+
+    seq: int
+    created_at: datetime
+    message_id: str | None  # the message that it tells
+    void_id: str | None  # a message that no longer counts: what was shown of it must be taken back first
+    upto: int | None  # seq of the message's last chunk that the channel acknowledged
+
+
+async def append_chunks(
     conn: Connection,
     session: str,
     message: str,
@@ -39,12 +51,12 @@ async def add_chunks(
         "deltas": [escape(delta) for delta in deltas],
     }  # fmt: skip
     try:
-        written = await _written(conn, _SQL["add_chunks"], values)
+        written = await _written(conn, _SQL["append_chunks"], values)
     except psycopg.errors.CheckViolation as error:
         if "no partition" not in str(error):
             raise
         await partitions.ensure(conn, now)
-        written = await _written(conn, _SQL["add_chunks"], values)
+        written = await _written(conn, _SQL["append_chunks"], values)
     if not written:
         raise StaleEpoch(f"session {session}: epoch {epoch} is over")
     return after + len(deltas)
@@ -58,43 +70,43 @@ async def _written(conn: Connection, query: LiteralString, values: dict[str, Any
         return await execute(conn, query, values)
 
 
-async def chunks(
+async def read_chunks(
     conn: Connection, session: str, message: str, *, after: int = 0, low: datetime = BEGINNING
 ) -> list[Chunk]:
     """Return the pieces of a message after a seq; none were made before `low`."""
     values = {"session": session, "message": message, "after": after, "low": low}
-    found = await rows(conn, _SQL["chunks"], values)
-    return [Chunk(one["message_id"], one["seq"], unescape(one["delta"]), one["started_seq"]) for one in found]
+    pieces = await fetch_all(conn, Chunk, _SQL["read_chunks"], values)
+    return [replace(chunk, delta=unescape(chunk.delta)) for chunk in pieces]
 
 
-async def deliver(
+async def record_delivery(
     conn: Connection, session: str, message: str, channel: str, *, upto: int, started: int, now: datetime
 ) -> None:
     """Record that a channel acknowledged a message up to a piece."""
     values = {"session": session, "message": message, "channel": channel, "upto": upto, "started": started, "now": now}
-    await execute(conn, _SQL["deliver"], values)
+    await execute(conn, _SQL["record_delivery"], values)
 
 
-async def delivered(conn: Connection, session: str, message: str, channel: str) -> int:
+async def get_delivered_seq(conn: Connection, session: str, message: str, channel: str) -> int:
     """Return how far a message reached a channel; 0 where it did not."""
-    found = await row(conn, _SQL["delivered"], {"session": session, "message": message, "channel": channel})
-    return int(found["upto"]) if found else 0
+    values = {"session": session, "message": message, "channel": channel}
+    return int(await fetch_value(conn, _SQL["get_delivered_seq"], values))
 
 
-async def messages(
+async def list_answers(
     conn: Connection, session: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
-) -> list[Row]:
-    """Return answers after a seq with their seq, message_id, created_at, and `upto`: how far each reached a channel.
-
-    `void_id`, where it is not None, is a message that does not count: what was shown of it is to be taken back before.
-    """
+) -> list[AnswerRow]:
+    """Return the answers and notices after a seq, the oldest first, and how far each reached a channel."""
     low, high = bounds
     values = {"session": session, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
-    return await rows(conn, _SQL["messages"], values)
+    return await fetch_all(conn, AnswerRow, _SQL["list_answers"], values)
 
 
-async def last_said(conn: Connection, session: str, *, after: int = 0, bounds: tuple[datetime, datetime]) -> str | None:
+async def get_last_user_text(
+    conn: Connection, session: str, *, after: int = 0, bounds: tuple[datetime, datetime]
+) -> str | None:
     """Return what a person said last, after a seq."""
     low, high = bounds
-    found = await row(conn, _SQL["last_said"], {"session": session, "after": after, "low": low, "high": high})
-    return None if found is None or found["text"] is None else unescape(found["text"])
+    values = {"session": session, "after": after, "low": low, "high": high}
+    text = await fetch_value(conn, _SQL["get_last_user_text"], values)
+    return None if text is None else unescape(text)

@@ -1,31 +1,31 @@
--- name: add_chunks
+-- name: append_chunks
 -- Pieces of a message, through the fence: the shared lock keeps a new harness from taking the session up meanwhile.
-with door as (
+with fenced as (
     select id from session where id = %(session)s and lease_epoch = %(epoch)s for share
 )
 insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at)
-select door.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s
-from door cross join unnest(%(deltas)s::text[]) with ordinality as new (delta, n)
+select fenced.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s
+from fenced cross join unnest(%(deltas)s::text[]) with ordinality as new (delta, n)
 returning seq
 
--- name: chunks
+-- name: read_chunks
 -- What a message says, piece by piece.
 select c.message_id, c.seq, c.delta, c.started_seq from generation_chunk c
 where c.session_id = %(session)s and c.message_id = %(message)s and c.seq > %(after)s and c.created_at >= %(low)s
 order by c.seq
 
--- name: deliver
+-- name: record_delivery
 -- A channel acknowledged a message up to here; saying it twice is once. A zombie's word is taken: it did send.
 insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
 select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s from session where id = %(session)s
 on conflict do nothing
 
--- name: delivered
+-- name: get_delivered_seq
 -- How far a message reached a channel.
 select coalesce(max(upto_seq), 0) as upto from delivery
 where session_id = %(session)s and message_id = %(message)s and channel = %(channel)s
 
--- name: messages
+-- name: list_answers
 -- Answers, and what else the harness told people, after a seq, and how far each reached a channel; the oldest first.
 -- `void_id` is the message of which an event says that what was said of it does not count.
 with told as (
@@ -52,7 +52,7 @@ select known.seq, known.created_at, known.message_id, known.void_id, (
 from known where known.message_id is not null or known.void_id is not null
 order by known.seq limit %(limit)s
 
--- name: last_said
+-- name: get_last_user_text
 -- What a person said last.
 select e.data ->> 'text' as text from event e
 where e.session_id = %(session)s and e.event_type = 'UserMessage' and e.created_at >= %(low)s and e.created_at <= %(high)s

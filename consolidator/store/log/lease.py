@@ -6,6 +6,7 @@ Every write of a holder names its epoch; one that is over changes no row, and ra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,91 +15,130 @@ from psycopg.types.json import Jsonb
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
-from consolidator.store.queries import Row, execute, load, row, rows
+from consolidator.models.session import SessionRow
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("log/lease")
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who holds a session, if anybody."""
+
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """A lease as its holder finds it."""
+
+    held: bool  # whether the epoch is still the session's
+    steered: bool  # whether a person steered since
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits for a person, in its locked session."""
+
+    session_id: str
+    requested: dict[str, Any]  # kind (approval | uncertain), tool and what else was noted about the call
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRow:
+    """A session with calls that wait for a person."""
+
+    id: str
+    key: str | None
+    agent: str
+    attention: dict[str, dict[str, Any]]  # call_id -> kind (approval | uncertain), tool
+    last_event_at: datetime
+
+
 async def acquire(
-    conn: Connection, session: str, owner: str, *, now: datetime, until: datetime, gone: str | None = None
-) -> Row | None:
-    """Take a session up and return its row; None where somebody else, other than `gone`, holds it, or it is not."""
-    values = {"id": session, "owner": owner, "now": now, "until": until, "gone": gone}
-    return await row(conn, _SQL["acquire"], values)
+    conn: Connection, session_id: str, owner: str, *, now: datetime, until: datetime, gone: str | None = None
+) -> SessionRow | None:
+    """Acquire a session and return it; None if it does not exist or another owner than `gone` holds it."""
+    values = {"id": session_id, "owner": owner, "now": now, "until": until, "gone": gone}
+    return await fetch_one(conn, SessionRow, _SQL["acquire"], values)
 
 
-async def holder(conn: Connection, session: str) -> Row | None:
-    """Return who holds a session, until when, and how far its log goes."""
-    return await row(conn, _SQL["holder"], {"id": session})
+async def get_holder(conn: Connection, session_id: str) -> LeaseHolder | None:
+    """Return who holds a session; None if there is no such session."""
+    return await fetch_one(conn, LeaseHolder, _SQL["get_holder"], {"id": session_id})
 
 
-async def renew(conn: Connection, session: str, epoch: int, *, until: datetime) -> None:
-    """Hold a session for longer; raise StaleEpoch where it is another's by now."""
-    _fenced(await row(conn, _SQL["renew"], {"id": session, "epoch": epoch, "until": until}), session, epoch)
+async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetime) -> None:
+    """Extend a lease; raise StaleEpoch if another harness has acquired the session."""
+    if not await execute(conn, _SQL["renew"], {"id": session_id, "epoch": epoch, "until": until}):
+        raise _stale(session_id, epoch)
 
 
-async def look(conn: Connection, session: str, epoch: int, *, seen: int, low: datetime) -> bool:
-    """Return whether somebody steered after `seen`, at or after `low`; raise StaleEpoch where the lease is over."""
-    found = await row(conn, _SQL["look"], {"id": session, "epoch": epoch, "seen": seen, "low": low})
-    if found is None or not found["held"]:
-        raise StaleEpoch(f"session {session}: epoch {epoch} is over")
-    return bool(found["steered"])
+async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen: int, low: datetime) -> bool:
+    """Return whether a person steered after `seen`, not before `low`; raise StaleEpoch if the lease is over."""
+    values = {"id": session_id, "epoch": epoch, "seen": seen, "low": low}
+    state = await fetch_one(conn, LeaseState, _SQL["poll_steering"], values)
+    if state is None or not state.held:
+        raise _stale(session_id, epoch)
+    return state.steered
 
 
-async def release(conn: Connection, session: str, epoch: int) -> None:
-    """Give a session back; nothing happens where it is another's by now."""
-    await execute(conn, _SQL["release"], {"id": session, "epoch": epoch})
+async def release(conn: Connection, session_id: str, epoch: int) -> None:
+    """Release a session; do nothing if another harness has acquired it."""
+    await execute(conn, _SQL["release"], {"id": session_id, "epoch": epoch})
 
 
-async def mark_settled(
-    conn: Connection, session: str, epoch: int, *, settled: int, delivered: int, pending: bool, head: int
+async def release_settled(
+    conn: Connection, session_id: str, epoch: int, *, settled: int, delivered: int, pending: bool, head: int
 ) -> int:
-    """Give a session back, knowing its log up to `head`, and return its head; raise StaleEpoch where it is another's.
+    """Release a session with its marks and return its head; raise StaleEpoch if another harness has acquired it.
 
-    What came after `head` leaves it pending.
+    `head` is how far the caller knows the log: events after it leave the session pending.
     """
     values = {"settled": settled, "delivered": delivered, "pending": pending, "head": head}
-    found = await row(conn, _SQL["settle"], {"id": session, "epoch": epoch, **values})
-    return int(_fenced(found, session, epoch)["head"])
+    new_head = await fetch_value(conn, _SQL["release_settled"], {"id": session_id, "epoch": epoch, **values})
+    if new_head is None:
+        raise _stale(session_id, epoch)
+    return int(new_head)
 
 
-async def pend(conn: Connection, session: str) -> bool:
-    """Say that something came for a harness to look at; False where the session has ended. After the append of it."""
-    return await row(conn, _SQL["pend"], {"id": session}) is not None
+async def mark_pending(conn: Connection, session_id: str) -> bool:
+    """Mark an open session as pending, after the append that a harness must see; False if the session has ended."""
+    return await execute(conn, _SQL["mark_pending"], {"id": session_id}) > 0
 
 
-async def pending(conn: Connection, *, limit: int = 1000) -> list[str]:
-    """Return sessions that a wake has to look at, the longest quiet first."""
-    return [r["id"] for r in await rows(conn, _SQL["pending"], {"limit": limit})]
+async def list_pending(conn: Connection, *, limit: int = 1000) -> list[str]:
+    """Return the ids of the sessions that a wake must look at, the longest quiet first."""
+    return await fetch_column(conn, _SQL["list_pending"], {"limit": limit})
 
 
-async def heed(conn: Connection, session: str, *, asked: Mapping[str, Any], settled: Sequence[str] = ()) -> None:
-    """Note calls that a person must say something about, and those that are settled."""
-    values = {"id": session, "asked": Jsonb(dict(asked), dumps=dumps), "settled": list(settled)}
-    await execute(conn, _SQL["heed"], values)
+async def set_attention(
+    conn: Connection, session_id: str, *, asked: Mapping[str, Any], settled: Sequence[str] = ()
+) -> None:
+    """Add calls that wait for a person (call_id -> what is asked), and remove those that are `settled`."""
+    values = {"id": session_id, "asked": Jsonb(dict(asked), dumps=dumps), "settled": list(settled)}
+    await execute(conn, _SQL["set_attention"], values)
 
 
-async def asking(conn: Connection, call: str) -> Row | None:
-    """Lock and return the session in which a call waits for a person's word."""
-    return await row(conn, _SQL["asking"], {"call": call})
+async def lock_waiting_call(conn: Connection, call_id: str) -> WaitingCall | None:
+    """Return the open session in which a call waits for a person, and lock it."""
+    return await fetch_one(conn, WaitingCall, _SQL["lock_waiting_call"], {"call": call_id})
 
 
-async def attentive(conn: Connection, *, limit: int = 50) -> list[Row]:
-    """Return sessions with calls that wait for a person's word, the latest first."""
-    return await rows(conn, _SQL["attentive"], {"limit": limit})
+async def list_attention(conn: Connection, *, limit: int = 50) -> list[AttentionRow]:
+    """Return the sessions with calls that wait for a person, the latest first."""
+    return await fetch_all(conn, AttentionRow, _SQL["list_attention"], {"limit": limit})
 
 
-async def patch(conn: Connection, session: str, change: Mapping[str, Any]) -> None:
-    """Add a tool's change of the session's state to its row."""
-    await execute(conn, _SQL["patch"], {"id": session, "patch": Jsonb(dict(change), dumps=dumps)})
+async def patch_state(conn: Connection, session_id: str, change: Mapping[str, Any]) -> None:
+    """Merge a tool's change into the session's state."""
+    await execute(conn, _SQL["patch_state"], {"id": session_id, "patch": Jsonb(dict(change), dumps=dumps)})
 
 
-async def count_turns(conn: Connection, session: str, turns: int) -> None:
+async def add_turns(conn: Connection, session_id: str, turns: int) -> None:
     """Add to a session's turns."""
-    await execute(conn, _SQL["totals"], {"id": session, "turns": turns})
+    await execute(conn, _SQL["add_turns"], {"id": session_id, "turns": turns})
 
 
-def _fenced(found: Row | None, session: str, epoch: int) -> Row:
-    if found is None:
-        raise StaleEpoch(f"session {session}: epoch {epoch} is over")
-    return found
+def _stale(session_id: str, epoch: int) -> StaleEpoch:
+    return StaleEpoch(f"session {session_id}: epoch {epoch} is over")

@@ -1,4 +1,4 @@
--- name: prunable
+-- name: list_prunable
 -- How far each session may lose its beginning: past retention, learned from, not in the window of an open session, and
 -- not read by a live fork, which reads its parent's log, and through a forked parent the log of that one's parent.
 with recursive live as (
@@ -17,29 +17,28 @@ select s.id, s.pruned_to, s.head, old.last, old.unlearned, old.events,
 from old join session s on s.id = old.session_id
 order by s.id
 
--- name: mark
+-- name: mark_pruned
 -- Says first that a prefix is gone, then it goes: readers begin after `pruned_to`, so a crash between leaves no gap.
 -- A session that was written to since it was looked at may have a window to spare now.
 update session set pruned_to = %(upto)s
 where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
   and (status <> 'open' or last_event_at < %(cutoff)s or head - %(window)s >= %(upto)s)
 
--- name: drop_refs
+-- name: drop_blob_references
 delete from blob_ref r using session s where s.id = %(id)s and r.session_id = s.id and r.seq <= s.pruned_to
 
--- name: marked
-select id, pruned_to from session where id = any(%(ids)s)
+-- name: get_pruned_seqs
+select id, pruned_to as seq from session where id = any(%(ids)s)
 
--- name: day_ends
--- The last event of each session in a day; asked of the whole log, since another replica may be dropping that day.
-select e.session_id as id, max(e.seq) as last from event e
-where e.created_at >= %(day)s and e.created_at < %(end)s group by e.session_id
+-- name: list_last_events
+-- The last event of each session in a day; read from the whole log, since another replica may be dropping that day.
+select e.session_id as id, max(e.seq) as seq from event e
+where e.created_at >= %(begin)s and e.created_at < %(end)s group by e.session_id
 
--- name: left
--- Sessions that still have old events.
+-- name: list_sessions_before
 select distinct e.session_id from event e where e.created_at < %(cutoff)s order by e.session_id
 
--- name: delete_prefix
+-- name: delete_events
 -- A bounded batch of what is marked as gone.
 delete from event where (session_id, seq, created_at) in (
     select e.session_id, e.seq, e.created_at from event e
@@ -47,16 +46,16 @@ delete from event where (session_id, seq, created_at) in (
     order by e.seq limit %(batch)s
 )
 
--- name: day_has_pieces
--- Whether a day has pieces of a message whose beginning is still there.
+-- name: has_live_chunks
+-- Whether a day has chunks of a message whose first event is still there.
 select exists (
     select from generation_chunk c join session s on s.id = c.session_id
-    where c.created_at >= %(day)s and c.created_at < %(end)s and c.started_seq > s.pruned_to
+    where c.created_at >= %(begin)s and c.created_at < %(end)s and c.started_seq > s.pruned_to
 ) as kept
 
--- name: outlived
--- Sessions with pieces or deliveries of messages whose beginning is gone.
-select s.id, s.pruned_to from session s
+-- name: list_sessions_with_stale_output
+-- Sessions with chunks or deliveries of messages whose first event is gone.
+select s.id, s.pruned_to as seq from session s
 where s.pruned_to > 0 and (
     exists (select from generation_chunk c where c.session_id = s.id and c.started_seq <= s.pruned_to)
     or exists (select from delivery d where d.session_id = s.id and d.started_seq <= s.pruned_to)
@@ -84,7 +83,7 @@ delete from blob where sha256 in (
     order by b.sha256 limit %(batch)s for update skip locked
 )
 
--- name: forgettable
+-- name: list_expired_turns
 -- Sessions with turns in recall that have outlived their events.
 select s.id, s.agent, s.pruned_to from session s
 where s.pruned_to > 0 and exists (
@@ -92,7 +91,7 @@ where s.pruned_to > 0 and exists (
       and (%(before)s::timestamptz is null or e.occurred_at < %(before)s)
 ) order by s.id
 
--- name: orphans
+-- name: count_orphan_blobs
 -- The blobs that would be collected if what is marked to go had gone.
 select count(*) as blobs from blob b
 where b.touched_at < %(grace)s and not exists (
@@ -104,5 +103,5 @@ where b.touched_at < %(grace)s and not exists (
 -- Units of runs that ended long ago; the run keeps their sums, and what could not be learned from has letters of its own.
 delete from claim where run_id in (select id from run where status in ('done', 'failed') and finished_at < %(cutoff)s)
 
--- name: forget_idempotency
+-- name: forget_idempotency_keys
 delete from idempotency where created_at < %(cutoff)s

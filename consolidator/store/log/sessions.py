@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -14,15 +16,40 @@ from ulid import ULID
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.session import SessionTable
+from consolidator.models.session import SessionRow, SessionTable
 from consolidator.store.log.events import Span
-from consolidator.store.queries import Row, execute, execute_each, load, row, rows
-from consolidator.store.select import fetch
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.select import fetch_selected
 
 _SQL = load("log/sessions")
 
 
-def session_id_of(format_name: str, origin: str) -> str:
+@dataclass(frozen=True, slots=True)
+class LockedSession:
+    """A session whose row this transaction has locked."""
+
+    id: str
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueSession:
+    """A session with events that were not learned from."""
+
+    id: str
+    agent: str
+    events: int  # how many
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A session whose id or foreign name begins with what a person typed."""
+
+    id: str
+    exactness: int  # 3 the whole id, 2 the whole origin, 1 the origin without its format, 0 a prefix
+
+
+def imported_session_id(format_name: str, origin: str) -> str:
     """Return the id of an imported session: always the same for the same foreign name."""
     return str(
         ULID.from_bytes(
@@ -56,53 +83,55 @@ async def open_current(conn: Connection, values: Mapping[str, Any], *, now: date
     """Return the id of the one session that a key names now, made of `values` where there is none."""
     full = {**values, "now": now}
     await execute(conn, _SQL["end_current"], full)
-    while (found := await row(conn, _SQL["open_current"], full)) is None:
-        continue  # somebody else is just making it
-    return str(found["id"])
+    while (session_id := await fetch_value(conn, _SQL["open_current"], full)) is None:
+        continue  # another transaction is creating it at this moment
+    return str(session_id)
 
 
 async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Lock the rows of sessions in order of id, and return the heads of those that are there."""
-    return {r["id"]: r["head"] for r in await rows(conn, _SQL["lock"], {"ids": list(ids)})}
+    locked = await fetch_all(conn, LockedSession, _SQL["lock"], {"ids": list(ids)})
+    return {session.id: session.head for session in locked}
 
 
-async def keep(conn: Connection, ids: Sequence[str]) -> set[str]:
+async def lock_shared(conn: Connection, ids: Sequence[str]) -> set[str]:
     """Let nobody erase sessions until the transaction ends; return those that are there."""
-    return {r["id"] for r in await rows(conn, _SQL["keep"], {"ids": list(ids)})}
+    return set(await fetch_column(conn, _SQL["lock_shared"], {"ids": list(ids)}))
 
 
-async def get(conn: Connection, session: str) -> Row:
-    """Return a session's row; raise NotFound where there is none."""
-    found = await row(conn, _SQL["get"], {"id": session})
-    if found is None:
-        raise NotFound(f"no session {session!r}; `consolidator sessions` lists them")
-    return found
+async def get(conn: Connection, session_id: str) -> SessionRow:
+    """Return a session; raise NotFound if there is none."""
+    session = await fetch_one(conn, SessionRow, _SQL["get"], {"id": session_id})
+    if session is None:
+        raise NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+    return session
 
 
-async def current(conn: Connection, key: str) -> Row | None:
-    """Return the row of the session that a key names now."""
-    return await row(conn, _SQL["current"], {"key": key})
+async def get_current(conn: Connection, key: str) -> SessionRow | None:
+    """Return the session that a key names now."""
+    return await fetch_one(conn, SessionRow, _SQL["get_current"], {"key": key})
 
 
-async def get_each(conn: Connection, ids: Sequence[str]) -> list[Row]:
-    """Return several sessions' rows, in the order of `ids`; those that are not there are left out."""
-    found = {r["id"]: r for r in await rows(conn, _SQL["get_each"], {"ids": list(ids)})}
-    return [found[one] for one in ids if one in found]
+async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
+    """Return several sessions in the order of `ids`; missing ones are left out."""
+    sessions = {row.id: row for row in await fetch_all(conn, SessionRow, _SQL["get_each"], {"ids": list(ids)})}
+    return [sessions[session_id] for session_id in ids if session_id in sessions]
 
 
 async def find(conn: Connection, word: str) -> str:
     """Return the id of the session a person means by an id, a foreign name, or the beginning of one."""
     escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    found = await rows(conn, _SQL["find"], {"word": word, "like": escaped + "%"})
-    if not found:
+    matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": word, "like": escaped + "%"})
+    if not matches:
         raise NotFound(f"no session is named or begins with {word!r}; `consolidator sessions` lists them")
-    # A sub-agent's name begins with its parent's, so the whole of a name goes before the beginning of others.
-    if len(found) > 1 and found[0]["whole"] == found[1]["whole"]:
-        raise UsageError(f"{word!r} names several sessions ({', '.join(r['id'] for r in found)}): type more of it")
-    return str(found[0]["id"])
+    # A sub-agent's name begins with its parent's, so a whole name goes before a prefix.
+    if len(matches) > 1 and matches[0].exactness == matches[1].exactness:
+        names = ", ".join(match.id for match in matches)
+        raise UsageError(f"{word!r} names several sessions ({names}): type more of it")
+    return matches[0].id
 
 
-async def listing(
+async def list_latest(
     conn: Connection,
     *,
     agent: str | None = None,
@@ -111,7 +140,7 @@ async def listing(
     since: datetime | None = None,
     hidden: bool = False,
     limit: int = 50,
-) -> list[Row]:
+) -> list[SessionRow]:
     """Return sessions, the latest first; with `hidden` also those that a person has deleted."""
     query = select(SessionTable).order_by(col(SessionTable.last_occurred_at).desc(), col(SessionTable.id)).limit(limit)
     if not hidden:
@@ -124,20 +153,52 @@ async def listing(
         query = query.where(SessionTable.peer == peer)
     if since:
         query = query.where(SessionTable.last_occurred_at >= since)
-    return await fetch(conn, query)
+    return await fetch_selected(conn, SessionRow, query)
 
 
-async def all_ids(conn: Connection) -> list[str]:
+async def list_ids(conn: Connection) -> list[str]:
     """Return every session's id, roots first; in the same order wherever an export of them was imported."""
-    return [r["id"] for r in await rows(conn, _SQL["all_ids"])]
+    return await fetch_column(conn, _SQL["list_ids"])
 
 
-async def due(conn: Connection) -> list[Row]:
-    """Return id, agent and events of each session that has something not learned from."""
-    return await rows(conn, _SQL["due"])
+async def list_due(conn: Connection) -> list[DueSession]:
+    """Return the sessions with events that were not learned from, in order of agent and id."""
+    return await fetch_all(conn, DueSession, _SQL["list_due"])
 
 
-async def advance(conn: Connection, spans: Sequence[Span]) -> bool:
+async def advance_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
     """Move sessions' watermarks from `after` to `upto` of their spans; say whether all were still there."""
     values = [{"id": span.session, "after": span.after, "upto": span.upto} for span in spans]
-    return await execute_each(conn, _SQL["advance"], values) == len(spans)
+    return await execute_each(conn, _SQL["advance_watermark"], values) == len(spans)
+
+
+async def mark_started(conn: Connection, session_id: str, seq: int) -> None:
+    """Move the settled and delivered marks past a session's first event, which nobody has to answer."""
+    await execute(conn, _SQL["mark_started"], {"id": session_id, "seq": seq})
+
+
+async def configure(
+    conn: Connection, session_id: str, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
+) -> None:
+    """Replace a session's configuration; a model or cap that is None stays as it is."""
+    document = Jsonb(dict(config), dumps=dumps)
+    await execute(conn, _SQL["configure"], {"id": session_id, "model": model, "max_cost": max_cost, "config": document})
+
+
+async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
+    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
+    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
+
+
+async def make_current(conn: Connection, session_id: str) -> bool:
+    """Make an open session the one that its key names; False if it has ended, is hidden or does not exist."""
+    await execute(conn, _SQL["lock_key"], {"id": session_id})
+    if await fetch_value(conn, _SQL["clear_other_current"], {"id": session_id}) is None:
+        return False
+    await execute(conn, _SQL["set_current"], {"id": session_id})
+    return True
+
+
+async def release_key(conn: Connection, session_id: str) -> None:
+    """Detach a session from its key, which names none then."""
+    await execute(conn, _SQL["clear_current"], {"id": session_id})

@@ -18,35 +18,35 @@ where session.model is null and excluded.model is not null or session.project is
 -- name: get
 select * from session where id = %(id)s
 
--- name: current
+-- name: get_current
 select * from session where key = %(key)s and current
 
 -- name: get_each
 select * from session where id = any(%(ids)s)
 
--- name: all_ids
+-- name: list_ids
 select id from session order by parent_id is not null, coalesce(details #>> '{exported,id}', id) collate "C"
 
 -- name: find
 -- A session by its id, its foreign name with or without the format, or the beginning of one; the whole of it first.
-select id, case when id = %(word)s then 3 when origin = %(word)s then 2 when name = %(word)s then 1 else 0 end as whole
+select id, case when id = %(word)s then 3 when origin = %(word)s then 2 when name = %(word)s then 1 else 0 end as exactness
 from (select *, substr(origin, strpos(origin, ':') + 1) as name from session) as named
 where id like %(like)s or origin like %(like)s or name like %(like)s
-order by whole desc, last_event_at desc
+order by exactness desc, last_event_at desc
 limit 3
 
--- name: due
+-- name: list_due
 -- Sessions with something not learned from, and how much.
 select id, agent, head - consolidated_to as events from session where due order by agent, id
 
--- name: advance
+-- name: advance_watermark
 -- Moves the watermark, unless somebody else has moved it since it was read.
 update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = %(id)s and consolidated_to = %(after)s
 
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update
 
--- name: keep
+-- name: lock_shared
 select id from session where id = any(%(ids)s) order by id collate "C" for key share
 
 -- name: end_current
@@ -62,3 +62,34 @@ with made as (
     on conflict (key) where current do nothing returning id
 )
 select id from made union all select id from session where key = %(key)s and current limit 1
+
+-- name: mark_started
+-- A session's first event asks nobody for anything.
+update session set settled_to = %(seq)s, delivered_to = %(seq)s where id = %(id)s and settled_to < %(seq)s
+
+-- name: configure
+update session
+set model = coalesce(%(model)s, model), max_cost = coalesce(%(max_cost)s, max_cost), config = %(config)s
+where id = %(id)s
+
+-- name: retire
+-- An ended session is nobody's current one, and waits for nothing.
+update session set current = false, pending = false, attention = '{}'::jsonb, hidden = hidden or %(hide)s
+where id = %(id)s
+
+-- name: lock_key
+-- Of two that make a session current at once, the second must see what the first made so.
+select id from session where key = (select key from session where id = %(id)s) order by id collate "C" for update
+
+-- name: clear_other_current
+-- The session that a key names now makes room for another of the same key.
+with chosen as (select id, key from session where id = %(id)s and status = 'open' and not hidden), cleared as (
+    update session s set current = false from chosen where s.key = chosen.key and s.current and s.id <> chosen.id
+)
+select id from chosen
+
+-- name: set_current
+update session set current = key is not null where id = %(id)s
+
+-- name: clear_current
+update session set current = false where id = %(id)s

@@ -10,14 +10,14 @@ from typing import Any
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, load, row, rows
+from consolidator.store.queries import execute, fetch_column, fetch_value, load
 
 _SQL = load("log/sources")
 
 
 @dataclass(frozen=True, slots=True)
-class FileState:
-    """A file as it was when it was looked at."""
+class SourceFile:
+    """A file's identity and state; the same size and time mean that it is unchanged."""
 
     format: str
     path: str
@@ -25,41 +25,41 @@ class FileState:
     mtime_ns: int
 
 
-async def unchanged(conn: Connection, file: FileState) -> bool:
-    """Say whether a file was read to its end as it is now."""
-    return await row(conn, _SQL["unchanged"], _values(file)) is not None
+async def is_unchanged(conn: Connection, file: SourceFile) -> bool:
+    """Tell whether a file was read to its end as it is now."""
+    return bool(await fetch_value(conn, _SQL["is_unchanged"], _values(file)))
 
 
-async def remember_file(conn: Connection, file: FileState, *, now: datetime) -> None:
+async def remember_file(conn: Connection, file: SourceFile, *, now: datetime) -> None:
     """Remember that a file was read to its end."""
-    await execute(conn, _SQL["read_to_its_end"], {**_values(file), "now": now})
+    await execute(conn, _SQL["remember_file"], {**_values(file), "now": now})
 
 
-def _values(file: FileState) -> dict[str, Any]:
+def _values(file: SourceFile) -> dict[str, Any]:
     return {"format": file.format, "path": escape(file.path), "size": file.size, "mtime": file.mtime_ns}
 
 
-async def take_new_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
-    """Remember keys and return those that were not known; another importer of the same keys waits for us."""
-    return {r["key"] for r in await rows(conn, _SQL["new_keys"], {"keys": list(keys)})}
+async def add_new_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+    """Store keys and return those that are new; another importer of the same keys waits for this transaction."""
+    return set(await fetch_column(conn, _SQL["add_new_keys"], {"keys": list(keys)}))
 
 
-async def erased_among(conn: Connection, ids: Sequence[str]) -> set[str]:
-    """Return which of these sessions a person had erased."""
-    return {r["session_id"] for r in await rows(conn, _SQL["erased"], {"sessions": list(ids)})}
+async def filter_erased(conn: Connection, ids: Sequence[str]) -> set[str]:
+    """Return which of these sessions were erased."""
+    return set(await fetch_column(conn, _SQL["filter_erased"], {"sessions": list(ids)}))
 
 
-async def ours(conn: Connection, ids: Sequence[str]) -> set[str]:
-    """Return which of these ids are sessions of our own, erased ones too."""
-    return {r["id"] for r in await rows(conn, _SQL["ours"], {"ids": list(ids)})}
+async def filter_own(conn: Connection, ids: Sequence[str]) -> set[str]:
+    """Return which of these ids are sessions of this database, erased ones included."""
+    return set(await fetch_column(conn, _SQL["filter_own"], {"ids": list(ids)}))
 
 
 async def lineage_root(conn: Connection, parent: str) -> str:
-    """Return the root of a parent's lineage; the parent itself where its log was never seen."""
-    found = await row(conn, _SQL["lineage_root"], {"id": parent})
-    return parent if found is None else str(found["root_id"])
+    """Return the root of a parent's lineage; the parent itself if its log was never seen."""
+    root = await fetch_value(conn, _SQL["lineage_root"], {"id": parent})
+    return parent if root is None else str(root)
 
 
-async def adopt(conn: Connection, session: str, root: str) -> None:
-    """Move a session, and what hangs from it, to the lineage that it turned out to be of."""
-    await execute(conn, _SQL["adopt"], {"id": session, "root": root})
+async def move_to_lineage(conn: Connection, session: str, root: str) -> None:
+    """Move a session and its descendants to the lineage that they turned out to belong to."""
+    await execute(conn, _SQL["move_to_lineage"], {"id": session, "root": root})

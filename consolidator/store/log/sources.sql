@@ -1,25 +1,25 @@
--- name: unchanged
+-- name: is_unchanged
 -- Whether a file was read to its end as it is now.
 select 1 from imported_file
 where format = %(format)s and path = %(path)s and size = %(size)s and mtime_ns = %(mtime)s
 
--- name: read_to_its_end
+-- name: remember_file
 insert into imported_file (format, path, size, mtime_ns, imported_at)
 values (%(format)s, %(path)s, %(size)s, %(mtime)s, %(now)s)
 on conflict (format, path) do update
 set size = excluded.size, mtime_ns = excluded.mtime_ns, imported_at = excluded.imported_at
 
--- name: new_keys
+-- name: add_new_keys
 -- Takes the keys nobody has imported before; in order, so that two importers never wait for each other in a circle.
 insert into imported_key (key)
 select distinct key from unnest(%(keys)s::uuid[]) as key order by key
 on conflict do nothing
 returning key
 
--- name: erased
+-- name: filter_erased
 select distinct session_id from erasure where session_id = any(%(sessions)s)
 
--- name: ours
+-- name: filter_own
 -- Which of these are ids of our own sessions, erased ones too.
 select id from session where id = any(%(ids)s)
 union
@@ -28,7 +28,7 @@ select session_id from erasure where session_id = any(%(ids)s)
 -- name: lineage_root
 select root_id from session where id = %(id)s
 
--- name: adopt
+-- name: move_to_lineage
 -- A session, and what hung from it, before its own parent was known, moves to that parent's lineage; memory sums anew.
 -- In the order in which a merge holds them, so that neither waits for the other in a circle.
 with moved as (

@@ -14,9 +14,8 @@ select %(call)s, id, %(message)s, %(purpose)s, %(model)s, (%(now)s::timestamptz 
        coalesce(%(amount)s::numeric, 0), %(input)s, %(output)s, %(tier)s, %(strategy)s,
        coalesce(%(turn)s::integer, turns), %(now)s
 from held
-returning call_id
 
--- name: refusal
+-- name: get_budget
 select cost, reserved, max_cost, lease_epoch from session where id = %(session)s
 
 -- name: settle
@@ -38,7 +37,7 @@ set cost = cost + coalesce(%(cost)s::numeric, 0), reserved = session.reserved - 
 from closed
 where id = closed.session_id
 
--- name: call
+-- name: get_call
 select * from spend where call_id = %(call)s
 
 -- name: settle_open
@@ -63,7 +62,7 @@ with held as (
 )
 select calls from summed
 
--- name: costs
+-- name: sum_costs
 -- What calls of models cost, summed by what people ask; the nights' own calls are among them, but for turns.
 with paid as (
     select s.session_id, s.turn, s.day, s.model, s.purpose, s.strategy, s.tier, s.input_tokens, s.cached_tokens,
@@ -94,8 +93,7 @@ with paid as (
 select name, count(*) as calls, sum(input_tokens)::bigint as input_tokens, sum(cached_tokens)::bigint as cached_tokens,
        sum(output_tokens)::bigint as output_tokens, coalesce(sum(cost), 0) as cost, coalesce(sum(aside), 0) as set_aside,
        count(*) filter (where settled_at is not null and cost is null) as unpriced,
-       count(*) filter (where tier = 'cheap') as cheap, count(*) filter (where tier is not null) as priced,
-       max(turn) as turn
+       count(*) filter (where tier = 'cheap') as cheap, count(*) filter (where tier is not null) as priced
 from named
 group by name, case when %(by)s = 'turn' then session_id end
 order by case when %(by)s = 'turn' then max(session_id) end, case when %(by)s = 'turn' then max(turn) end,

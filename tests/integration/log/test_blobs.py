@@ -22,10 +22,10 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store import checks
 from consolidator.store.log import events
-from consolidator.store.log.events import INLINE_BYTES
+from consolidator.store.log.blobs import INLINE_BYTES
 from consolidator.store.queries import load
 from tests.integration.locks import waiting
-from tests.support import logged, returned, said, unbroken
+from tests.support import assert_invariants, log_events, tool_result, user_message
 
 LARGE = "x" * INLINE_BYTES
 _numbers = count()
@@ -69,7 +69,7 @@ async def test_any_payload_comes_back_as_it_was(
     data = {**extra, "v": 1, "call_id": "c", "content": [content, LARGE * padding], "occurred_at": None}
     result = NewEvent(EventType.TOOL_RESULT, data)
     session = f"s{next(_numbers)}"
-    await logged(database, session, [result, said(LARGE + "\0\ud800")])
+    await log_events(database, session, [result, user_message(LARGE + "\0\ud800")])
     async with database.transaction() as conn:
         await events.load_bulk(conn, session, [events.prepare(result)], now=database.clock.now())
         appended, message, copied = await events.read(conn, session)
@@ -82,7 +82,7 @@ async def test_any_payload_comes_back_as_it_was(
     "brought", ["words", {}, {"text": {"ref": "blob://sha256/00", "media_type": "text/plain"}}, None]
 )
 async def test_a_reference_that_a_foreign_log_brings_is_not_followed(database: Database, brought: Any) -> None:
-    await logged(database, "s", [said("hi", data_ref=brought), said(LARGE, data_ref=brought)])
+    await log_events(database, "s", [user_message("hi", data_ref=brought), user_message(LARGE, data_ref=brought)])
     async with database.connection() as conn:
         assert [event.data["data_ref"] for event in await events.read(conn, "s")] == [brought, brought]
 
@@ -101,18 +101,18 @@ async def test_a_reference_that_a_foreign_log_brings_is_not_followed(database: D
 async def test_however_many_keys_make_it_large_an_event_is_small_and_its_blobs_are_few(
     database: Database, keys: dict[str, Any]
 ) -> None:
-    await logged(database, "s", [said("hi", **keys)])
+    await log_events(database, "s", [user_message("hi", **keys)])
     async with database.connection() as conn:
         (event,) = await events.read(conn, "s")
         cursor = await conn.execute("select octet_length(data::text) from event")
         assert (await cursor.fetchone() or [0])[0] <= INLINE_BYTES
         assert await blobs(conn) <= 17
     assert event.data == {"v": 1, "text": "hi", **keys}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_only_what_is_large_leaves_the_event_and_it_says_where_it_is(database: Database) -> None:
-    await logged(database, "s", [returned("c", LARGE), returned("d", "small")])
+    await log_events(database, "s", [tool_result("c", LARGE), tool_result("d", "small")])
     async with database.connection() as conn:
         cursor = await conn.execute("select data from event order by seq")
         first, second = [data for (data,) in await cursor.fetchall()]
@@ -126,13 +126,13 @@ async def test_only_what_is_large_leaves_the_event_and_it_says_where_it_is(datab
 
 async def test_the_same_content_is_stored_once(database: Database) -> None:
     for session in ("a", "b"):
-        await logged(database, session, [said(LARGE), returned("c", LARGE), said(LARGE)])
+        await log_events(database, session, [user_message(LARGE), tool_result("c", LARGE), user_message(LARGE)])
     async with database.connection() as conn:
         assert await blobs(conn) == 1
 
 
 async def test_no_reference_dangles(database: Database) -> None:
-    await logged(database, "s", [said(LARGE)])
+    await log_events(database, "s", [user_message(LARGE)])
     async with database.connection() as conn:
         with pytest.raises(psycopg.errors.ForeignKeyViolation):
             await conn.execute("delete from blob")
@@ -141,26 +141,26 @@ async def test_no_reference_dangles(database: Database) -> None:
 
 
 async def test_a_refused_append_leaves_no_blob(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with database.connection() as conn:
         with pytest.raises(HeadConflict):
-            await events.append(conn, "s", [said(LARGE)], now=database.clock.now(), expected_head=9)
+            await events.append(conn, "s", [user_message(LARGE)], now=database.clock.now(), expected_head=9)
         assert await blobs(conn) == 0
 
 
 async def test_a_repeated_append_refers_only_once(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with database.connection() as conn:
         for _ in range(2):
-            await events.append(conn, "s", [said(LARGE)], now=database.clock.now(), key="k")
+            await events.append(conn, "s", [user_message(LARGE)], now=database.clock.now(), key="k")
         row = await (await conn.execute("select count(*) from blob_ref")).fetchone()
     assert row == (1,)
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def orphaned(database: Database) -> None:
     """Leave a blob that nobody refers to."""
-    await logged(database, "s", [said(LARGE)])
+    await log_events(database, "s", [user_message(LARGE)])
     async with database.transaction() as conn:
         await conn.execute("select set_config('consolidator.erase', 's', true)")
         await conn.execute("delete from event")
@@ -172,7 +172,7 @@ async def test_collection_takes_orphans_after_their_grace_and_nothing_else(
     database: Database, clock: FrozenClock
 ) -> None:
     await orphaned(database)
-    await logged(database, "other", [said(LARGE + "needed")])
+    await log_events(database, "other", [user_message(LARGE + "needed")])
     clock.advance(BLOB_GRACE - timedelta(minutes=1))
     assert (await prune(database, older_than=timedelta(days=30))).blobs == 0
     clock.advance(timedelta(minutes=2))
@@ -184,7 +184,9 @@ async def test_collection_takes_orphans_after_their_grace_and_nothing_else(
 
 async def collect(conn: Connection, clock: FrozenClock) -> int:
     """Collect blobs as retention does."""
-    cursor = await conn.execute(load("retention")["collect_blobs"], {"grace": clock.now() - BLOB_GRACE, "batch": BATCH})
+    cursor = await conn.execute(
+        load("log/retention")["collect_blobs"], {"grace": clock.now() - BLOB_GRACE, "batch": BATCH}
+    )
     return cursor.rowcount
 
 
@@ -192,7 +194,7 @@ async def test_an_append_wins_where_it_came_before_the_collector(database: Datab
     await orphaned(database)
     clock.advance(timedelta(days=3))
     async with database.transaction() as writer:
-        await events.append(writer, "s", [said(LARGE)], now=clock.now())
+        await events.append(writer, "s", [user_message(LARGE)], now=clock.now())
         async with database.connection() as collector:
             assert await collect(collector, clock) == 0
     async with database.connection() as conn:
@@ -205,18 +207,21 @@ async def test_an_append_wins_where_the_collector_came_first(database: Database,
     clock.advance(timedelta(days=3))
     async with database.transaction() as collector:
         assert await collect(collector, clock) == 1
-        append = asyncio.create_task(logged(database, "s", [said(LARGE)]))
+        append = asyncio.create_task(log_events(database, "s", [user_message(LARGE)]))
         await waiting(database)
     await append
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == [LARGE]
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_writers_that_share_blobs_do_not_wait_in_a_circle(database: Database) -> None:
     bodies = [f"{n}" + LARGE for n in range(4)]
     await asyncio.gather(
-        *(logged(database, f"s{n}", [said(body) for body in (bodies if n % 2 else bodies[::-1])]) for n in range(8))
+        *(
+            log_events(database, f"s{n}", [user_message(body) for body in (bodies if n % 2 else bodies[::-1])])
+            for n in range(8)
+        )
     )
     async with database.connection() as conn:
         assert await blobs(conn) == 4
@@ -226,14 +231,14 @@ KEPT = "every event has the blobs it refers to"
 
 
 async def test_an_event_whose_blob_is_gone_is_named_when_it_is_read_and_when_it_is_checked(database: Database) -> None:
-    await logged(database, "s", [said("small"), said(LARGE)])
+    await log_events(database, "s", [user_message("small"), user_message(LARGE)])
     async with database.connection() as conn:
-        assert (await checks.verify(conn))[KEPT] == []
+        assert (await checks.find_violations(conn))[KEPT] == []
         await conn.execute("delete from blob_ref")
-        (problem,) = (await checks.verify(conn))[KEPT]  # collection would take it
+        (problem,) = (await checks.find_violations(conn))[KEPT]  # collection would take it
         assert (await events.read(conn, "s"))[1].data["text"] == LARGE
         await conn.execute("delete from blob")
-        assert (await checks.verify(conn))[KEPT] == [problem]
+        assert (await checks.find_violations(conn))[KEPT] == [problem]
         assert problem.startswith("s: event 2 refers to a blob that is not kept for it: blob://sha256/")
         with pytest.raises(DatabaseError, match=r"session s, event 2: the blob of its 'text' is gone"):
             await events.read(conn, "s")

@@ -16,29 +16,34 @@ from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.formats import format_named
-from consolidator.jobs.importing.importer import ImportReport, ImportSource, import_sources
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.service import erasure
 from consolidator.service.export import export_sessions
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from tests.conftest import NOON
 from tests.databases import copied
-from tests.support import answered, called, logged, returned, said, unbroken
+from tests.support import assert_invariants, assistant_response, log_events, tool_call, tool_result, user_message
 
 KEY = "AKIAIOSFODNN7EXAMPLQ"  # shaped like a cloud key, and nobody's
 EVERY_TYPE: list[NewEvent] = [
     NewEvent(EventType.SESSION_START, {"model": "m", "cwd": "/src/shop"}),
     NewEvent(EventType.TASK_START, {"task_id": "t", "goal": "repair"}, task_id="t"),
-    said("please repair it\0 é \ud800 \ue000 \u2028", occurred_at="2026-01-02T03:04:05.123456+00:00", speaker="ann"),
+    user_message(
+        "please repair it\0 é \ud800 \ue000 \u2028", occurred_at="2026-01-02T03:04:05.123456+00:00", speaker="ann"
+    ),
     NewEvent(EventType.THINKING_START, {"message_id": "m1", "text": "hm"}),
-    answered("let me look"),
-    called("c1", "Bash", {"command": "make", "nested": [None, True, 1.5, 10**30, {"": []}]}),
+    assistant_response("let me look"),
+    tool_call("c1", "Bash", {"command": "make", "nested": [None, True, 1.5, 10**30, {"": []}]}),
     NewEvent(EventType.APPROVAL_REQUESTED, {"call_id": "c1", "tool": "Bash"}),
     NewEvent(EventType.APPROVAL_GRANTED, {"call_id": "c1", "tool": "Bash"}),
     NewEvent(EventType.APPROVAL_DENIED, {"call_id": "c0", "tool": "Bash", "reason": "no"}),
-    returned("c1", {"out": "x" * 40_000, "list": ["y" * 20_000]}, status="error", reason="timeout"),
+    tool_result("c1", {"out": "x" * 40_000, "list": ["y" * 20_000]}, status="error", reason="timeout"),
     NewEvent(EventType.SUBAGENT_SPAWN, {"child": "kid", "call_id": "c2", "goal": "search"}),
     NewEvent(EventType.SUBAGENT_COMPLETE, {"child": "kid", "call_id": "c2"}),
     NewEvent(EventType.POLICY_DECISION, {"decision": "compaction", "unknown": {"kept": [1]}}),
@@ -90,49 +95,53 @@ async def prune(database: Database, session: str, upto: int) -> None:
         )
 
 
-async def rows_of(database: Database) -> list[dict[str, Any]]:
+async def rows_of(database: Database) -> list[SessionRow]:
     """Each session's row, roots first."""
     async with database.connection() as conn:
-        return [await sessions.get(conn, one) for one in await sessions.all_ids(conn)]
+        return [await sessions.get(conn, one) for one in await sessions.list_ids(conn)]
 
 
 async def test_an_export_comes_back_byte_for_byte_from_another_database(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
-    await logged(
+    await log_events(
         database, "every", EVERY_TYPE, key="a:b:c", channel="chat", peer="ann", project=escape("/src/\0"), model="m"
     )
-    await logged(database, "fork", [said("what if")], parent_id="every", parent_seq=4, root_id="every", kind="fork")
-    await logged(database, "sim", [said("rehearsal")], simulated=True, conversation_id="c1", details={"a": [1, {}]})
-    await logged(database, "old", [said(str(n)) for n in range(8)])
-    await logged(database, "gone", [said("all of it")])
+    await log_events(
+        database, "fork", [user_message("what if")], parent_id="every", parent_seq=4, root_id="every", kind="fork"
+    )
+    await log_events(
+        database, "sim", [user_message("rehearsal")], simulated=True, conversation_id="c1", details={"a": [1, {}]}
+    )
+    await log_events(database, "old", [user_message(str(n)) for n in range(8)])
+    await log_events(database, "gone", [user_message("all of it")])
     await prune(database, "old", 5)
     await prune(database, "gone", 1)
     text = await exported(database)
     assert (await imported(other, text, tmp_path)).events == len(EVERY_TYPE) + 1 + 1 + 3
     assert await exported(other) == text
-    await unbroken(other)
+    await assert_invariants(other)
 
 
 async def test_what_was_pruned_before_an_export_is_pruned_after_it(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
-    await logged(database, "old", [said(str(n)) for n in range(8)])
+    await log_events(database, "old", [user_message(str(n)) for n in range(8)])
     await prune(database, "old", 5)
     await imported(other, await exported(database), tmp_path)
     (row,) = await rows_of(other)
-    assert (row["head"], row["consolidated_to"], row["pruned_to"], row["due"]) == (8, 5, 5, True)
+    assert (row.head, row.consolidated_to, row.pruned_to, row.due) == (8, 5, 5, True)
     async with other.connection() as conn:
-        assert [event.seq for event in await events.read(conn, row["id"])] == [6, 7, 8]
+        assert [event.seq for event in await events.read(conn, row.id)] == [6, 7, 8]
 
 
 async def test_an_event_keeps_when_it_happened_and_gets_the_ingest_time_of_where_it_is(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
-    await logged(database, "s", [said("hi")])
+    await log_events(database, "s", [user_message("hi")])
     await imported(other, await exported(database), tmp_path)
     async with other.connection() as conn:
-        (event,) = await events.read(conn, (await rows_of(other))[0]["id"])
+        (event,) = await events.read(conn, (await rows_of(other))[0].id)
     assert event.occurred_at == NOON
     assert event.created_at == NOON + timedelta(days=5)
 
@@ -140,19 +149,21 @@ async def test_an_event_keeps_when_it_happened_and_gets_the_ingest_time_of_where
 async def test_what_only_our_own_export_tells_of_a_session_is_known_again(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
-    await logged(database, "parent", [said("hi")])
+    await log_events(database, "parent", [user_message("hi")])
     kind = {"parent_id": "parent", "root_id": "parent", "kind": "branch"}
-    await logged(database, "sim", [said("dream")], simulated=True, parent_seq=1, conversation_id="c", **kind)
+    await log_events(
+        database, "sim", [user_message("dream")], simulated=True, parent_seq=1, conversation_id="c", **kind
+    )
     async with database.connection() as conn:
         await conn.execute("update session set status = 'ended' where id = 'sim'")
     await imported(other, await exported(database), tmp_path)
     parent, child = await rows_of(other)
-    assert (child["parent_id"], child["root_id"], child["parent_seq"]) == (parent["id"], parent["id"], 1)
-    assert (child["simulated"], child["conversation_id"], child["status"]) == (True, "c", "ended")
+    assert (child.parent_id, child.root_id, child.parent_seq) == (parent.id, parent.id, 1)
+    assert (child.simulated, child.conversation_id, child.status) == (True, "c", "ended")
 
 
 async def test_an_export_adds_nothing_where_it_came_from(database: Database, tmp_path: Path) -> None:
-    await logged(database, "s", [said("one"), said("two")])
+    await log_events(database, "s", [user_message("one"), user_message("two")])
     report = await imported(database, await exported(database), tmp_path)
     assert (report.events, report.repeated) == (0, 2)
     assert len(await rows_of(database)) == 1
@@ -161,10 +172,10 @@ async def test_an_export_adds_nothing_where_it_came_from(database: Database, tmp
 async def test_a_log_that_grew_elsewhere_brings_home_only_what_is_new(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
-    await logged(database, "s", [said("one"), said("two")])
+    await log_events(database, "s", [user_message("one"), user_message("two")])
     await imported(other, await exported(database), tmp_path)
     (copy,) = await rows_of(other)
-    await logged(other, copy["id"], [said("three")])
+    await log_events(other, copy.id, [user_message("three")])
     assert (await imported(database, await exported(other), tmp_path)).events == 1
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == ["one", "two", "three"]
@@ -174,17 +185,19 @@ async def test_a_log_that_grew_elsewhere_brings_home_only_what_is_new(
 async def test_what_was_erased_does_not_come_back_with_an_export_of_it(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
-    await logged(database, "s", [said("mine")], peer="ann")
-    await logged(database, "kid", [said("mine too")], parent_id="s", root_id="s", kind="fork")
+    await log_events(database, "s", [user_message("mine")], peer="ann")
+    await log_events(database, "kid", [user_message("mine too")], parent_id="s", root_id="s", kind="fork")
     text = await exported(database)
-    await erasure.erase(database, settings, await erasure.plan(database, peer="ann"), reason="asked to")
+    await erasure.erase_sessions(
+        database, settings, await erasure.plan_erasure(database, peer="ann"), reason="asked to"
+    )
     report = await imported(database, text, tmp_path)
     assert (report.events, report.erased) == (0, 2)
     assert await rows_of(database) == []
 
 
 async def test_credentials_do_not_leave_unless_asked_to(database: Database) -> None:
-    await logged(database, "s", [said(f"use {KEY}"), *called_with_a_password()])
+    await log_events(database, "s", [user_message(f"use {KEY}"), *called_with_a_password()])
     hidden, whole = await exported(database), await exported(database, redacted=False)
     for secret in (KEY, "hunter2-of-the-shop"):
         assert secret not in hidden
@@ -195,12 +208,12 @@ async def test_credentials_do_not_leave_unless_asked_to(database: Database) -> N
 def called_with_a_password() -> Sequence[NewEvent]:
     """A call and its result, with a secret in each."""
     url = "postgresql://shop:hunter2-of-the-shop@db/shop"
-    return [called("c", "Bash", {"command": f"psql {url}"}), returned("c", {"error": f"could not reach {url}"})]
+    return [tool_call("c", "Bash", {"command": f"psql {url}"}), tool_result("c", {"error": f"could not reach {url}"})]
 
 
 async def test_only_the_sessions_that_are_named_are_exported(database: Database) -> None:
-    await logged(database, "one", [said("1")])
-    await logged(database, "two", [said("2")])
+    await log_events(database, "one", [user_message("1")])
+    await log_events(database, "two", [user_message("2")])
     text = await exported(database, words=["tw"])
     assert [json.loads(line)["session"]["id"] for line in text.splitlines() if "session" in line] == ["two"]
 
@@ -208,7 +221,7 @@ async def test_only_the_sessions_that_are_named_are_exported(database: Database)
 async def test_numbers_that_json_does_not_have_leave_as_words(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
-    await logged(database, "s", [returned("c", [math.nan, math.inf])])
+    await log_events(database, "s", [tool_result("c", [math.nan, math.inf])])
     text = await exported(database)
     assert '["NaN","Infinity"]' in text
     await imported(other, text, tmp_path)
@@ -241,12 +254,12 @@ async def test_other_systems_get_their_logs_back(
     assert [json.loads(line) for line in text.splitlines()] == lines
     await imported(other, text, tmp_path, form)
     assert await exported(other, form) == text
-    assert [row["status"] for row in await rows_of(other)] == ["ended" if form == "harness" else "open"]
+    assert [row.status for row in await rows_of(other)] == ["ended" if form == "harness" else "open"]
 
 
 async def test_a_format_that_cannot_tell_sessions_apart_holds_one_of_them(database: Database) -> None:
-    await logged(database, "one", [said("1")])
-    await logged(database, "two", [said("2")])
+    await log_events(database, "one", [user_message("1")])
+    await log_events(database, "two", [user_message("2")])
     with pytest.raises(UsageError, match="harness can hold one session a file, and these are 2"):
         await exported(database, "harness")
     assert "1" in await exported(database, "harness", words=["one"])
@@ -257,7 +270,7 @@ async def test_harness_logs_of_several_sessions_stay_apart_where_they_come_toget
     database: Database, other: Database, tmp_path: Path
 ) -> None:
     for name in ("one", "two"):
-        await logged(database, name, [said("the same"), answered("the same")])
+        await log_events(database, name, [user_message("the same"), assistant_response("the same")])
     texts = [await exported(database, "harness", words=[name]) for name in ("one", "two")]
     ids = [{json.loads(line)["id"] for line in text.splitlines()} for text in texts]
     assert ids[0].isdisjoint(ids[1])

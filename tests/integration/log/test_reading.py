@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from consolidator.database.partitions import Connection
 from consolidator.store.log import events, sessions
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
-from tests.support import logged, said
+from tests.support import log_events, user_message
 
 
 async def seqs(conn: Connection, session: str, **window: Any) -> list[int]:
@@ -26,7 +27,7 @@ async def seqs(conn: Connection, session: str, **window: Any) -> list[int]:
 
 async def test_a_session_is_read_in_order_whole_or_in_a_window(database: Database, clock: FrozenClock) -> None:
     for _ in range(4):
-        await logged(database, "s", [said("x")] * 5)
+        await log_events(database, "s", [user_message("x")] * 5)
         clock.advance(timedelta(days=1))
     async with database.connection() as conn:
         assert await seqs(conn, "s") == list(range(1, 21))
@@ -40,7 +41,7 @@ async def test_a_session_is_read_in_order_whole_or_in_a_window(database: Databas
 
 
 async def test_an_upto_of_zero_reads_nothing(database: Database) -> None:
-    await logged(database, "s", [said("x")])
+    await log_events(database, "s", [user_message("x")])
     async with database.connection() as conn:
         assert await seqs(conn, "s", upto=0) == []
 
@@ -49,11 +50,11 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
     database: Database, clock: FrozenClock
 ) -> None:
     for session in ("b", "a", "c", "a", "b"):
-        await logged(database, session, [said(session)] * 2)
+        await log_events(database, session, [user_message(session)] * 2)
     async with database.connection() as conn:
         span = events.Span("b", after=0, upto=3)
         await events.stamp(conn, [span], now=clock.now())
-        await sessions.advance(conn, [span])
+        await sessions.advance_watermarks(conn, [span])
         told = await events.read_unconsolidated(conn)
         assert [(event.session_id, event.seq) for event in told] == [
             ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)
@@ -69,15 +70,15 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
 async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
     database: Database, clock: FrozenClock
 ) -> None:
-    await logged(database, "a", [said("x")] * 4)
-    await logged(database, "b", [said("x")] * 4)
+    await log_events(database, "a", [user_message("x")] * 4)
+    await log_events(database, "b", [user_message("x")] * 4)
     async with database.transaction() as conn:
         spans = [events.Span("a", after=0, upto=4), events.Span("b", after=0, upto=3)]
         await events.stamp(conn, spans, now=clock.now(), dead=[[2], [1]])
-        await sessions.advance(conn, spans)
+        await sessions.advance_watermarks(conn, spans)
         for session, seq in (("a", 2), ("b", 1)):
             why = {"extractor": "facts", "error": "no answer"}
-            await runs.dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
+            await runs.add_dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
     async with database.connection() as conn:
         assert await unlearned(conn) == [("a", 2), ("b", 1), ("b", 4)]
         assert await unlearned(conn, after=("a", 2), limit=1) == [("b", 1)]
@@ -151,7 +152,7 @@ async def test_a_window_of_a_session_is_read_by_index_from_the_days_it_may_be_in
     day = clock.now() - timedelta(days=2)
     window = {"session": "s7", "after": 10, "upto": 15, "low": day, "high": day, "limit": None}
     async with busy.connection() as conn:
-        read = relations(await plan_of(conn, load("events")["read"], window))
+        read = relations(await plan_of(conn, load("log/events")["read"], window))
     assert list(read) == [f"event_{day:%Y%m%d}"]
     assert set(read.values()) <= INDEXED
 
@@ -159,15 +160,15 @@ async def test_a_window_of_a_session_is_read_by_index_from_the_days_it_may_be_in
 async def test_the_end_of_a_session_is_read_by_index_in_order_without_sorting(busy: Database) -> None:
     window = {"session": "s7", "after": 15, "upto": 20, "low": events.BEGINNING, "high": events.END, "limit": 50}
     async with busy.connection() as conn:
-        plan = await plan_of(conn, load("events")["read"], window)
+        plan = await plan_of(conn, load("log/events")["read"], window)
     full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
     assert {how for name, how in relations(plan).items() if name in full} <= INDEXED
 
 
 async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None:
     async with busy.connection() as conn:
-        plan = await plan_of(conn, load("sessions")["due"], {})
-        assert [row["id"] for row in await sessions.due(conn)] == ["s7", "s77"]
+        plan = await plan_of(conn, load("log/sessions")["list_due"], {})
+        assert [row.id for row in await sessions.list_due(conn)] == ["s7", "s77"]
     assert [node.get("Index Name") for node in plan if "Index Name" in node] == ["session_due"]
     assert not any(node["Node Type"] == "Seq Scan" for node in plan)
 
@@ -175,7 +176,7 @@ async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None
 async def test_what_was_not_learned_from_is_found_from_the_due_sessions(busy: Database) -> None:
     async with busy.connection() as conn:
         values = {"session": "", "after": 0, "limit": 100}
-        plan = await plan_of(conn, load("events")["unconsolidated"], values, analyze=True)
+        plan = await plan_of(conn, load("log/events")["unconsolidated"], values, analyze=True)
     read = relations(plan)
     assert read["session"] in INDEXED
     full = {f"event_202603{day:02}" for day in (2, 3, 4, 5)}
@@ -191,7 +192,7 @@ async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> N
         "epoch": None, "key": "k", "types": ["Error"], "datas": ["{}"], "tasks": [None], "tools": [None],
     }  # fmt: skip
     async with busy.connection() as conn:
-        plan = await plan_of(conn, load("events")["append"], values)
+        plan = await plan_of(conn, load("log/events")["append"], values)
     assert not any(node["Node Type"] == "Seq Scan" and node["Relation Name"] == "session" for node in plan)
 
 
@@ -202,12 +203,14 @@ async def big_ledger(database: Database, clock: FrozenClock) -> Database:
         for number in range(3):
             clock.advance(timedelta(days=1))
             now = clock.now()
-            started = await runs.start(conn, job="consolidation", slot=now, trigger="schedule", owner="me", now=now)
-            run = started["id"]
-            await runs.add_units(conn, run, [f"unit-{n:04}" for n in range(1000)])
+            started = await runs.start(
+                conn, job="consolidation", scheduled_at=now, trigger="schedule", owner="me", now=now
+            )
+            run = started.id
+            await runs.add_units(conn, run, "session", [f"unit-{n:04}" for n in range(1000)])
             await conn.execute("update claim set status = 'done', seen = 2, learned = 2 where run_id = %s", [run])
             if number < 2:
-                await runs.finish(conn, run, status="done", now=now, report=await runs.totals(conn, run))
+                await runs.finish(conn, run, status="done", now=now, report=asdict(await runs.sum_units(conn, run)))
         left = "update claim set status = 'open' where run_id = %s and unit > 'unit-0989'"
         await conn.execute(left, [run])
     async with database.connection() as conn:
@@ -217,21 +220,21 @@ async def big_ledger(database: Database, clock: FrozenClock) -> Database:
 
 async def test_the_units_that_wait_are_counted_without_a_look_at_those_that_have_ended(big_ledger: Database) -> None:
     async with big_ledger.connection() as conn:
-        run = (await runs.listing(conn, limit=1))[0]["id"]
-        assert await runs.waiting(conn, run, phase=0) == 10
-        assert await runs.waiting(conn, run, phase=0, most=3) == 3
-        assert await runs.waiting(conn, run, phase=1) == 0
-        values = {"run": run, "phase": 0, "most": None}
-        plan = await plan_of(conn, load("runs")["waiting"], values, analyze=True)
+        run = (await runs.list_runs(conn, limit=1))[0].id
+        assert await runs.count_unfinished(conn, run, phase=0) == 10
+        assert await runs.count_unfinished(conn, run, phase=0, limit=3) == 3
+        assert await runs.count_unfinished(conn, run, phase=1) == 0
+        values = {"run": run, "phase": 0, "limit": None}
+        plan = await plan_of(conn, load("nights/runs")["count_unfinished"], values, analyze=True)
     assert [node["Index Name"] for node in plan if "Index Name" in node] == ["claim_open"]
     assert "claim" not in {name for name, how in relations(plan).items() if how not in INDEXED}
 
 
 async def test_runs_are_listed_without_a_look_at_the_units_of_those_that_have_ended(big_ledger: Database) -> None:
     async with big_ledger.connection() as conn:
-        found = await runs.listing(conn)
-        assert [(one["seen"], one["learned"], one["units"]) for one in found] == [(2000, 2000, 1000)] * 3
-        assert [one["status"] for one in found] == ["running", "done", "done"]
-        plan = await plan_of(conn, load("runs")["listing"], {"job": None, "limit": 20}, analyze=True)
+        listed = await runs.list_runs(conn)
+        assert [(run.seen, run.learned, run.units) for run in listed] == [(2000, 2000, 1000)] * 3
+        assert [run.status for run in listed] == ["running", "done", "done"]
+        plan = await plan_of(conn, load("nights/runs")["list_runs"], {"job": None, "limit": 20}, analyze=True)
         (units,) = [node for node in plan if node.get("Relation Name") == "claim"]
         assert round(units["Actual Rows"] * units["Actual Loops"]) == 1000

@@ -1,0 +1,150 @@
+"""Payloads too large for an event: their largest values move into content-addressed blobs, and come back on reading.
+
+An event keeps, under `data_ref`, a reference to each value that moved: where it is, how large, and of what media type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from consolidator.database.jsonb import dumps, loads
+from consolidator.database.partitions import Connection
+from consolidator.errors import DatabaseError
+from consolidator.models.event import EventRow
+from consolidator.store.queries import execute, execute_each, fetch_all, load
+
+INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
+REFS = "data_ref"  # the key under which an event keeps its references
+_SQL = load("log/blobs")
+_PREFIX = "blob://sha256/"
+_REST = "*"  # the reference to the many small values that moved together
+_MIN_OWN_BLOB = 1024  # bytes of a value that gets a blob of its own
+_MAX_OWN_BLOBS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Some bytes under their SHA-256."""
+
+    sha256: bytes
+    media_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _BlobBody:
+    sha256: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlobEnds:
+    """The beginning and the end of a large body."""
+
+    sha256: bytes
+    head: bytes
+    tail: bytes
+
+
+def is_too_large(data: Mapping[str, Any], text: str) -> bool:
+    """Tell whether a payload, with `text` its JSON, must move values into blobs."""
+    return REFS in data or (len(text) > INLINE_BYTES // 4 and len(text.encode()) > INLINE_BYTES)
+
+
+def move_to_blobs(data: dict[str, Any]) -> tuple[dict[str, Any], list[Blob]]:
+    """Move the largest values of a payload into blobs until the rest is small; return the rest, with references.
+
+    Small values and those with long names move together: a payload of a thousand keys is not a thousand blobs.
+    A `data_ref` that a foreign log brings is a value like any other and always moves: ours are the only references.
+    """
+    sizes = {key: len(dumps({key: value}).encode()) for key, value in data.items()}
+    kept = dict(data)
+    moved: dict[str, tuple[Any, dict[str, Any]]] = {}
+    rest: dict[str, Any] = {}
+    total = sum(sizes.values())
+    for key in sorted(data, key=lambda key: (key != REFS, -sizes[key], key)):
+        if total <= INLINE_BYTES // 2 and key != REFS:
+            break
+        total -= sizes[key]
+        own = len(key) < _MIN_OWN_BLOB <= sizes[key] and len(moved) < _MAX_OWN_BLOBS and key != _REST
+        if key == REFS or own:
+            moved[key] = kept.pop(key), {}
+        else:
+            rest[key] = kept.pop(key)
+    if rest:
+        moved[_REST] = rest, {"many": True}
+    blobs, refs = [], {}
+    for key, (value, more) in moved.items():
+        plain = isinstance(value, str)
+        body = value.encode("utf-8", "surrogatepass") if plain else dumps(value).encode()
+        blob = Blob(hashlib.sha256(body).digest(), "text/plain; charset=utf-8" if plain else "application/json", body)
+        blobs.append(blob)
+        refs[key] = {
+            "ref": _PREFIX + blob.sha256.hex(), "size": len(body), "media_type": blob.media_type, **more
+        }  # fmt: skip
+    return ({**kept, REFS: refs} if refs else kept), blobs
+
+
+def restore(row: EventRow, bodies: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """Return an event's whole payload, given the blobs that it refers to; raise DatabaseError if one is missing."""
+    refs = row.data.get(REFS)
+    if not refs:
+        return row.data
+    data = {key: value for key, value in row.data.items() if key != REFS}
+    for key, ref in refs.items():
+        body = bodies.get(sha256_of(ref))
+        if body is None:
+            raise DatabaseError(
+                f"session {row.session_id}, event {row.seq}: the blob of its {key!r} is gone "
+                f"({ref['ref']}); restore it from a backup, `consolidator db verify` lists all such events"
+            )
+        if ref.get("many"):
+            data |= loads(body)
+        else:
+            plain = ref["media_type"].startswith("text/plain")
+            data[key] = body.decode("utf-8", "surrogatepass") if plain else loads(body)
+    return data
+
+
+def refs_of(row: EventRow) -> dict[str, Any]:
+    """Return an event's references by the name of the value that moved."""
+    return row.data.get(REFS) or {}
+
+
+def sha256_of(ref: Mapping[str, Any]) -> bytes:
+    """Return the hash of the blob that a reference names."""
+    return bytes.fromhex(ref["ref"].removeprefix(_PREFIX))
+
+
+async def store(conn: Connection, blobs: Iterable[Blob], now: datetime) -> None:
+    """Store blobs, in order of their hashes so that two writers never wait for each other in a circle."""
+    by_hash = {blob.sha256: blob for blob in blobs}
+    for sha256 in sorted(by_hash):
+        blob = by_hash[sha256]
+        values = {"sha": sha256, "media": blob.media_type, "size": len(blob.body), "body": blob.body, "now": now}
+        await execute(conn, _SQL["store"], values)
+
+
+async def add_references(conn: Connection, session_id: str, refs: Sequence[tuple[int, Blob]]) -> None:
+    """Record which events, by seq, refer to which blobs."""
+    values = [{"session": session_id, "seq": seq, "sha": blob.sha256} for seq, blob in refs]
+    await execute_each(conn, _SQL["add_reference"], values)
+
+
+async def read_bodies(conn: Connection, rows: Iterable[EventRow]) -> dict[bytes, bytes]:
+    """Return the blobs that events refer to, by their hashes; no query where there are none."""
+    hashes = {sha256_of(ref) for row in rows for ref in refs_of(row).values()}
+    if not hashes:
+        return {}
+    blobs = await fetch_all(conn, _BlobBody, _SQL["read"], {"shas": list(hashes)})
+    return {bytes(blob.sha256): bytes(blob.body) for blob in blobs}
+
+
+async def read_ends(conn: Connection, hashes: Iterable[bytes], *, head: int, tail: int) -> dict[bytes, BlobEnds]:
+    """Return the first `head` and the last `tail` bytes of blobs, by their hashes."""
+    blobs = await fetch_all(conn, BlobEnds, _SQL["read_ends"], {"shas": list(hashes), "head": head, "tail": tail})
+    return {bytes(blob.sha256): blob for blob in blobs}

@@ -1,0 +1,126 @@
+"""Finds what is past retention, marks prefixes of sessions as pruned, and deletes them in bounded batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_value, load
+
+_SQL = load("log/retention")
+
+
+@dataclass(frozen=True, slots=True)
+class PrunableSession:
+    """A session with events before the cutoff."""
+
+    id: str
+    pruned_to: int  # every event up to here is marked as gone
+    head: int
+    last: int  # seq of its last event before the cutoff
+    unlearned: int | None  # seq of the first of them that was not learned from
+    events: int  # how many are before the cutoff
+    open: bool  # whether it is open and had an event since the cutoff
+    read_by_child: bool  # whether a live fork reads its log
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSeq:
+    """A session and a seq in it: its last event of a day, or the end of its pruned prefix."""
+
+    id: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredTurns:
+    """A session with turns in recall that have outlived their events."""
+
+    id: str
+    agent: str
+    pruned_to: int
+
+
+async def list_prunable(conn: Connection, cutoff: datetime) -> list[PrunableSession]:
+    """Return the sessions with events from before the cutoff, in order of id."""
+    return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], {"cutoff": cutoff})
+
+
+async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, cutoff: datetime, window: int) -> None:
+    """Mark the prefixes of sessions up to a seq as gone, and drop their blob references.
+
+    A session that moved since it was looked at stays as it is. The caller passes (session, seq) in order of session.
+    """
+    values = [{"id": session_id, "upto": upto, "cutoff": cutoff, "window": window} for session_id, upto in limits]
+    await execute_each(conn, _SQL["mark_pruned"], values)
+    await execute_each(conn, _SQL["drop_blob_references"], values)
+
+
+async def get_pruned_seqs(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Return how far each session is marked as gone."""
+    marks = await fetch_all(conn, SessionSeq, _SQL["get_pruned_seqs"], {"ids": list(ids)})
+    return {mark.id: mark.seq for mark in marks}
+
+
+async def list_last_events(conn: Connection, begin: datetime, end: datetime) -> list[SessionSeq]:
+    """Return the last event of each session that was ingested in begin <= created_at < end."""
+    return await fetch_all(conn, SessionSeq, _SQL["list_last_events"], {"begin": begin, "end": end})
+
+
+async def has_live_chunks(conn: Connection, begin: datetime, end: datetime) -> bool:
+    """Tell whether begin <= created_at < end holds chunks of a message whose first event is still there."""
+    return bool(await fetch_value(conn, _SQL["has_live_chunks"], {"begin": begin, "end": end}))
+
+
+async def list_sessions_before(conn: Connection, cutoff: datetime) -> list[str]:
+    """Return the ids of the sessions that have events from before the cutoff."""
+    return await fetch_column(conn, _SQL["list_sessions_before"], {"cutoff": cutoff})
+
+
+async def delete_events(conn: Connection, session_id: str, *, upto: int, cutoff: datetime, batch: int) -> int:
+    """Delete at most `batch` events of a pruned prefix; return how many went."""
+    values = {"id": session_id, "upto": upto, "cutoff": cutoff, "batch": batch}
+    return await execute(conn, _SQL["delete_events"], values)
+
+
+async def list_sessions_with_stale_output(conn: Connection) -> list[SessionSeq]:
+    """Return the sessions with chunks or deliveries of messages whose first event is gone, and up to where it is."""
+    return await fetch_all(conn, SessionSeq, _SQL["list_sessions_with_stale_output"])
+
+
+async def delete_chunks(conn: Connection, session_id: str, *, upto: int, batch: int) -> int:
+    """Delete at most `batch` chunks of messages that began up to a seq; return how many went."""
+    return await execute(conn, _SQL["delete_chunks"], {"id": session_id, "upto": upto, "batch": batch})
+
+
+async def delete_deliveries(conn: Connection, session_id: str, *, upto: int, batch: int) -> int:
+    """Delete at most `batch` deliveries of messages that began up to a seq; return how many went."""
+    return await execute(conn, _SQL["delete_deliveries"], {"id": session_id, "upto": upto, "batch": batch})
+
+
+async def list_expired_turns(conn: Connection, before: datetime | None) -> list[ExpiredTurns]:
+    """Return the sessions with turns in recall whose events are gone and, if `before` is given, that are older."""
+    return await fetch_all(conn, ExpiredTurns, _SQL["list_expired_turns"], {"before": before})
+
+
+async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, untouched_since: datetime) -> int:
+    """Return how many blobs could be collected if the sessions were pruned up to their limits."""
+    values = {"grace": untouched_since, "ids": list(limits), "uptos": list(limits.values())}
+    return int(await fetch_value(conn, _SQL["count_orphan_blobs"], values))
+
+
+async def collect_blobs(conn: Connection, *, untouched_since: datetime, batch: int) -> int:
+    """Delete at most `batch` blobs that no event refers to and nobody has named since; return how many went."""
+    return await execute(conn, _SQL["collect_blobs"], {"grace": untouched_since, "batch": batch})
+
+
+async def forget_idempotency_keys(conn: Connection, cutoff: datetime) -> int:
+    """Delete idempotency keys from before the cutoff; return how many went."""
+    return await execute(conn, _SQL["forget_idempotency_keys"], {"cutoff": cutoff})
+
+
+async def forget_claims(conn: Connection, cutoff: datetime) -> int:
+    """Delete the claims of runs that ended before the cutoff; return how many went."""
+    return await execute(conn, _SQL["forget_claims"], {"cutoff": cutoff})
