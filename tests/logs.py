@@ -9,8 +9,8 @@ from typing import Any
 
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from tests.nights import allowed, lookup, mishap
-from tests.support import answered, called, returned, said, step
+from tests.nights import approval_granted, booking_events, failed_command_events
+from tests.support import assistant_response, call_and_result, tool_call, tool_result, user_message
 
 BEGIN = datetime.fromisoformat("2026-02-01T08:00:00+00:00")
 SAYINGS = (
@@ -31,35 +31,37 @@ def edited(number: int) -> list[NewEvent]:
     path = f"src/part_{number}.py"
     edit = {"file_path": path, "old_string": "a", "new_string": "b"}
     return [
-        *step("e", "Edit", edit, UNREAD, "error"),
-        *step("f", "Read", {"file_path": path}, "a = 1"),
-        *step("e", "Edit", edit, "edited"),
+        *call_and_result("e", "Edit", edit, UNREAD, "error"),
+        *call_and_result("f", "Read", {"file_path": path}, "a = 1"),
+        *call_and_result("e", "Edit", edit, "edited"),
     ]
 
 
 def shipped(number: int) -> list[NewEvent]:
     """Commit and push, with a compound command and a secret on the way."""
     return [
-        *step("g", "Bash", {"command": f"cd app && git add . && git commit -m 'part {number}'"}, "1 file changed"),
-        *step("h", "Bash", {"command": f"GH_TOKEN={SECRET} git push origin main | tail -1"}, "done"),
-        allowed(),
+        *call_and_result(
+            "g", "Bash", {"command": f"cd app && git add . && git commit -m 'part {number}'"}, "1 file changed"
+        ),
+        *call_and_result("h", "Bash", {"command": f"GH_TOKEN={SECRET} git push origin main | tail -1"}, "done"),
+        approval_granted(),
     ]
 
 
 def crossed(number: int) -> list[NewEvent]:
     """Two calls under one id, answered one after the other, and a third that nobody answers."""
     return [
-        called("x", "get_user", {"user_id": f"user_{number}"}),
-        called("x", "get_booking", {"booking_id": f"BK{number:04d}"}),
-        returned("x", {"user_id": f"user_{number}", "bookings": [f"BK{number:04d}"]}),
-        returned("x", {"booking_id": f"BK{number:04d}", "cabin": "economy"}),
-        called("y", "move_booking", {"booking_id": f"BK{number:04d}"}),
+        tool_call("x", "get_user", {"user_id": f"user_{number}"}),
+        tool_call("x", "get_booking", {"booking_id": f"BK{number:04d}"}),
+        tool_result("x", {"user_id": f"user_{number}", "bookings": [f"BK{number:04d}"]}),
+        tool_result("x", {"booking_id": f"BK{number:04d}", "cabin": "economy"}),
+        tool_call("y", "move_booking", {"booking_id": f"BK{number:04d}"}),
     ]
 
 
 def late(number: int) -> list[NewEvent]:
     """Answer what was left open, or nothing at all."""
-    return [returned("y", "moved"), answered(f"late {number}")]
+    return [tool_result("y", "moved"), assistant_response(f"late {number}")]
 
 
 def task(number: int) -> list[NewEvent]:
@@ -67,12 +69,12 @@ def task(number: int) -> list[NewEvent]:
     name, outcome = f"task {number}", "success" if number % 2 else "failure"
     return [
         NewEvent(EventType.TASK_START, {"task_id": name, "goal": name}, task_id=name),
-        *lookup(number)[1:5],
+        *booking_events(number)[1:5],
         NewEvent(EventType.TASK_END, {"task_id": name, "outcome": outcome}, task_id=name),
     ]
 
 
-MOVES = (lookup, mishap, edited, shipped, crossed, late, task)
+MOVES = (booking_events, failed_command_events, edited, shipped, crossed, late, task)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def scripted(chance: random.Random, number: int, earlier: list[Scripted]) -> Scr
     for _ in range(chance.randint(1, 5)):
         events += chance.choice(MOVES)(chance.randint(0, 3))
         if chance.random() < 0.5:
-            events.append(said(chance.choice(SAYINGS)))
+            events.append(user_message(chance.choice(SAYINGS)))
     columns: dict[str, Any] = {
         "agent": chance.choice(("coder", "coder", "clerk")),
         "project": chance.choice(("shop", "shop", "bank", None)),

@@ -18,70 +18,72 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store.queries import Row
-from tests.support import PATIENCE, answered, later, logged, night, said, step
+from tests.support import PATIENCE, assistant_response, call_and_result, later, log_events, run_job, user_message
 
 
-def lookup(number: int) -> list[NewEvent]:
+def booking_events(number: int) -> list[NewEvent]:
     """Look a customer up, then their booking by what was found, then change it: nine events."""
     user, booking = f"user_{number}", f"BK{number:04d}"
     return [
-        said(f"Please move my booking, I am {user}"),
-        *step("a", "get_user", {"user_id": user}, {"user_id": user, "bookings": [booking]}),
-        *step("b", "get_booking", {"booking_id": booking}, {"booking_id": booking, "cabin": "economy"}),
-        *step("c", "move_booking", {"booking_id": booking, "day": "monday"}, "moved"),
-        answered("It is moved."),
+        user_message(f"Please move my booking, I am {user}"),
+        *call_and_result("a", "get_user", {"user_id": user}, {"user_id": user, "bookings": [booking]}),
+        *call_and_result("b", "get_booking", {"booking_id": booking}, {"booking_id": booking, "cabin": "economy"}),
+        *call_and_result("c", "move_booking", {"booking_id": booking, "day": "monday"}, "moved"),
+        assistant_response("It is moved."),
     ]
 
 
-def mishap(number: int) -> list[NewEvent]:
+def failed_command_events(number: int) -> list[NewEvent]:
     """Meet an error, and mend it: five events."""
     wrong, right = {"command": f"pytets tests/unit_{number}.py"}, {"command": f"pytest tests/unit_{number}.py"}
     return [
-        said("Run the tests"),
-        *step("d", "Bash", wrong, "bash: pytets: command not found", "error"),
-        *step("d", "Bash", right, "3 passed"),
+        user_message("Run the tests"),
+        *call_and_result("d", "Bash", wrong, "bash: pytets: command not found", "error"),
+        *call_and_result("d", "Bash", right, "3 passed"),
     ]
 
 
-def told(text: str = "From now on, always use tabs for indentation.") -> list[NewEvent]:
+def stated_fact(text: str = "From now on, always use tabs for indentation.") -> list[NewEvent]:
     """State something outright: one event."""
-    return [said(text)]
+    return [user_message(text)]
 
 
-def allowed(word: str = "ApprovalGranted", command: str = "git push origin main") -> NewEvent:
+def approval_granted(word: str = "ApprovalGranted", command: str = "git push origin main") -> NewEvent:
     """Answer an approval."""
     return NewEvent(EventType(word), {"call_id": "p", "tool": "Bash", "arguments": {"command": command}})
 
 
-def workday(number: int) -> list[NewEvent]:
+def workday_events(number: int) -> list[NewEvent]:
     """A session that teaches a procedure, a solution and a fact: sixteen events."""
-    return [*told(), *lookup(number), *mishap(number), allowed()]
+    return [*stated_fact(), *booking_events(number), *failed_command_events(number), approval_granted()]
 
 
-async def worked(database: Database, count: int, *, begin: int = 0, agent: str = "coder", **columns: Any) -> list[str]:
+async def log_workdays(
+    database: Database, count: int, *, begin: int = 0, agent: str = "coder", **columns: Any
+) -> list[str]:
     """Log so many working days, a session each; return their names."""
     names = [f"{agent}-{begin + n:02d}" for n in range(count)]
     for n, name in enumerate(names, begin):
-        await logged(database, name, workday(n), agent=agent, **{"project": "shop", **columns})
+        await log_events(database, name, workday_events(n), agent=agent, **{"project": "shop", **columns})
     return names
 
 
-async def ask(database: Database, query: str, *values: Any) -> list[Row]:
+async def query_rows(database: Database, query: str, *values: Any) -> list[Row]:
     """Return the rows of a query, each a dict."""
     async with database.connection() as conn, conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
         await cursor.execute(query, values or None)
         return await cursor.fetchall()
 
 
-async def count(database: Database, query: str, *values: Any) -> int:
+async def query_number(database: Database, query: str, *values: Any) -> int:
     """Return the one number that a query answers."""
-    (found,) = await ask(database, query, *values)
+    (found,) = await query_rows(database, query, *values)
     return int(next(iter(found.values())))
 
 
-async def contents(database: Database, *, leave_out: tuple[str, ...] = ()) -> dict[str, list[Any]]:
+async def dump_tables(database: Database, *, leave_out: tuple[str, ...] = ()) -> dict[str, list[Any]]:
     """Return every row of every table, partitions by their parent, in order."""
-    tables = await ask(
+    tables = await query_rows(
         database,
         "select relname as name from pg_class where relkind in ('r', 'p') and not relispartition "
         "and relnamespace = current_schema()::regnamespace order by 1",
@@ -95,11 +97,11 @@ async def contents(database: Database, *, leave_out: tuple[str, ...] = ()) -> di
     return found
 
 
-async def balance(database: Database) -> None:
+async def assert_ledger_balances(database: Database) -> None:
     """Assert that each unit and each run that ended saw = learned + nothing + deferred + dead, and ended all units."""
-    claims = await ask(database, "select * from claim")
+    claims = await query_rows(database, "select * from claim")
     assert all(c["seen"] == c["learned"] + c["nothing"] + c["deferred"] + c["dead"] for c in claims)
-    for run in await ask(database, "select * from run where status in ('done', 'failed')"):
+    for run in await query_rows(database, "select * from run where status in ('done', 'failed')"):
         mine = [c for c in claims if c["run_id"] == run["id"]]
         # The units of old runs go with retention; their sums stay.
         if mine and run["job"] in ("consolidation", "backfill") and run["error"] is None:
@@ -110,11 +112,11 @@ async def balance(database: Database) -> None:
 
 async def all_learned(database: Database) -> bool:
     """Tell whether nothing waits to be learned from."""
-    return await count(database, "select count(*) from session where due") == 0
+    return await query_number(database, "select count(*) from session where due") == 0
 
 
 @contextmanager
-def held(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Connection[Any]]:
+def hold_locks(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Connection[Any]]:
     """Hold the locks that a statement takes, in a transaction of the test's own, until the block ends."""
     with psycopg.connect(dsn, options="-c search_path=consolidator") as conn:
         conn.execute(statement, values or None)
@@ -123,7 +125,7 @@ def held(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Connection[
 
 
 @contextmanager
-def started(*words: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def start_cli(*words: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Start the command line, and leave nothing of it behind."""
     process = subprocess.Popen(
         [sys.executable, "-m", "consolidator", *words],
@@ -137,7 +139,7 @@ def started(*words: str, environment: Mapping[str, str]) -> Iterator[subprocess.
         process.communicate()
 
 
-async def stuck(dsn: str, many: int = 1) -> None:
+async def wait_for_lock_waiters(dsn: str, many: int = 1) -> None:
     """Wait until so many others wait for a lock."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn, asyncio.timeout(PATIENCE):
         query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
@@ -148,17 +150,17 @@ async def stuck(dsn: str, many: int = 1) -> None:
             await asyncio.sleep(0.02)
 
 
-async def eventually(database: Database, query: str, *values: Any) -> None:
+async def wait_until_counted(database: Database, query: str, *values: Any) -> None:
     """Wait until a query that counts counts something."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            if await count(database, query, *values):
+            if await query_number(database, query, *values):
                 return
             await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
-async def replica(database: Database) -> AsyncIterator[Database]:
+async def open_replica(database: Database) -> AsyncIterator[Database]:
     """Open the database once more, as another replica does, with a pool of its own and the same clock."""
     other = Database(database.dsn, database.clock)
     try:
@@ -167,7 +169,7 @@ async def replica(database: Database) -> AsyncIterator[Database]:
         await other.close()
 
 
-async def tonight(database: Database, clock: FrozenClock, settings: Settings, **span: float) -> dict[str, Any]:
+async def run_next_night(database: Database, clock: FrozenClock, settings: Settings, **span: float) -> dict[str, Any]:
     """Let time pass (an hour, unless told otherwise), then consolidate."""
     clock.set(later(clock.now(), **(span or {"hours": 1})))
-    return await night(database, settings)
+    return await run_job(database, settings)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.jobs.nightly import Job, Nights
+from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
@@ -24,32 +24,32 @@ PATIENCE = 300  # seconds, on a machine however slow, after which what should ha
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # `make matrix`: all of what a test run samples
 
 
-def said(text: str, **more: Any) -> NewEvent:
+def user_message(text: str, **more: Any) -> NewEvent:
     """A person's message."""
     return NewEvent(EventType.USER_MESSAGE, {"text": text, **more})
 
 
-def answered(text: str) -> NewEvent:
+def assistant_response(text: str) -> NewEvent:
     """The assistant's answer."""
     return NewEvent(EventType.ASSISTANT_RESPONSE, {"text": text})
 
 
-def called(call_id: str, tool: str, arguments: Any, **more: Any) -> NewEvent:
+def tool_call(call_id: str, tool: str, arguments: Any, **more: Any) -> NewEvent:
     """A tool call."""
     return NewEvent(EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments, **more})
 
 
-def returned(call_id: str, content: Any, status: str = "ok", **more: Any) -> NewEvent:
+def tool_result(call_id: str, content: Any, status: str = "ok", **more: Any) -> NewEvent:
     """A tool's result."""
     return NewEvent(EventType.TOOL_RESULT, {"call_id": call_id, "content": content, "status": status, **more})
 
 
-def step(call_id: str, tool: str, arguments: Any, content: Any = "ok", status: str = "ok") -> list[NewEvent]:
+def call_and_result(call_id: str, tool: str, arguments: Any, content: Any = "ok", status: str = "ok") -> list[NewEvent]:
     """A call with its result."""
-    return [called(call_id, tool, arguments), returned(call_id, content, status)]
+    return [tool_call(call_id, tool, arguments), tool_result(call_id, content, status)]
 
 
-async def logged(
+async def log_events(
     database: Database, session: str, new: Sequence[NewEvent], *, agent: str = "coder", **columns: Any
 ) -> None:
     """Open a session if need be and append events to it at the clock's time."""
@@ -60,15 +60,15 @@ async def logged(
             await events.append(conn, session, new, now=now)
 
 
-async def night(database: Database, settings: Settings, job: Job = "consolidation") -> dict[str, Any]:
+async def run_job(database: Database, settings: Settings, job: Job = "consolidation") -> dict[str, Any]:
     """Run a job now."""
-    return await Nights(database, settings).run_now(job)
+    return await JobRunner(database, settings).run_now(job)
 
 
-async def unbroken(database: Database) -> None:
+async def assert_invariants(database: Database) -> None:
     """Assert every invariant that rows can show."""
     async with database.connection() as conn:
-        broken = {name: cases for name, cases in (await checks.verify(conn)).items() if cases}
+        broken = {name: cases for name, cases in (await checks.find_violations(conn)).items() if cases}
     assert not broken
 
 
@@ -80,7 +80,7 @@ MEMORY = {
 }
 
 
-async def memory_of(database: Database) -> dict[str, list[Any]]:
+async def read_memory(database: Database) -> dict[str, list[Any]]:
     """Return all that is published, to be compared; when it was learned and by which run is left out."""
     async with database.connection() as conn:
         return {name: await (await conn.execute(query)).fetchall() for name, query in MEMORY.items()}
@@ -91,7 +91,7 @@ def later(moment: datetime, **span: float) -> datetime:
     return moment + timedelta(**span)
 
 
-def command(
+def run_cli(
     *words: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a subprocess; `code` is the exit code it must have, None where any will do."""

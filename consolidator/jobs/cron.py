@@ -1,7 +1,7 @@
-"""When a job is owed: the latest moment of a cron expression that has come, in the configured time zone.
+"""When a job is due: the times of a cron expression in the configured time zone.
 
-Reckoned in wall-clock time, so that a moment that a change of the clocks repeats comes once (the first time), and one
-that it leaves out comes as much later as the clocks were moved.
+Computed in wall-clock time. When the clocks go back, a time that occurs twice counts once, the first time; when they go
+forward, a time that is skipped comes later by as much as the clocks were moved.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from consolidator.errors import UsageError
 
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY = rf"[0-7]|{'|'.join(_DAYS[:7])}"
-_SPAN = re.compile(rf"(?:\*|(?P<low>{_DAY})(?:-(?P<high>{_DAY}))?)(?:/(?P<step>[1-7]))?")
-_LOOK_BACK = (1, 8, 40, 400)  # days
-_CHANGE = timedelta(hours=3)  # no change of the clocks is larger
+_WEEKDAY_RANGE = re.compile(rf"(?:\*|(?P<low>{_DAY})(?:-(?P<high>{_DAY}))?)(?:/(?P<step>[1-7]))?")
+_LOOKBACK_DAYS = (1, 8, 40, 400)
+_MAX_CLOCK_CHANGE = timedelta(hours=3)
 
 
-class WallClock(BaseTrigger):
-    """Fires at the moments of a cron expression.
+class WallClockTrigger(BaseTrigger):
+    """Fires at the times of a cron expression.
 
-    APScheduler's own cron trigger names the second of two equal hours again and again, without end, so it only ever
-    sees time that is not set back: wall-clock time.
+    APScheduler's cron trigger never gets past the second of two equal hours, so it is given wall-clock times as UTC.
     """
 
     def __init__(self, expression: str, timezone: str) -> None:
-        """Raise UsageError where the expression is no cron expression of five fields."""
+        """Raise UsageError unless the expression is a cron expression of five fields."""
         fields = expression.split()
         try:
             if len(fields) == 5:
@@ -43,31 +42,31 @@ class WallClock(BaseTrigger):
         self._zone = ZoneInfo(timezone)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> Any:
-        """Return the first moment after the previous one, or after now."""
-        return self.after(previous_fire_time or now)
+        """Return the first time after the previous one, or after now."""
+        return self.next_after(previous_fire_time or now)
 
-    def after(self, moment: datetime) -> datetime | None:
-        """Return the first moment after another."""
-        best: datetime | None = None
-        for wall, found in self._from(moment - _CHANGE):
-            if found > moment:
-                best = found if best is None else min(best, found)
-            if best is not None and wall > self._wall(best) + _CHANGE:
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return the first time after a moment."""
+        first: datetime | None = None
+        for wall, fires_at in self._firings(moment - _MAX_CLOCK_CHANGE):
+            if fires_at > moment:
+                first = fires_at if first is None else min(first, fires_at)
+            if first is not None and wall > self._wall(first) + _MAX_CLOCK_CHANGE:
                 break
-        return best
+        return first
 
-    def last(self, moment: datetime, days: int) -> datetime | None:
-        """Return the last moment that is not after another, looking back so many days."""
-        best: datetime | None = None
-        for wall, found in self._from(moment - timedelta(days=days)):
-            if wall > self._wall(moment) + _CHANGE:
+    def last_until(self, moment: datetime, days: int) -> datetime | None:
+        """Return the last time up to a moment, at most `days` before it."""
+        last: datetime | None = None
+        for wall, fires_at in self._firings(moment - timedelta(days=days)):
+            if wall > self._wall(moment) + _MAX_CLOCK_CHANGE:
                 break
-            if found <= moment:
-                best = found if best is None else max(best, found)
-        return best
+            if fires_at <= moment:
+                last = fires_at if last is None else max(last, fires_at)
+        return last
 
-    def _from(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield what the clock on the wall shows at each firing, and when that is."""
+    def _firings(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """Yield the wall-clock time (as UTC) of each firing from a moment on, and its actual time."""
         wall = self._cron.get_next_fire_time(None, self._wall(moment))
         while wall is not None:
             yield wall, wall.replace(tzinfo=self._zone).astimezone(UTC)
@@ -77,36 +76,36 @@ class WallClock(BaseTrigger):
         return moment.astimezone(self._zone).replace(tzinfo=UTC, fold=0)
 
 
-def _weekdays(told: str) -> str:
-    """Name each weekday of a cron field: cron counts them from Sunday and runs past Saturday, APScheduler does not."""
+def _weekdays(text: str) -> str:
+    """Name each weekday of a cron field: cron counts from Sunday, and ranges may pass Saturday; APScheduler differs."""
     names: list[str] = []
-    for item in told.lower().split(","):
-        found = _SPAN.fullmatch(item)
-        if found is None:
-            raise ValueError(f"{item!r} is no day of the week")
-        low, high = _day(found["low"] or "0"), _day(found["high"] or found["low"] or "6")
-        if found["step"] and found["low"] and not found["high"]:
+    for item in text.lower().split(","):
+        match = _WEEKDAY_RANGE.fullmatch(item)
+        if match is None:
+            raise ValueError(f"{item!r} is not a day of the week")
+        low, high = _day(match["low"] or "0"), _day(match["high"] or match["low"] or "6")
+        if match["step"] and match["low"] and not match["high"]:
             high = 6
         if high == 0 < low:  # "fri-sun"
             high = 7
-        names += [_DAYS[day] for day in range(low, high + 1, int(found["step"] or 1))]
-    return "*" if told == "*" or not names else ",".join(dict.fromkeys(names))
+        names += [_DAYS[day] for day in range(low, high + 1, int(match["step"] or 1))]
+    return "*" if text == "*" or not names else ",".join(dict.fromkeys(names))
 
 
-def _day(told: str) -> int:
-    return int(told) if told.isdigit() else _DAYS.index(told)
+def _day(text: str) -> int:
+    return int(text) if text.isdigit() else _DAYS.index(text)
 
 
-def latest(expression: str, timezone: str, now: datetime) -> datetime | None:
-    """Return the last moment of the expression that is not after `now`."""
-    trigger = WallClock(expression, timezone)
-    for days in _LOOK_BACK:
-        found = trigger.last(now, days)
-        if found is not None:
-            return found
+def last_due(expression: str, timezone: str, now: datetime) -> datetime | None:
+    """Return the last time of the expression up to `now`; None if there is none within 400 days."""
+    trigger = WallClockTrigger(expression, timezone)
+    for days in _LOOKBACK_DAYS:
+        scheduled_at = trigger.last_until(now, days)
+        if scheduled_at is not None:
+            return scheduled_at
     return None
 
 
-def upcoming(expression: str, timezone: str, now: datetime) -> datetime | None:
-    """Return the next moment of the expression after `now`."""
-    return WallClock(expression, timezone).after(now)
+def next_due(expression: str, timezone: str, now: datetime) -> datetime | None:
+    """Return the next time of the expression after `now`."""
+    return WallClockTrigger(expression, timezone).next_after(now)

@@ -1,4 +1,4 @@
-"""Work done side by side, of which nothing goes on once some of it has failed."""
+"""Concurrent work that stops as a whole when one part fails."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 async def gather(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """Return what each gives, in order; the first error ends the others, and is raised when they have ended."""
+    """Return the results in order; the first error cancels the others and is raised when they have ended."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
+            tasks = [group.create_task(coroutine) for coroutine in work]
     except BaseExceptionGroup as errors:
         first = errors.exceptions[0]
     else:
         return [task.result() for task in tasks]
-    raise first  # out here, so that it keeps its own cause
+    raise first  # outside of the except block, to keep its own cause

@@ -1,6 +1,7 @@
-"""Works through a run's units with its replicas: claims, heartbeats, retries, dead letters, and a sum that balances.
+"""Works through a run's units with its replicas: claims, heartbeats, retries, dead letters, and counts that balance.
 
-A phase's units begin when those of the phase before have ended. A crash of one replica delays its units by a lease.
+The units of a phase start when those of the phase before have ended. If a replica crashes, its units are delayed by
+one lease.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,34 +18,56 @@ from consolidator.database import Connection, Database
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs.gather import gather
 from consolidator.llm.redaction.redact import redact, traced
+from consolidator.models.run import UnitKind
 from consolidator.process import is_gone, owner_name
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
+from consolidator.store.nights.runs import UnitProgress
 
 log = logging.getLogger("consolidator.jobs")
-PAUSE = 0.2  # seconds between looks while other replicas hold the last units
+POLL_SECONDS = 0.2  # between checks while other replicas hold the last units
+MAX_CLAIMED = 16  # units claimed at once
 Work = Callable[[list["Unit"]], Awaitable[None]]
-MOST = 16  # units claimed at once
+CountUnlearned = Callable[[str], Awaitable[int]]  # unit name -> events that it leaves unlearned if it dies
 
 
 class LostClaim(ConsolidatorError):
-    """The unit is no longer ours: its lease ran out and another replica has it."""
+    """The unit's lease expired and another replica has claimed it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit in hand."""
+    """A unit that this replica has claimed."""
 
-    run: str
+    run_id: str
+    kind: UnitKind
     name: str
     owner: str
-    attempts: int
+    attempts: int  # this one included
+
+    @property
+    def label(self) -> str:
+        """How logs and progress bars call it."""
+        return self.name if self.kind == "session" else f"{self.kind} {self.name}"
+
+    def progress(
+        self, *, done: bool = True, learned: int = 0, nothing: int = 0, deferred: int = 0, dead: int = 0
+    ) -> UnitProgress:
+        """Return what a step of this unit did, in events."""
+        return UnitProgress(self.kind, self.name, done, learned, nothing, deferred, dead)
 
 
-async def record(conn: Connection, units: Sequence[Unit], steps: Sequence[runs.UnitProgress]) -> None:
-    """Add steps' counts in the transaction that commits them; raise LostClaim where a unit is not ours any more."""
-    if not await runs.record(conn, units[0].run, steps, owner=units[0].owner):
-        raise LostClaim(f"a unit of run {units[0].run} was taken over by another replica: {units[0].name} or beside it")
+async def record_progress(conn: Connection, units: Sequence[Unit], steps: Sequence[UnitProgress]) -> None:
+    """Add the counts of steps in the transaction that commits them; raise LostClaim if a unit was taken over."""
+    first = units[0]
+    if not await runs.record_progress(conn, first.run_id, steps, owner=first.owner):
+        names = ", ".join(unit.label for unit in units)
+        raise LostClaim(f"run {first.run_id}: a unit was taken over by another replica, one of: {names}")
+
+
+async def no_events_left(_unit: str) -> int:
+    """Return 0: a unit without events of its own, such as a merge, leaves none unlearned."""
+    return 0
 
 
 @dataclass(slots=True)
@@ -53,166 +76,185 @@ class Ledger:
 
     database: Database
     settings: Settings
-    run: str
+    run_id: str
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     owner: str = field(default_factory=owner_name)
-    progress: Callable[[str], None] | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)  # a worker here has ended a unit
+    progress: Callable[[str], None] | None = None  # called with the label of each unit that ended
+    unit_ended: asyncio.Event = field(default_factory=asyncio.Event)  # set when a worker of this replica ended a unit
 
-    async def begin(self, units: list[str], *, phase: int = 0, again: bool = False) -> None:
-        """Add a phase's units; with `again` those that have ended begin anew. What the dead hold is free at once."""
+    async def add_units(self, kind: UnitKind, names: Sequence[str], *, phase: int = 0, reopen: bool = False) -> None:
+        """Add units to a phase; with `reopen` those that are done start again. Units of dead processes become free."""
         async with self.database.transaction() as conn:
-            for owner in await runs.leased_by(conn, self.run):
-                if is_gone(owner):
-                    await runs.release(conn, self.run, owner=owner)
-            await runs.add_units(conn, self.run, units, phase=phase, again=again)
+            await self._release_dead_owners(conn)
+            await runs.add_units(conn, self.run_id, kind, names, phase=phase, reopen=reopen)
 
-    async def work(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
-        """Work until every unit of the phase has ended, here or elsewhere; raise Interrupted when asked to stop.
+    async def release_dead_owners(self) -> None:
+        """Free the units that dead processes of this machine hold, before their leases expire."""
+        async with self.database.transaction() as conn:
+            await self._release_dead_owners(conn)
 
-        `work` is given a few units at a time; where it fails, each of them alone. `bury` returns how many events a
-        unit that is given up leaves unlearned.
+    async def _release_dead_owners(self, conn: Connection) -> None:
+        for owner in await runs.list_owners(conn, self.run_id):
+            if is_gone(owner):
+                await runs.release_units(conn, self.run_id, owner=owner)
+
+    async def run_phase(self, phase: int, work: Work, count_unlearned: CountUnlearned) -> None:
+        """Work until every unit of the phase has ended, here or in another replica; raise Interrupted on `stop`.
+
+        `work` gets a few units at a time; if it fails, each of them alone. `count_unlearned` returns how many events
+        a unit leaves unlearned when it is dead.
         """
         try:
-            await gather(*(self._worker(phase, work, bury) for _ in range(self.settings.workers)))
-        except BaseException:  # also a cancellation: the heartbeat would keep what nobody works on any more
-            with suppress(Exception):  # else they are free when their leases run out
+            await gather(*(self._run_worker(phase, work, count_unlearned) for _ in range(self.settings.workers)))
+        except BaseException:  # also a cancellation: the heartbeat would renew leases that nobody works on
+            with suppress(Exception):  # else they are free when they expire
                 async with self.database.connection() as conn:
-                    await runs.release(conn, self.run, owner=self.owner, spent=False)
+                    await runs.release_units(conn, self.run_id, owner=self.owner, count_attempt=False)
             raise
         if self.stop.is_set():
             raise Interrupted("asked to stop: finished units are kept, the rest go on with the next run")
 
-    async def _worker(self, phase: int, work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+    async def _run_worker(self, phase: int, work: Work, count_unlearned: CountUnlearned) -> None:
         while not self.stop.is_set():
-            units = await self._claim(phase)
+            units = await self._claim_units(phase)
             if units:
-                if units[0].attempts > self.settings.max_attempts:  # then it is alone
-                    await self._failed(units[0], "whoever worked on it died, or was not heard of again", bury)
+                if units[0].attempts > self.settings.max_attempts:  # then it was claimed alone
+                    await self._fail(
+                        units[0], "every process that worked on it died or lost its lease", count_unlearned
+                    )
                 else:
-                    await self._attempt(units, work, bury)
-                self.ended.set()
+                    await self._attempt(units, work, count_unlearned)
+                self.unit_ended.set()
                 continue
             async with self.database.connection() as conn:
-                if not await runs.waiting(conn, self.run, phase=phase, most=1):
+                if not await runs.count_unfinished(conn, self.run_id, phase=phase, limit=1):
                     return
-            with suppress(TimeoutError):  # a unit of ours that ends may be the last
-                async with asyncio.timeout(PAUSE):  # wait_for of Python 3.11 may swallow that we were cancelled
-                    await self.ended.wait()
-            self.ended.clear()
+            with suppress(TimeoutError):  # a unit that ends here may be the last
+                async with asyncio.timeout(POLL_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
+                    await self.unit_ended.wait()
+            self.unit_ended.clear()
 
-    async def _claim(self, phase: int) -> list[Unit]:
-        """Take a few units: as many as leave enough for the other workers and replicas."""
+    async def _claim_units(self, phase: int) -> list[Unit]:
+        """Claim a few units: as many as leave enough for the other workers and replicas."""
         now = self.database.clock.now()
         async with self.database.transaction(flushed=False) as conn:
             share = 4 * self.settings.workers
-            most = max(1, await runs.waiting(conn, self.run, phase=phase, most=MOST * share) // share)
-            found = await runs.claim(
-                conn, self.run, phase=phase, owner=self.owner, now=now, until=self._until(now), most=most
+            unfinished = await runs.count_unfinished(conn, self.run_id, phase=phase, limit=MAX_CLAIMED * share)
+            claimed = await runs.claim_units(
+                conn,
+                self.run_id,
+                phase=phase,
+                owner=self.owner,
+                now=now,
+                until=self._lease_end(now),
+                limit=max(1, unfinished // share),
             )
-        return [Unit(self.run, one["unit"], self.owner, one["attempts"]) for one in found]
+        return [Unit(self.run_id, row.kind, row.unit, self.owner, row.attempts) for row in claimed]
 
-    async def _attempt(self, units: list[Unit], work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
+    async def _attempt(self, units: list[Unit], work: Work, count_unlearned: CountUnlearned) -> None:
         try:
             await work(units)
         except Interrupted:
             async with self.database.connection() as conn:
                 for unit in units:
-                    await runs.give_back(conn, self.run, unit.name, owner=self.owner)
+                    await runs.return_unit(conn, self.run_id, unit.kind, unit.name, owner=self.owner)
         except DatabaseUnavailable:
-            raise  # no fault of theirs
-        except Exception as error:  # noqa: BLE001 - the edge: whatever a unit dies of is recorded, the others go on
+            raise  # not the fault of the units
+        except Exception as error:  # noqa: BLE001 - the edge: the unit's error is recorded, the others go on
             if len(units) > 1:
-                await self._one_by_one(units, work, bury)
+                await self._retry_each(units, work, count_unlearned)
             elif isinstance(error, LostClaim):
                 log.warning("%s", error)
             else:
                 # Redacted, since a database's error quotes the row it is about.
-                await self._failed(units[0], redact(f"{type(error).__name__}: {error}")[:2000], bury)
+                await self._fail(units[0], redact(f"{type(error).__name__}: {error}")[:2000], count_unlearned)
         else:
-            self._tell(units)
+            self._report_progress(units)
 
-    async def _one_by_one(self, units: list[Unit], work: Work, bury: Callable[[str], Awaitable[int]]) -> None:
-        """Work on each of a lot that failed alone, but for what it had committed before."""
+    async def _retry_each(self, units: list[Unit], work: Work, count_unlearned: CountUnlearned) -> None:
+        """Work alone on each unit of a batch that failed, unless it was committed before the failure."""
         async with self.database.connection() as conn:
-            left = await runs.held(conn, self.run, [unit.name for unit in units], owner=self.owner)
-        self._tell([unit for unit in units if unit.name not in left])
+            leased = {(row.kind, row.unit) for row in await runs.list_leased(conn, self.run_id, owner=self.owner)}
+        self._report_progress([unit for unit in units if (unit.kind, unit.name) not in leased])
         for unit in units:
-            if unit.name in left:
-                await self._attempt([unit], work, bury)
+            if (unit.kind, unit.name) in leased:
+                await self._attempt([unit], work, count_unlearned)
 
-    def _tell(self, ended: Sequence[Unit]) -> None:
+    def _report_progress(self, ended: Sequence[Unit]) -> None:
         for unit in ended:
             if self.progress:
-                self.progress(unit.name)
+                self.progress(unit.label)
 
-    async def _failed(self, unit: Unit, told: str, bury: Callable[[str], Awaitable[int]]) -> None:
-        log.error("unit %s failed (attempt %d): %s", unit.name, unit.attempts, told)
+    async def _fail(self, unit: Unit, reason: str, count_unlearned: CountUnlearned) -> None:
+        log.error("unit %s failed (attempt %d): %s", unit.label, unit.attempts, reason)
+        max_attempts = self.settings.max_attempts
         async with self.database.transaction() as conn:
-            most = self.settings.max_attempts
-            status = await runs.give_back(conn, self.run, unit.name, owner=self.owner, most=most, error=told)
+            status = await runs.return_unit(
+                conn, self.run_id, unit.kind, unit.name, owner=self.owner, max_attempts=max_attempts, error=reason
+            )
             if status == "dead":
-                await runs.bury(conn, self.run, unit.name, events=await bury(unit.name))
+                unlearned = await count_unlearned(unit.name)
+                await runs.count_dead_events(conn, self.run_id, unit.kind, unit.name, events=unlearned)
 
-    async def _beat(self) -> None:
+    async def _renew_forever(self) -> None:
         while True:
             await asyncio.sleep(self.settings.lease_seconds / 4)
             now = self.database.clock.now()
             try:
                 async with self.database.connection() as conn:
-                    await runs.renew(conn, self.run, owner=self.owner, now=now, until=self._until(now))
+                    await runs.renew_leases(conn, self.run_id, owner=self.owner, now=now, until=self._lease_end(now))
             except DatabaseUnavailable as error:
                 log.warning("heartbeat missed: %s", error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next beat may do better
+            except Exception as error:  # noqa: BLE001 - the next heartbeat may succeed
                 log.warning("heartbeat missed: %s", traced(error))
 
-    def _until(self, now: datetime) -> datetime:
+    def _lease_end(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self.settings.lease_seconds)
 
-    async def end(
+    async def finish(
         self, report: dict[str, Any], *, status: str = "done", error: str | None = None, died: bool = False
     ) -> dict[str, Any]:
-        """End the run with its sums; the first replica to get here writes them. Returns the full report.
+        """End the run with its sums; return them with the report and the status. The first replica's call counts.
 
-        One that `died` is owed again, `max_attempts` times.
+        A scheduled run that `died` is due again, `max_attempts` times.
         """
         async with self.database.transaction() as conn:
-            sums = await runs.totals(conn, self.run)
-            full = {**sums, **report}
-            if status == "done" and (sums["dead"] or sums["dead_units"]):
+            sums = await runs.sum_units(conn, self.run_id)
+            full_report = {**asdict(sums), **report}
+            if status == "done" and (sums.dead or sums.dead_units):
                 status = "failed"
             now = self.database.clock.now()
-            await runs.finish(conn, self.run, status=status, now=now, report=full, error=error, died=died)
-        return {**full, "status": status}
+            await runs.finish(conn, self.run_id, status=status, now=now, report=full_report, error=error, died=died)
+        return {**full_report, "status": status}
 
 
 @asynccontextmanager
-async def beating(ledger: Ledger) -> AsyncIterator[None]:
-    """Keep a run's heart beating, and the leases of its units, while it is worked on here."""
-    beat = asyncio.create_task(ledger._beat())
+async def heartbeat(ledger: Ledger) -> AsyncIterator[None]:
+    """Renew a run's heartbeat, and the leases of this replica, while the block runs."""
+    renewing = asyncio.create_task(ledger._renew_forever())
     try:
         yield
     finally:
-        beat.cancel()
+        renewing.cancel()
 
 
 @asynccontextmanager
-async def by_hand(ledger: Ledger) -> AsyncIterator[None]:
-    """Do the work of a run that no slot names: cut short, or without its database, the same command goes on with it."""
+async def manual_run(ledger: Ledger) -> AsyncIterator[None]:
+    """Keep the books of a run that a person started: if interrupted, the same command resumes it; an error ends it."""
     try:
-        async with beating(ledger):
+        async with heartbeat(ledger):
             yield
     except (Interrupted, asyncio.CancelledError):
-        await interrupt(ledger.database, ledger.run)
+        await mark_interrupted(ledger.database, ledger.run_id)
         raise
     except DatabaseUnavailable:
         raise
     except Exception as error:
-        await ledger.end({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
+        await ledger.finish({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
         raise
 
 
-async def interrupt(database: Database, run: str) -> None:
-    """Mark a run as cut short, unless others are at work on it; whoever comes next takes it up."""
+async def mark_interrupted(database: Database, run_id: str) -> None:
+    """Mark a run as interrupted, unless another replica works on it; it can be resumed."""
     async with database.connection() as conn:
-        await runs.interrupt(conn, run, now=database.clock.now())
+        await runs.mark_interrupted(conn, run_id, now=database.clock.now())

@@ -1,6 +1,6 @@
-"""The three jobs of a night, each one run in the ledger: what is owed is decided from it, and done once.
+"""The three jobs of a night, each a run in the ledger, which decides what is due and that it is done once.
 
-A slot that was missed is caught up at the next start, once; a run that was cut short is taken up again.
+Of the scheduled times that were missed only the latest is caught up, at the next start; an interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.formats import format_named, on_this_machine
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
-from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.ledger import PAUSE, Ledger, beating, interrupt
-from consolidator.jobs.model.batches import batches_of
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.ledger import POLL_SECONDS, Ledger, heartbeat, mark_interrupted
+from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import model_of
 from consolidator.jobs.retention import prune
 from consolidator.llm.redaction.redact import redact
+from consolidator.models.run import RunRow
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from consolidator.store.queries import Row
 
 log = logging.getLogger("consolidator.jobs")
 Job = Literal["import", "consolidation", "retention"]
@@ -36,145 +37,162 @@ ENDED = ("done", "failed")
 
 
 @dataclass(slots=True)
-class Nights:
-    """Runs jobs on a database."""
+class JobRunner:
+    """Runs the jobs on a database, scheduled or by hand."""
 
     database: Database
     settings: Settings
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    started: Callable[[int], None] | None = None  # told how many sessions a night has before it
-    progress: Callable[[str], None] | None = None  # told of each unit that ended
+    started: Callable[[int], None] | None = None  # called with the number of sessions to consolidate
+    progress: Callable[[str], None] | None = None  # called with the label of each unit that ended
 
-    def cron(self, job: Job) -> str:
+    def cron_expression(self, job: Job) -> str:
         """Return a job's cron expression."""
         return str(getattr(self.settings, f"{job}_cron"))
 
-    async def owed(self, job: Job) -> datetime | None:
-        """Return the slot a job owes, or None where the latest one has been done."""
-        slot = cron.latest(self.cron(job), self.settings.timezone, self.database.clock.now())
-        if slot is None:
+    async def due_at(self, job: Job) -> datetime | None:
+        """Return the scheduled time at which a job was due; None if its latest one has been done."""
+        scheduled_at = cron.last_due(self.cron_expression(job), self.settings.timezone, self.database.clock.now())
+        if scheduled_at is None:
             return None
         async with self.database.connection() as conn:
-            last = await runs.last_slot(conn, job, most=self.settings.max_attempts)
-        return slot if last is None or last < slot else None
+            last = await runs.last_scheduled(conn, job, max_attempts=self.settings.max_attempts)
+        return scheduled_at if last is None or last < scheduled_at else None
 
-    async def last_ended(self, job: str) -> Row | None:
-        """Return the run of a job that ended last, on whatever replica."""
+    async def find_last_ended(self, job: str) -> RunRow | None:
+        """Return the run of a job that ended last, on any replica."""
         async with self.database.connection() as conn:
-            return await runs.last_ended(conn, job)
+            return await runs.find_last_ended(conn, job)
 
-    async def run_owed(self, job: Job) -> dict[str, Any] | None:
-        """Run a job for the slot it owes; None where it owes none, or another replica has ended it first."""
-        slot = await self.owed(job)
-        return None if slot is None else await self._run(job, slot, "schedule")
+    async def run_due(self, job: Job) -> dict[str, Any] | None:
+        """Run a job if it is due; return its report, None if it is not due or another replica has ended it first."""
+        scheduled_at = await self.due_at(job)
+        return None if scheduled_at is None else await self._run(job, scheduled_at, "schedule")
 
-    async def collect(self) -> dict[str, Any] | None:
-        """Collect what came back of the batches of questions, and learn from it; None where nothing did."""
+    async def collect_batches(self) -> dict[str, Any] | None:
+        """Collect the answers of batched model calls and learn from them; return None if there were none."""
         if model_of(self.settings) is None:
             return None
-        async with batches_of(self.database, self.settings) as batches:
+        async with open_batches(self.database, self.settings) as batches:
             if not await batches.collect():
                 return None
-        return await self._beside("consolidation", "batch")
+        return await self._run_unscheduled("consolidation", "batch")
 
     async def run_now(self, job: Job, **arguments: Any) -> dict[str, Any]:
-        """Run a job by hand: for the slot it owes, if it owes one, else beside the schedule."""
+        """Run a job by hand: its scheduled run if that is due and there are no arguments, else an unscheduled one."""
         if not arguments:
-            done = await self.run_owed(job)
-            if done is not None:
-                return done
-        return await self._beside(job, "manual", **arguments)
+            report = await self.run_due(job)
+            if report is not None:
+                return report
+        return await self._run_unscheduled(job, "manual", **arguments)
 
-    async def _beside(self, job: Job, trigger: str, **arguments: Any) -> dict[str, Any]:
-        """Run a job beside the schedule."""
-        slot = self.database.clock.now()
-        while (report := await self._run(job, slot, trigger, **arguments)) is None:
-            slot += timedelta(microseconds=1)  # somebody else has this moment
+    async def _run_unscheduled(self, job: Job, trigger: str, **arguments: Any) -> dict[str, Any]:
+        scheduled_at = self.database.clock.now()
+        while (report := await self._run(job, scheduled_at, trigger, **arguments)) is None:
+            scheduled_at += timedelta(microseconds=1)  # another run of this job has this time
         return report
 
-    async def _run(self, job: Job, slot: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
-        """Do a job for a slot, with others or alone; None where another replica has ended it first."""
+    async def _run(self, job: Job, scheduled_at: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
+        """Run a job; consolidation is shared with other replicas. Return None if another replica has ended it first."""
         if job == "consolidation":
-            return await self._recorded(job, slot, trigger, **arguments)
-        async with self._alone(job):  # before there is a run: who only waits has none to mark as cut short
-            return await self._recorded(job, slot, trigger, **arguments)
+            return await self._run_in_ledger(job, scheduled_at, trigger, **arguments)
+        async with self._job_lock(job):  # before the run is started: a replica that only waits has none to interrupt
+            return await self._run_in_ledger(job, scheduled_at, trigger, **arguments)
 
-    async def _recorded(self, job: Job, slot: datetime, trigger: str, **arguments: Any) -> dict[str, Any] | None:
-        now = self.database.clock.now()
+    async def _run_in_ledger(
+        self, job: Job, scheduled_at: datetime, trigger: str, **arguments: Any
+    ) -> dict[str, Any] | None:
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        async with self.database.transaction() as conn:
-            silent = now - timedelta(seconds=self.settings.lease_seconds)
-            await runs.give_up(conn, since=silent, now=now, jobs=JOBS)
-            run = await runs.start(
-                conn, job=job, slot=slot, trigger=trigger, owner=ledger.owner, now=now, arguments=_plain(arguments)
-            )
-            if run["status"] in ENDED and not 0 < run["deaths"] < self.settings.max_attempts:
-                return None
-            if run["status"] != "running":
-                await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
-        ledger.run = run["id"]
-        log.info("%s %s for %s", job, run["id"], slot.isoformat())
+        run = await self._start_run(ledger, job, scheduled_at, trigger, arguments)
+        if run is None:
+            return None
+        log.info("%s %s for %s", job, run.id, scheduled_at.isoformat())
         try:
-            async with beating(ledger):
-                done = await self._work(job, ledger, **arguments)
-            return {"run": run["id"], "job": job, **done}
+            async with heartbeat(ledger):
+                report = await self._do_job(job, ledger, **arguments)
+            return {"run": run.id, "job": job, **report}
         except (Interrupted, asyncio.CancelledError):
-            await interrupt(self.database, run["id"])
+            await mark_interrupted(self.database, run.id)
             raise
         except DatabaseUnavailable:
-            raise  # a run of a slot is taken up again when the database is back, any other is given up by the next job
+            raise  # a scheduled run is resumed when the database is back; the next job closes any other
         except ConsolidatorError as error:
-            await ledger.end({}, status="failed", error=str(error))
+            await ledger.finish({}, status="failed", error=str(error))
             raise
-        except Exception as error:  # a bug: its slot is tried again, but not without end
-            told = redact(f"{type(error).__name__}: {error}")[:2000]
-            await ledger.end({}, status="failed", error=told, died=trigger == "schedule")
+        except Exception as error:  # a bug: a scheduled run is due again, `max_attempts` times
+            message = redact(f"{type(error).__name__}: {error}")[:2000]
+            await ledger.finish({}, status="failed", error=message, died=trigger == "schedule")
             raise
 
-    async def _work(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any]:
-        """Do a run's work."""
+    async def _start_run(
+        self, ledger: Ledger, job: Job, scheduled_at: datetime, trigger: str, arguments: dict[str, Any]
+    ) -> RunRow | None:
+        """Start a run, or resume it, and hand it to the ledger; return None if it has ended."""
+        now = self.database.clock.now()
+        async with self.database.transaction() as conn:
+            silent_since = now - timedelta(seconds=self.settings.lease_seconds)
+            await runs.close_silent_runs(conn, since=silent_since, now=now, jobs=JOBS)
+            run = await runs.start(
+                conn,
+                job=job,
+                scheduled_at=scheduled_at,
+                trigger=trigger,
+                owner=ledger.owner,
+                now=now,
+                arguments=_to_json(arguments),
+            )
+            if run.status in ENDED and not 0 < run.deaths < self.settings.max_attempts:
+                return None
+            if run.status != "running":
+                await runs.resume(conn, run.id, owner=ledger.owner, now=now)
+        ledger.run_id = run.id
+        return run
+
+    async def _do_job(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any]:
+        """Do the work of a run; return its report."""
         if job == "consolidation":
             async with self.database.connection() as conn:
                 await partitions.ensure(conn, self.database.clock.now())
             return await consolidate(ledger, started=self.started, **arguments)
         if job == "import":
-            found = await import_sources(self.database, sources_of(self.settings), stop=self.stop, lenient=True)
-            return await ledger.end(found.as_json())
-        days = timedelta(days=self.settings.retention_days)
-        kept = None if self.settings.episode_days is None else timedelta(days=self.settings.episode_days)
-        older = arguments.get("older_than", days)
-        pruned = await prune(self.database, older_than=older, episodes=kept, progress=self.progress)
-        return await ledger.end(pruned.as_json())
+            sources = configured_sources(self.settings)
+            imported = await import_sources(self.database, sources, stop=self.stop, lenient=True)
+            return await ledger.finish(imported.as_json())
+        older_than = arguments.get("older_than", timedelta(days=self.settings.retention_days))
+        episode_days = self.settings.episode_days
+        episodes = None if episode_days is None else timedelta(days=episode_days)
+        pruned = await prune(self.database, older_than=older_than, episodes=episodes, progress=self.progress)
+        return await ledger.finish(pruned.as_json())
 
     @asynccontextmanager
-    async def _alone(self, job: Job) -> AsyncIterator[None]:
-        """Wait until no other replica does a job that is not shared; the database forgets a replica that dies."""
+    async def _job_lock(self, job: Job) -> AsyncIterator[None]:
+        """Wait for the lock of a job that one replica does alone; the database releases it if the replica dies."""
         async with self.database.connection() as conn:
-            while not await runs.enter(conn, job):
+            while not await runs.try_lock_job(conn, job):
                 if self.stop.is_set():
                     raise Interrupted("asked to stop while another replica does the work")
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(POLL_SECONDS)
             try:
                 yield
             finally:
-                await runs.leave(conn, job)
+                await runs.unlock_job(conn, job)
 
 
-def sources_of(settings: Settings) -> list[ImportSource]:
-    """Return the configured sources, or what agents have left on this machine."""
+def configured_sources(settings: Settings) -> list[ImportSource]:
+    """Return the configured sources; if there are none, the logs that agents left on this machine."""
     if not settings.sources:
-        return [ImportSource(path, form) for form, path in on_this_machine(Path.home())]
-    found = []
-    for told in settings.sources:
-        name, colon, path = told.partition(":")
+        return [ImportSource(path, log_format) for log_format, path in on_this_machine(Path.home())]
+    sources = []
+    for setting in settings.sources:
+        name, colon, path = setting.partition(":")
         if not colon:
-            raise UsageError(f'CONSOLIDATOR_SOURCES: {told!r} is not "format:path"')
-        form = None if name == "auto" else format_named(name)
-        found.append(ImportSource(Path(path).expanduser(), form))
-    return found
+            raise UsageError(f'CONSOLIDATOR_SOURCES: {setting!r} is not "format:path"')
+        log_format = None if name == "auto" else format_named(name)
+        sources.append(ImportSource(Path(path).expanduser(), log_format))
+    return sources
 
 
-def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+def _to_json(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         key: value if isinstance(value, (str, int, list, dict, bool)) else str(value)
         for key, value in arguments.items()

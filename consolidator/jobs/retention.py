@@ -224,5 +224,5 @@ async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) 
             if deleted < BATCH:
                 await store.forget_idempotency_keys(conn, cutoff)
                 await store.forget_claims(conn, cutoff)
-                await revisions.forget_outdated(conn, cutoff)
+                await revisions.delete_retired(conn, cutoff)
                 return collected

@@ -1,6 +1,6 @@
-"""The service: a scheduler that only ticks, a catch-up at start, and a health port on loopback.
+"""The service: a scheduler that triggers checks, a catch-up at start, and a health port on loopback.
 
-What is owed is decided from the ledger, so a tick that comes late, twice, or on several replicas does no harm.
+The ledger decides which jobs are due, so a tick that comes late, twice, or on several replicas does no harm.
 """
 
 from __future__ import annotations
@@ -26,124 +26,128 @@ from starlette.routing import BaseRoute, Route
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs import cron
 from consolidator.jobs.model.model_report import model_line
-from consolidator.jobs.nightly import JOBS, Nights
+from consolidator.jobs.nightly import JOBS, JobRunner
 from consolidator.llm.redaction.redact import traced
 
 log = logging.getLogger("consolidator.serve")
-NOTHING = "NOTHING LEARNED"
-POLL = 300  # seconds between looks at the batches that are out
-LOOK = 30  # seconds between looks at what is owed, beside the ticks: a clock that jumps misses none
+NOTHING_LEARNED = "NOTHING LEARNED"
+BATCH_POLL_SECONDS = 300  # between polls of submitted batches
+CHECK_SECONDS = 30  # between checks for due jobs, also without a tick: the clock may jump over one
 
 
 class _HealthServer(uvicorn.Server):
-    """A server that leaves the process's signals to the service."""
+    """A server that leaves signal handling to the service."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 @dataclass(slots=True)
 class Service:
-    """Serves until it is told to stop."""
+    """Runs due jobs and answers health checks until its runner is asked to stop."""
 
-    nights: Nights
+    runner: JobRunner
     routes: Sequence[BaseRoute] = ()  # served beside the health page
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
-    began: float = field(default_factory=time.monotonic)
-    polled: float = 0.0  # when batches were looked at
+    started_at: float = field(default_factory=time.monotonic)
+    batches_polled_at: float = 0.0  # time.monotonic()
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
-    last: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)  # of each job's last run that ended
-    trouble: dict[str, str] = field(default_factory=dict)  # what kept a job from running; it is looked at again
+    last_results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)  # by job: why its last run failed
+    errors: dict[str, str] = field(default_factory=dict)  # by job: why its last attempt raised; it is tried again
 
     async def serve(self) -> None:
-        """Catch up, then tick; return when the nights are told to stop."""
-        settings = self.nights.settings
+        """Run the jobs that are due, now and whenever one falls due; return when the runner is asked to stop."""
+        settings = self.runner.settings
         scheduler = AsyncIOScheduler(timezone=UTC)
         for job in JOBS:
-            trigger = cron.WallClock(self.nights.cron(job), settings.timezone)
+            trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
-        port = self._port()
-        server = self._health() if port else None
-        answering = asyncio.create_task(server.serve(sockets=[port])) if server and port else None
-        looking = asyncio.create_task(self._keep_looking())
+        port = self._bind_health_port()
+        server = self._health_server() if port else None
+        serving = asyncio.create_task(server.serve(sockets=[port])) if server and port else None
+        running = asyncio.create_task(self._run_loop())
         try:
-            await self.nights.stop.wait()
+            await self.runner.stop.wait()
         finally:
-            log.info("stopping: the unit in hand is finished or handed back")
+            log.info("stopping: the current units are finished or handed back")
             scheduler.shutdown(wait=False)
             with suppress(Interrupted):
-                await looking
-            if server and answering:
+                await running
+            if server and serving:
                 server.should_exit = True
-                await answering
+                await serving
 
     async def _tick(self) -> None:
-        """Wake the one who looks: work done in the scheduler's own task would be cut off when it shuts down."""
+        """Wake the loop; a job in the scheduler's own task would be cancelled when the scheduler shuts down."""
         self.ticked.set()
 
-    async def _keep_looking(self) -> None:
-        stopping = asyncio.create_task(self.nights.stop.wait())
-        while not self.nights.stop.is_set():
+    async def _run_loop(self) -> None:
+        stopping = asyncio.create_task(self.runner.stop.wait())
+        while not self.runner.stop.is_set():
             self.ticked.clear()
-            await self.look()
+            await self.run_due_jobs()
             ticking = asyncio.create_task(self.ticked.wait())
-            await asyncio.wait((stopping, ticking), timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((stopping, ticking), timeout=CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             ticking.cancel()
 
-    async def look(self) -> None:
-        """Do whatever is owed, in the order of a night."""
+    async def run_due_jobs(self) -> None:
+        """Run the jobs that are due, in the order of a night."""
         for job in JOBS:
-            if self.nights.stop.is_set():
+            if self.runner.stop.is_set():
                 return
-            await self._do(job, partial(self.nights.run_owed, job))
-        if self.nights.settings.batch and time.monotonic() - self.polled >= POLL:
-            self.polled = time.monotonic()
-            await self._do("batches", self.nights.collect)
+            await self._run_job(job, partial(self.runner.run_due, job))
+        if self.runner.settings.batch and time.monotonic() - self.batches_polled_at >= BATCH_POLL_SECONDS:
+            self.batches_polled_at = time.monotonic()
+            await self._run_job("batches", self.runner.collect_batches)
 
-    async def _do(self, job: str, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
+    async def _run_job(self, job: str, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
         try:
-            done = await work()
-            if done is None and job in self.failures:
-                await self._ask_others(job)
+            report = await work()
+            if report is None and job in self.failures:
+                await self._refresh_failure(job)
         except Interrupted:
-            log.info("%s interrupted; it goes on with the next start", job)
+            log.info("%s interrupted; the next start resumes it", job)
         except DatabaseUnavailable as error:
-            self.trouble[job] = str(error)
-            log.error("%s: %s; will look again", job, error)
+            self.errors[job] = str(error)
+            log.error("%s: %s; will be tried again", job, error)
         except ConsolidatorError as error:
             self.failures[job] = f"{job}: {error}"
             log.error("%s failed: %s", job, error)
-        except Exception as error:  # noqa: BLE001 - the edge: a night that dies must not end all nights to come
-            self.trouble[job] = f"{job}: {type(error).__name__}"
+        except Exception as error:  # noqa: BLE001 - the edge: a job that dies must not end the service
+            self.errors[job] = f"{job}: {type(error).__name__}"
             if job in JOBS:
-                self.failures[job] = self.trouble[job]  # also when its slot is tried no more
-            log.error("%s failed, will look again: %s", job, traced(error))
+                self.failures[job] = self.errors[job]  # also if it is not tried again
+            log.error("%s failed, will be tried again: %s", job, traced(error))
         else:
-            self.trouble.pop(job, None)
-            if done is not None:
-                self.last[job] = done
-                told = summary(done)
-                loud = done.get("status") == "failed" or told.startswith(NOTHING)
-                self.failures.pop(job, None)
-                if done.get("status") == "failed":
-                    self.failures[job] = f"{job}: {told}"
-                log.log(logging.WARNING if loud else logging.INFO, "%s: %s", job, told)
+            self.errors.pop(job, None)
+            if report is not None:
+                self._record_result(job, report)
 
-    async def _ask_others(self, job: str) -> None:
-        """See what came of a job's last run, which may have been another replica's."""
-        run = await self.nights.last_ended("consolidation" if job == "batches" else job)
-        if run is None or run["status"] == "done":
+    def _record_result(self, job: str, report: dict[str, Any]) -> None:
+        self.last_results[job] = report
+        failed, line = report.get("status") == "failed", summarize(report)
+        if failed:
+            self.failures[job] = f"{job}: {line}"
+        else:
+            self.failures.pop(job, None)
+        level = logging.WARNING if failed or line.startswith(NOTHING_LEARNED) else logging.INFO
+        log.log(level, "%s: %s", job, line)
+
+    async def _refresh_failure(self, job: str) -> None:
+        """Update a job's failure from its last run, which another replica may have done."""
+        run = await self.runner.find_last_ended("consolidation" if job == "batches" else job)
+        if run is None or run.status == "done":
             self.failures.pop(job, None)
         else:
-            self.failures[job] = f"{job}: {run['error'] or summary({**run['report'], 'job': run['job']})}"
+            self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
 
-    def _port(self) -> socket.socket | None:
-        """Return the health port, bound on loopback; None where it is turned off or somebody else has it."""
-        number = self.nights.settings.health_port
+    def _bind_health_port(self) -> socket.socket | None:
+        """Return the health port, bound on loopback; None if it is turned off or in use."""
+        number = self.runner.settings.health_port
         if not number:
             return None
         port = socket.socket()
@@ -152,35 +156,36 @@ class Service:
             port.bind(("127.0.0.1", number))
         except OSError as error:
             port.close()
-            told = "serving without a health port: 127.0.0.1:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
-            log.warning(told, number, error.strerror)
+            message = "serving without a health port: 127.0.0.1:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
+            log.warning(message, number, error.strerror)
             return None
         return port
 
-    def _health(self) -> uvicorn.Server:
+    def _health_server(self) -> uvicorn.Server:
         app = Starlette(routes=[Route("/healthz", self._healthz), *self.routes], lifespan=self.lifespan)
         lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
         return _HealthServer(uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=5))
 
     async def _healthz(self, _request: Request) -> JSONResponse:
-        """Tell whether the database answers, what was done last, and what comes next."""
-        now = self.nights.database.clock.now()
+        """Answer whether the database answers, what ran last, and what runs next; 503 if something is failing."""
+        now = self.runner.database.clock.now()
         try:
-            async with self.nights.database.connection() as conn:
+            async with self.runner.database.connection() as conn:
                 await conn.execute("select 1")
             database = "ok"
         except ConsolidatorError as error:
             database = str(error)
-        failure = next(iter([*self.trouble.values(), *self.failures.values()]), None)
+        failure = next(iter([*self.errors.values(), *self.failures.values()]), None)
         body = {
             "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,
             "failure": failure,
-            "uptime_seconds": round(time.monotonic() - self.began),
+            "uptime_seconds": round(time.monotonic() - self.started_at),
             "next": {
-                job: _iso(cron.upcoming(self.nights.cron(job), self.nights.settings.timezone, now)) for job in JOBS
+                job: _iso(cron.next_due(self.runner.cron_expression(job), self.runner.settings.timezone, now))
+                for job in JOBS
             },
-            "last": {job: summary(done) for job, done in self.last.items()},
+            "last": {job: summarize(report) for job, report in self.last_results.items()},
         }
         return JSONResponse(body, status_code=200 if body["status"] == "ok" else 503)
 
@@ -189,23 +194,25 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def summary(done: dict[str, Any]) -> str:
-    """Say in one line what a run did."""
-    if done["job"] == "import":
+def summarize(report: dict[str, Any]) -> str:
+    """Return one line about what a run did."""
+    if report["job"] == "import":
         return (
-            f"{done['events']} new events in {done['sessions']} sessions, {done['problem_count']} lines not understood"
+            f"{report['events']} new events in {report['sessions']} sessions, "
+            f"{report['problem_count']} lines not understood"
         )
-    if done["job"] == "retention":
-        spared = ", ".join(f"{count} {why}" for why, count in done["spared"].items())
-        return f"{done['events']} events pruned in {done['sessions']} sessions" + (
-            f"; spared: {spared}" if spared else ""
-        )
-    told = (
-        f"{done['seen']} events seen = {done['learned']} learned from + {done['nothing']} nothing to learn "
-        f"+ {done['deferred']} deferred + {done['dead']} dead-lettered, in {done['units']} sessions"
+    if report["job"] == "retention":
+        line = f"{report['events']} events pruned in {report['sessions']} sessions"
+        spared = ", ".join(f"{count} {reason}" for reason, count in report["spared"].items())
+        return f"{line}; spared: {spared}" if spared else line
+    line = (
+        f"{report['seen']} events seen = {report['learned']} learned from + {report['nothing']} nothing to learn "
+        f"+ {report['deferred']} deferred + {report['dead']} dead-lettered, in {report['units']} sessions"
     )
-    changes = "; ".join(f"{agent}: {line}" for agent, line in done.get("memory", {}).items())
-    if done["seen"] > done["deferred"] and not done["learned"]:
-        told = f"{NOTHING} from any event: {told}"
-    asked = None if isinstance(done.get("model"), str) else model_line(done)  # that there is no model is no news
-    return ". ".join(part for part in (told, changes, asked) if part)
+    if report["seen"] > report["deferred"] and not report["learned"]:
+        line = f"{NOTHING_LEARNED} from any event: {line}"
+    changes = "; ".join(f"{agent}: {change}" for agent, change in report.get("memory", {}).items())
+    model = (
+        None if isinstance(report.get("model"), str) else model_line(report)
+    )  # no model configured: not worth a word
+    return ". ".join(part for part in (line, changes, model) if part)

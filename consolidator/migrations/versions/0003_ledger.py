@@ -13,7 +13,7 @@ TABLES = """
 create table run (
     id text not null,
     job text not null,
-    slot timestamptz not null,
+    scheduled_at timestamptz not null,
     trigger text default 'schedule' not null,
     status text default 'running' not null,
     started_at timestamptz not null,
@@ -25,11 +25,12 @@ create table run (
     error text,
     deaths integer default 0 not null,
     primary key (id),
-    constraint run_job_slot unique (job, slot)
+    constraint run_job_scheduled_at unique (job, scheduled_at)
 );
 
 create table claim (
     run_id text not null,
+    kind text not null,
     unit text not null,
     phase integer default 0 not null,
     status text default 'open' not null,
@@ -43,7 +44,7 @@ create table claim (
     dead bigint default 0 not null,
     error text,
     note text,
-    primary key (run_id, unit),
+    primary key (run_id, kind, unit),
     constraint the_ledger_balances check (seen = learned + nothing + deferred + dead),
     foreign key(run_id) references run (id) on delete cascade
 );
@@ -69,6 +70,8 @@ CONSTRAINTS = """
 alter table run add constraint run_job
     check (job in ('import', 'consolidation', 'retention', 'backfill', 'retry', 'reindex'));
 alter table run add constraint run_status check (status in ('running', 'done', 'failed', 'interrupted'));
+alter table claim add constraint claim_kind
+    check (kind in ('session', 'late_extraction', 'merge', 'draft', 'fact_index', 'turn_index'));
 alter table claim add constraint claim_status check (status in ('open', 'leased', 'done', 'dead'));
 """
 

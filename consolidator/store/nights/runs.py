@@ -1,8 +1,8 @@
-"""The ledger's queries: runs, their units, who holds them, and dead letters."""
+"""The ledger's queries: runs, their units and leases, and dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,164 +13,240 @@ from ulid import ULID
 from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound
-from consolidator.store.queries import Row, execute, execute_each, load, row, rows
+from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("nights/runs")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSums:
+    """The sums over a run's units, in events where nothing else is said."""
+
+    sessions: int  # with events that were seen
+    units: int  # of the first phase
+    dead_units: int
+    seen: int
+    learned: int
+    nothing: int
+    deferred: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun(RunRow):
+    """A run with the sums over its units."""
+
+    seen: int
+    learned: int
+    nothing: int
+    deferred: int
+    dead: int
+    units: int  # of the first phase
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedUnit:
+    """A unit that an owner has just claimed, or still holds."""
+
+    kind: UnitKind
+    unit: str
+    attempts: int  # this one included
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDeadLetter(DeadLetterRow):
+    """A dead letter with its session's origin."""
+
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitNote:
+    unit: str
+    note: str
 
 
 async def start(
     conn: Connection,
     *,
     job: str,
-    slot: datetime,
+    scheduled_at: datetime,
     trigger: str,
     owner: str,
     now: datetime,
     arguments: dict[str, Any] | None = None,
-) -> Row:
-    """Return the run of a job at a slot, beginning it if nobody has."""
+) -> RunRow:
+    """Return the run of a job at a scheduled time; start it unless another replica has."""
     values = {
         "id": str(ULID.from_datetime(now)),
         "job": job,
-        "slot": slot,
+        "scheduled_at": scheduled_at,
         "trigger": trigger,
         "owner": owner,
         "now": now,
         "arguments": Jsonb(arguments or {}),
     }
     await execute(conn, _SQL["start"], values)
-    found = await row(conn, _SQL["at_slot"], values)
-    assert found is not None
-    return found
+    run = await fetch_one(conn, RunRow, _SQL["at_scheduled_time"], values)
+    assert run is not None
+    return run
 
 
-async def get(conn: Connection, run_id: str) -> Row:
-    """Return a run; raise NotFound where there is none."""
-    found = await row(conn, _SQL["get"], {"id": run_id})
-    if found is None:
+async def get(conn: Connection, run_id: str) -> RunRow:
+    """Return a run; raise NotFound if there is none with this id."""
+    run = await fetch_one(conn, RunRow, _SQL["get"], {"id": run_id})
+    if run is None:
         raise NotFound(f"no run {run_id!r}; `consolidator runs` lists them")
-    return found
+    return run
 
 
-async def unfinished(conn: Connection, *, job: str, arguments: dict[str, Any]) -> Row | None:
-    """Return the run of a job with these arguments that was cut short, if there is one."""
-    return await row(conn, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
+async def find_unfinished(conn: Connection, *, job: str, arguments: dict[str, Any]) -> RunRow | None:
+    """Return the latest unfinished run of a job with these arguments."""
+    return await fetch_one(conn, RunRow, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
 
 
 async def resume(conn: Connection, run_id: str, *, owner: str, now: datetime) -> None:
-    """Take up a run that was cut short."""
+    """Set a run to running again, with a new owner; one that is done stays done."""
     await execute(conn, _SQL["resume"], {"run": run_id, "owner": owner, "now": now})
 
 
-async def last_slot(conn: Connection, job: str, *, most: int) -> datetime | None:
-    """Return the latest scheduled slot of a job that has ended; one that died is tried `most` times."""
-    found = await row(conn, _SQL["last_done"], {"job": job, "most": most})
-    return None if found is None else found["slot"]
+async def last_scheduled(conn: Connection, job: str, *, max_attempts: int) -> datetime | None:
+    """Return the latest scheduled time of a job that is no longer due.
+
+    A run that died of a bug is due again until it has died `max_attempts` times.
+    """
+    value: datetime | None = await fetch_value(conn, _SQL["last_scheduled"], {"job": job, "max_attempts": max_attempts})
+    return value
 
 
-async def last_ended(conn: Connection, job: str) -> Row | None:
+async def find_last_ended(conn: Connection, job: str) -> RunRow | None:
     """Return the run of a job that ended last."""
-    return await row(conn, _SQL["last_ended"], {"job": job})
+    return await fetch_one(conn, RunRow, _SQL["last_ended"], {"job": job})
 
 
 async def add_units(
-    conn: Connection, run_id: str, units: Sequence[str], *, phase: int = 0, again: bool = False
+    conn: Connection, run_id: str, kind: UnitKind, names: Sequence[str], *, phase: int = 0, reopen: bool = False
 ) -> None:
-    """Add units of work to a run; those it has already stay as they are, but with `again` what has ended is opened."""
-    await execute(conn, _SQL["add_units"], {"run": run_id, "units": list(units), "phase": phase, "again": again})
+    """Add units to a run; existing ones stay as they are, but with `reopen` those that are done start again."""
+    values = {"run": run_id, "kind": kind, "units": list(names), "phase": phase, "reopen": reopen}
+    await execute(conn, _SQL["add_units"], values)
 
 
-async def claim(
-    conn: Connection, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime, most: int = 1
-) -> list[Row]:
-    """Take up to `most` free units (`unit`, `attempts`), or one that was tried before; none where none is free."""
+async def claim_units(
+    conn: Connection, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime, limit: int = 1
+) -> list[ClaimedUnit]:
+    """Claim up to `limit` free units that were not tried before, else one that was; return them by name."""
     values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until}
-    found = await rows(conn, _SQL["claim"], {**values, "tried": False, "most": most})
-    found = found or await rows(conn, _SQL["claim"], {**values, "tried": True, "most": 1})
-    return sorted(found, key=lambda unit: str(unit["unit"]))
+    claimed = await fetch_all(conn, ClaimedUnit, _SQL["claim"], {**values, "tried": False, "limit": limit})
+    if not claimed:
+        claimed = await fetch_all(conn, ClaimedUnit, _SQL["claim"], {**values, "tried": True, "limit": 1})
+    return sorted(claimed, key=lambda unit: unit.unit)
 
 
-async def renew(conn: Connection, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:
-    """Renew the leases an owner holds in a run, and the run's heartbeat."""
-    await execute(conn, _SQL["renew"], {"run": run_id, "owner": owner, "until": until})
-    await execute(conn, _SQL["beat"], {"run": run_id, "now": now})
+async def renew_leases(conn: Connection, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:
+    """Renew an owner's leases in a run, and the run's heartbeat."""
+    await execute(conn, _SQL["renew_leases"], {"run": run_id, "owner": owner, "until": until})
+    await execute(conn, _SQL["heartbeat"], {"run": run_id, "now": now})
 
 
 @dataclass(frozen=True, slots=True)
 class UnitProgress:
-    """What a step of a unit came to, in events."""
+    """What one step of a unit did, in events."""
 
+    kind: UnitKind
     unit: str
-    done: bool
+    done: bool  # whether the unit has ended
     learned: int = 0
     nothing: int = 0
     deferred: int = 0
     dead: int = 0
 
 
-async def record(conn: Connection, run_id: str, steps: Sequence[UnitProgress], *, owner: str) -> bool:
-    """Add steps' counts to their units; False where one is no longer ours, and the caller must commit nothing."""
+async def record_progress(conn: Connection, run_id: str, steps: Sequence[UnitProgress], *, owner: str) -> bool:
+    """Add the counts of steps to their units.
+
+    Return False if the owner has lost one of the units: then the caller must not commit.
+    """
     values = [{"run": run_id, "owner": owner, **asdict(step)} for step in steps]
-    return await execute_each(conn, _SQL["record"], values) == len(values)
+    return await execute_each(conn, _SQL["record_progress"], values) == len(values)
 
 
-async def account(
-    conn: Connection, run_id: str, unit: str, *, learned: int = 0, nothing: int = 0, dead: int = 0
+async def add_counts(
+    conn: Connection, run_id: str, session: str, *, learned: int = 0, nothing: int = 0, dead: int = 0
 ) -> None:
-    """Add what was done for a unit by hand, which nobody claimed."""
-    values = {"run": run_id, "unit": unit, "learned": learned, "nothing": nothing, "dead": dead}
-    await execute(conn, _SQL["account"], values)
+    """Add what a step without a claim did, in events, to the unit of its session."""
+    values = {"run": run_id, "session": session, "learned": learned, "nothing": nothing, "dead": dead}
+    await execute(conn, _SQL["add_counts"], values)
 
 
-async def give_back(
-    conn: Connection, run_id: str, unit: str, *, owner: str, most: int = 0, error: str | None = None
+async def return_unit(
+    conn: Connection,
+    run_id: str,
+    kind: UnitKind,
+    name: str,
+    *,
+    owner: str,
+    max_attempts: int = 0,
+    error: str | None = None,
 ) -> str | None:
-    """Return a unit for another try; with an error it counts as one, and the last ends it. Returns its status."""
+    """Free a unit for another attempt; return its new status, None if the owner has lost it.
+
+    With an error it counts as an attempt, and the last attempt ends the unit as dead.
+    """
     values = {
         "run": run_id,
-        "unit": unit,
+        "kind": kind,
+        "unit": name,
         "owner": owner,
-        "most": most,
+        "max_attempts": max_attempts,
         "error": None if error is None else escape(error),
-        "spent": error is not None,
+        "failed": error is not None,
     }
-    found = await row(conn, _SQL["give_back"], values)
-    return None if found is None else str(found["status"])
+    status: str | None = await fetch_value(conn, _SQL["return_unit"], values)
+    return status
 
 
-async def bury(conn: Connection, run_id: str, unit: str, *, events: int) -> None:
-    """Count what a dead unit leaves unlearned."""
-    await execute(conn, _SQL["bury"], {"run": run_id, "unit": unit, "events": events})
+async def count_dead_events(conn: Connection, run_id: str, kind: UnitKind, name: str, *, events: int) -> None:
+    """Count the events that a dead unit leaves unlearned."""
+    await execute(conn, _SQL["count_dead_events"], {"run": run_id, "kind": kind, "unit": name, "events": events})
 
 
-async def remark(conn: Connection, run_id: str, unit: str, told: str | None) -> None:
-    """Leave a remark on a unit: what a merge changed."""
-    await execute(conn, _SQL["remark"], {"run": run_id, "unit": unit, "told": None if told is None else escape(told)})
+async def set_note(conn: Connection, run_id: str, kind: UnitKind, name: str, note: str | None) -> None:
+    """Set a unit's note, such as what a merge changed."""
+    values = {"run": run_id, "kind": kind, "unit": name, "note": None if note is None else escape(note)}
+    await execute(conn, _SQL["set_note"], values)
 
 
-async def waiting(conn: Connection, run_id: str, *, phase: int, most: int | None = None) -> int:
-    """Return how many units of a phase have not ended; no more are counted than `most`."""
-    found = await row(conn, _SQL["waiting"], {"run": run_id, "phase": phase, "most": most})
-    assert found is not None
-    return int(found["waiting"])
+async def list_notes(conn: Connection, run_id: str, kind: UnitKind) -> dict[str, str]:
+    """Return the notes of a run's units of one kind, by unit."""
+    notes = await fetch_all(conn, _UnitNote, _SQL["notes"], {"run": run_id, "kind": kind})
+    return {row.unit: row.note for row in notes}
 
 
-async def totals(conn: Connection, run_id: str) -> Row:
-    """Return a run's units and the sums of what they saw, learned, and left."""
-    found = await row(conn, _SQL["totals"], {"run": run_id})
-    assert found is not None
-    return found
+async def count_unfinished(conn: Connection, run_id: str, *, phase: int, limit: int | None = None) -> int:
+    """Return how many units of a phase have not ended; stop counting at `limit`."""
+    return int(await fetch_value(conn, _SQL["count_unfinished"], {"run": run_id, "phase": phase, "limit": limit}))
 
 
-async def enter(conn: Connection, job: str) -> bool:
-    """Begin a job that one replica does alone, until `leave` or the end of the connection; say whether we may."""
-    found = await row(conn, _SQL["enter"], {"job": job})
-    return found is not None and bool(found["entered"])
+async def sum_units(conn: Connection, run_id: str) -> RunSums:
+    """Return the sums over a run's units."""
+    sums = await fetch_one(conn, RunSums, _SQL["sums"], {"run": run_id})
+    assert sums is not None
+    return sums
 
 
-async def leave(conn: Connection, job: str) -> None:
-    """Let the next replica in."""
-    await execute(conn, _SQL["leave"], {"job": job})
+async def try_lock_job(conn: Connection, job: str) -> bool:
+    """Take the lock of a job that one replica does alone; return whether it was free.
+
+    The connection holds it until `unlock_job`, or until it ends.
+    """
+    return bool(await fetch_value(conn, _SQL["try_lock_job"], {"job": job}))
+
+
+async def unlock_job(conn: Connection, job: str) -> None:
+    """Release the lock of a job."""
+    await execute(conn, _SQL["unlock_job"], {"job": job})
 
 
 async def finish(
@@ -183,7 +259,7 @@ async def finish(
     error: str | None = None,
     died: bool = False,
 ) -> bool:
-    """End a run, once; say whether it was us."""
+    """End a run; return False if another replica has ended it before. With `died` the death is counted."""
     values = {
         "run": run_id,
         "status": status,
@@ -195,27 +271,37 @@ async def finish(
     return await execute(conn, _SQL["finish"], values) == 1
 
 
-async def listing(conn: Connection, *, job: str | None = None, limit: int = 20) -> list[Row]:
+async def list_runs(conn: Connection, *, job: str | None = None, limit: int = 20) -> list[ListedRun]:
     """Return runs with their sums, the latest first."""
-    return await rows(conn, _SQL["listing"], {"job": job, "limit": limit})
+    return await fetch_all(conn, ListedRun, _SQL["list_runs"], {"job": job, "limit": limit})
 
 
-async def units(conn: Connection, run_id: str, *, limit: int = 200) -> list[Row]:
-    """Return a run's units, those that have not ended well first."""
-    return await rows(conn, _SQL["units"], {"run": run_id, "limit": limit})
+async def list_units(conn: Connection, run_id: str, *, limit: int = 200) -> list[ClaimRow]:
+    """Return a run's units phase by phase, first those that are not done or have dead events."""
+    return await fetch_all(conn, ClaimRow, _SQL["list_units"], {"run": run_id, "limit": limit})
 
 
-async def dead_letters(
-    conn: Connection, *, word: str | None = None, settled_too: bool = False, limit: int = 200
-) -> list[Row]:
-    """Return dead letters, all open ones or those of one id or run."""
-    return await rows(conn, _SQL["dead_letters"], {"id": word, "all": settled_too, "limit": limit})
+async def list_dead_letters(
+    conn: Connection, *, run_or_letter_id: str | None = None, include_settled: bool = False, limit: int = 200
+) -> list[ListedDeadLetter]:
+    """Return dead letters, the latest first: all, or those of one id or run."""
+    values = {"id": run_or_letter_id, "include_settled": include_settled, "limit": limit}
+    return await fetch_all(conn, ListedDeadLetter, _SQL["list_dead_letters"], values)
 
 
-async def dead_letter(
+async def add_dead_letters(
+    conn: Connection, run_id: str, *, session: str, failures: Mapping[int, str], now: datetime
+) -> None:
+    """Set aside events of a session that could not be learned from; `failures` maps a seq to "extractor: error"."""
+    for seq, failure in failures.items():
+        extractor, _, error = failure.partition(": ")
+        await add_dead_letter(conn, run_id, session=session, seq=seq, extractor=extractor, error=error, now=now)
+
+
+async def add_dead_letter(
     conn: Connection, run_id: str, *, session: str, seq: int, extractor: str, error: str, now: datetime
 ) -> None:
-    """Set an event aside that could not be learned from."""
+    """Set aside an event that could not be learned from, unless it has an open dead letter."""
     values = {
         "id": str(ULID()),
         "run": run_id,
@@ -225,48 +311,43 @@ async def dead_letter(
         "error": escape(error),
         "now": now,
     }
-    await execute(conn, _SQL["dead_letter"], values)
+    await execute(conn, _SQL["add_dead_letter"], values)
 
 
 async def settle_dead_letters(
     conn: Connection, *, session: str, seqs: Sequence[int], settlement: str, now: datetime
 ) -> None:
-    """Mark dead letters as settled."""
+    """Settle the open dead letters of a session's events."""
     values = {"session": session, "seqs": list(seqs), "settlement": settlement, "now": now}
-    await execute(conn, _SQL["settle"], values)
+    await execute(conn, _SQL["settle_dead_letters"], values)
 
 
-async def leased_by(conn: Connection, run_id: str) -> list[str]:
-    """Return who holds units of a run."""
-    return [r["owner"] for r in await rows(conn, _SQL["leased_by"], {"run": run_id})]
+async def list_owners(conn: Connection, run_id: str) -> list[str]:
+    """Return the owners of a run's leases."""
+    return await fetch_column(conn, _SQL["owners"], {"run": run_id})
 
 
-async def held(conn: Connection, run_id: str, units: Sequence[str], *, owner: str) -> set[str]:
-    """Return which of some units an owner still holds."""
-    found = await rows(conn, _SQL["held"], {"run": run_id, "units": list(units), "owner": owner})
-    return {one["unit"] for one in found}
+async def list_leased(conn: Connection, run_id: str, *, owner: str) -> list[ClaimedUnit]:
+    """Return the units of a run that an owner holds."""
+    return await fetch_all(conn, ClaimedUnit, _SQL["leased_units"], {"run": run_id, "owner": owner})
 
 
-async def release(conn: Connection, run_id: str, *, owner: str, spent: bool = True) -> int:
-    """Free all that an owner holds; return how many units. With `spent` it died over them, and that was a try."""
-    return await execute(conn, _SQL["release"], {"run": run_id, "owner": owner, "spent": spent})
+async def release_units(conn: Connection, run_id: str, *, owner: str, count_attempt: bool = True) -> int:
+    """Free all units that an owner holds; return how many. `count_attempt` if it died while working on them."""
+    values = {"run": run_id, "owner": owner, "count_attempt": count_attempt}
+    return await execute(conn, _SQL["release_units"], values)
 
 
-async def remarks(conn: Connection, run_id: str) -> dict[str, str]:
-    """Return the remarks on a run's units, by unit."""
-    return {r["unit"]: r["note"] for r in await rows(conn, _SQL["remarks"], {"run": run_id})}
+async def mark_interrupted(conn: Connection, run_id: str, *, now: datetime) -> None:
+    """Mark a running run as interrupted, unless a replica holds one of its units; it can be resumed."""
+    await execute(conn, _SQL["mark_interrupted"], {"run": run_id, "now": now})
 
 
-async def interrupt(conn: Connection, run_id: str, *, now: datetime) -> None:
-    """Mark a run as cut short, unless a unit of it is leased; whoever comes next takes it up."""
-    await execute(conn, _SQL["interrupt"], {"run": run_id, "now": now})
+async def abandon_unfinished(conn: Connection, run_id: str, *, job: str, now: datetime) -> None:
+    """Mark the other unfinished runs of a job as failed: this run starts from the beginning."""
+    await execute(conn, _SQL["abandon_unfinished"], {"run": run_id, "job": job, "now": now})
 
 
-async def begin_anew(conn: Connection, run_id: str, *, job: str, now: datetime) -> None:
-    """Give up the runs of a job that were cut short, since this one begins from the beginning."""
-    await execute(conn, _SQL["begin_anew"], {"run": run_id, "job": job, "now": now})
-
-
-async def give_up(conn: Connection, *, since: datetime, now: datetime, jobs: Sequence[str]) -> None:
-    """End runs of some jobs beside the schedule that were not heard of since a moment; mark others as cut short."""
-    await execute(conn, _SQL["give_up"], {"since": since, "now": now, "jobs": list(jobs)})
+async def close_silent_runs(conn: Connection, *, since: datetime, now: datetime, jobs: Sequence[str]) -> None:
+    """Close unscheduled runs without a heartbeat since a time: runs of `jobs` as failed, others as interrupted."""
+    await execute(conn, _SQL["close_silent_runs"], {"since": since, "now": now, "jobs": list(jobs)})

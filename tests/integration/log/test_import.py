@@ -20,14 +20,15 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, NotFound
-from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
 from consolidator.service import erasure
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
 from tests.integration.locks import waiting
 from tests.integration.log.claude_logs import imported, line, lines, told, write
-from tests.support import command, in_thread, night, unbroken
+from tests.support import assert_invariants, in_thread, run_cli, run_job
 
 START = "SessionStart"
 
@@ -57,7 +58,7 @@ async def test_a_file_that_has_grown_adds_the_new_part(database: Database, tmp_p
     for count in (2, 5, 6):
         await imported(database, write(tmp_path / "s.jsonl", lines(count)))
         assert await told(database) == {"s": says(count)}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(database: Database, tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ async def test_two_importers_at_once_import_once(database: Database, tmp_path: P
         write(tmp_path / f"{name}.jsonl", mixed if number % 2 else mixed[::-1])
     reports = await asyncio.gather(*(imported(database, tmp_path) for _ in range(3)))
     assert sum(report.events for report in reports) == 6 * 41
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_strict_writes_nothing_where_a_line_is_not_understood(database: Database, tmp_path: Path) -> None:
@@ -132,9 +133,9 @@ async def test_a_file_of_another_format_is_said_to_be_one_and_fills_no_screen(
     log = write(tmp_path / "s.jsonl", ["damage", *lines(30)])
     done = await imported(database, log, "pi")
     assert (done.events, done.problem_count, done.problems) == (0, 1, [])
-    assert done.mistaken == [f"{log} looks like claude-code, not pi"]
+    assert done.misread == [f"{log} looks like claude-code, not pi"]
     again = await imported(database, log)
-    assert (again.events, again.mistaken) == (31, [])
+    assert (again.events, again.misread) == (31, [])
 
 
 async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
@@ -163,10 +164,10 @@ async def test_sub_agents_hang_from_their_parents_and_share_their_root(database:
     write(tmp_path / "s.jsonl", lines(2))
     await imported(database, tmp_path)
     async with database.connection() as conn:
-        parent = await sessions.get(conn, sessions.session_id_of("claude-code", "s"))
-        child = await sessions.get(conn, sessions.session_id_of("claude-code", "s/agent-k1"))
-    assert (child["kind"], child["parent_id"], child["root_id"]) == ("sub-agent", parent["id"], parent["id"])
-    assert (parent["parent_id"], parent["root_id"], parent["project"]) == (None, parent["id"], child["project"])
+        parent = await sessions.get(conn, sessions.imported_session_id("claude-code", "s"))
+        child = await sessions.get(conn, sessions.imported_session_id("claude-code", "s/agent-k1"))
+    assert (child.kind, child.parent_id, child.root_id) == ("sub-agent", parent.id, parent.id)
+    assert (parent.parent_id, parent.root_id, parent.project) == (None, parent.id, child.project)
 
 
 async def test_a_chain_of_resumes_is_one_lineage_in_whatever_order_it_is_read(
@@ -176,8 +177,8 @@ async def test_a_chain_of_resumes_is_one_lineage_in_whatever_order_it_is_read(
     await imported(database, write(tmp_path / "b.jsonl", [*lines(1, "a"), *lines(2, "b")]))
     await imported(database, write(tmp_path / "a.jsonl", lines(1, "a")))
     async with database.connection() as conn:
-        roots = {row["root_id"] for row in await sessions.listing(conn)}
-    assert roots == {sessions.session_id_of("claude-code", "a")}
+        roots = {row.root_id for row in await sessions.list_latest(conn)}
+    assert roots == {sessions.imported_session_id("claude-code", "a")}
 
 
 async def test_erased_sessions_and_what_hangs_from_them_do_not_come_back(
@@ -187,7 +188,9 @@ async def test_erased_sessions_and_what_hangs_from_them_do_not_come_back(
     write(tmp_path / "s.jsonl", lines(2))
     write(tmp_path / "t.jsonl", lines(2, "t"))
     await imported(database, tmp_path)
-    await erasure.erase(database, settings, await erasure.plan(database, session="s"), reason="asked to")
+    await erasure.erase_sessions(
+        database, settings, await erasure.plan_erasure(database, session="s"), reason="asked to"
+    )
     write(tmp_path / "s.jsonl", lines(4))
     write(tmp_path / "s" / "agent-k1.jsonl", [line(9, "search", uuid="k-1", **kid)])
     report = await imported(database, tmp_path)
@@ -201,14 +204,14 @@ async def test_pruned_events_do_not_come_back(
     log = write(tmp_path / "s.jsonl", lines(3))
     await imported(database, log)
     clock.advance(timedelta(days=1))
-    await night(database, settings)
+    await run_job(database, settings)
     clock.advance(timedelta(days=40))
     assert (await prune(database, older_than=timedelta(days=30))).events == 4
     os.utime(log, (1, 1))
     assert (await imported(database, log)).events == 0
     await imported(database, write(log, lines(5)))
     assert await told(database) == {"s": says(5)[4:]}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_auto_finds_the_logs_that_agents_leave_in_a_home(
@@ -222,7 +225,7 @@ async def test_auto_finds_the_logs_that_agents_leave_in_a_home(
          "payload": {"type": "user_message", "message": "hello"}},
     ]  # fmt: skip
     write(tmp_path / ".codex" / "sessions" / "2026" / "03" / "01" / "rollout-2026-03-01T10-00-00-019c.jsonl", rollout)
-    done = await in_thread(command, "import", "auto", "--json", environment=environment)
+    done = await in_thread(run_cli, "import", "auto", "--json", environment=environment)
     report = json.loads(done.stdout)
     assert (report["files"], report["sessions"], report["problem_count"]) == (2, 2, 0)
     assert (await told(database))["s"] == says(2)
@@ -241,6 +244,6 @@ async def test_an_import_killed_anywhere_loses_nothing_and_repeats_nothing(
             with subprocess.Popen([sys.executable, "-m", "consolidator", *words], env=dict(environment)) as killed:
                 await waiting(database)
                 killed.send_signal(signal.SIGKILL)
-    await in_thread(command, *words, environment=environment)
+    await in_thread(run_cli, *words, environment=environment)
     assert await told(database) == {name: [*says(3, name), "x" * 20_000] for name in "abc"}
-    await unbroken(database)
+    await assert_invariants(database)

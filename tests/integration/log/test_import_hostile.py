@@ -21,13 +21,14 @@ from consolidator.errors import ImportRefused, Interrupted
 from consolidator.formats import FORMATS, on_this_machine
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item
 from consolidator.formats.claude_code import reader as claude_code
-from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.intake import Intake
+from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from tests.integration.log.claude_logs import Line, imported, line, lines, told, write
-from tests.support import night, unbroken
+from tests.support import assert_invariants, run_job
 
 MEGABYTE = 1024 * 1024
 
@@ -92,7 +93,7 @@ async def test_ids_that_repeat_pair_in_order(database: Database, tmp_path: Path)
     log = [use(1, "one"), result(2, "first"), use(3, "two"), result(4, "second")]
     await imported(database, write(tmp_path / "s.jsonl", log))
     async with database.connection() as conn:
-        found = await events.read(conn, sessions.session_id_of("claude-code", "s"))
+        found = await events.read(conn, sessions.imported_session_id("claude-code", "s"))
     assert [
         event.data["arguments"]["command"] if event.type is EventType.TOOL_CALL else event.data["content"]
         for event in found
@@ -130,10 +131,10 @@ async def test_any_time_can_be_told_and_the_session_be_listed_learned_from_and_r
     assert texts["s"][1:] == [f"at {when}" for when in TIMES]
     assert texts["n"] == TIMES
     async with database.connection() as conn:
-        (first,) = await events.read(conn, sessions.session_id_of("consolidator", "n"), upto=1)
+        (first,) = await events.read(conn, sessions.imported_session_id("consolidator", "n"), upto=1)
     assert first.occurred_at == datetime(1970, 1, 1, tzinfo=UTC)
-    assert (await night(database, settings))["status"] == "done"
-    await unbroken(database)
+    assert (await run_job(database, settings))["status"] == "done"
+    await assert_invariants(database)
 
 
 NATIVE_HEADERS: list[Line] = [
@@ -158,7 +159,7 @@ async def test_an_export_that_somebody_wrote_by_hand_is_taken_for_what_makes_sen
     report = await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
     assert report.problems == []
     assert await told(database) == {f"{number}": ["hi"] for number in range(len(NATIVE_HEADERS))}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_a_session_of_no_known_kind_is_a_problem(database: Database, tmp_path: Path) -> None:
@@ -301,7 +302,7 @@ async def test_large_lines_are_not_read_far_ahead_of_what_is_written(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead, read, taken = 0, 0, 0
-    takes = Intake.take
+    takes = Intake.add
 
     def many(path: Path, root: Path) -> Iterator[Item]:
         nonlocal ahead, read
@@ -317,7 +318,7 @@ async def test_large_lines_are_not_read_far_ahead_of_what_is_written(
         await takes(intake, item)
 
     monkeypatch.setattr(claude_code, "read", many)
-    monkeypatch.setattr(Intake, "take", counted)
+    monkeypatch.setattr(Intake, "add", counted)
     report = await imported(database, write(tmp_path / "s.jsonl", []))
     assert report.events == 40
     assert ahead <= 3  # of 3 MiB each, where 8 MiB may wait
@@ -334,7 +335,7 @@ async def test_who_asks_to_stop_waits_for_no_walk_over_a_disk(
         release.wait()
         yield from ()
 
-    monkeypatch.setattr("consolidator.jobs.importing.importer.everything_below", endless)
+    monkeypatch.setattr("consolidator.jobs.importing.source_files.everything_below", endless)
     try:
         with pytest.raises(Interrupted):
             await imported(database, tmp_path, None, stop=stop)
@@ -378,6 +379,6 @@ async def test_a_session_of_a_hundred_thousand_events_is_imported(database: Data
     log = write(tmp_path / "s.jsonl", (line(number, f"message {number}") for number in range(100_000)))
     assert (await imported(database, log)).events == 100_001
     async with database.connection() as conn:
-        last = await events.read(conn, sessions.session_id_of("claude-code", "s"), after=100_000)
+        last = await events.read(conn, sessions.imported_session_id("claude-code", "s"), after=100_000)
     assert [(event.seq, event.data["text"]) for event in last] == [(100_001, "message 99999")]
-    await unbroken(database)
+    await assert_invariants(database)

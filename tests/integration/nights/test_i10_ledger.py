@@ -16,20 +16,28 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.dead_letters import retry
-from consolidator.jobs.nightly import Nights
-from consolidator.jobs.scheduler import summary
+from consolidator.jobs.nightly import JobRunner
+from consolidator.jobs.scheduler import summarize
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
-from consolidator.service.erasure import erase, plan
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from tests import nights
 from tests.integration.conftest import Fresh
 from tests.logs import Story, story
-from tests.nights import all_learned, ask, balance, count, tonight, workday, worked
-from tests.support import PATIENCE, called, logged, memory_of, returned, said, unbroken
+from tests.nights import (
+    all_learned,
+    assert_ledger_balances,
+    log_workdays,
+    query_number,
+    query_rows,
+    run_next_night,
+    workday_events,
+)
+from tests.support import PATIENCE, assert_invariants, log_events, read_memory, tool_call, tool_result, user_message
 
-LENGTH = len(workday(0))
+LENGTH = len(workday_events(0))
 COUNTS = ("seen", "learned", "nothing", "deferred", "dead")
 TASK = NewEvent(EventType.TASK_START, {"task_id": "t"}, task_id="t")
 DONE = NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success"}, task_id="t")
@@ -38,17 +46,17 @@ DONE = NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success"}, task
 async def test_every_event_is_accounted_for_once_over_all_nights(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
-    first = await tonight(database, clock, settings)
+    await log_workdays(database, 3)
+    first = await run_next_night(database, clock, settings)
     assert (first["seen"], first["deferred"], first["dead"]) == (3 * LENGTH, 0, 0)
     assert first["learned"] + first["nothing"] == first["seen"]
     assert first["learned"] >= 3 * 12  # of calls, results and what was stated
-    await worked(database, 1, begin=3)
-    second = await tonight(database, clock, settings)
+    await log_workdays(database, 1, begin=3)
+    second = await run_next_night(database, clock, settings)
     assert (second["seen"], second["units"]) == (LENGTH, 1)
-    third = await tonight(database, clock, settings)
+    third = await run_next_night(database, clock, settings)
     assert (third["seen"], third["units"], third["status"]) == (0, 0, "done")
-    await balance(database)
+    await assert_ledger_balances(database)
 
 
 @dataclass(frozen=True)
@@ -62,9 +70,13 @@ class Deferral:
 
 
 DEFERRALS = {
-    "it is not quiet yet": Deferral(workday(0), 0, [], timedelta(minutes=5)),
-    "a call is open": Deferral([*workday(0), called("z", "get_user", {})], LENGTH, [returned("z", {"a": 1})]),
-    "a task is open and it is not quiet": Deferral([TASK, DONE, TASK, said("go on")], 2, [DONE], timedelta(minutes=5)),
+    "it is not quiet yet": Deferral(workday_events(0), 0, [], timedelta(minutes=5)),
+    "a call is open": Deferral(
+        [*workday_events(0), tool_call("z", "get_user", {})], LENGTH, [tool_result("z", {"a": 1})]
+    ),
+    "a task is open and it is not quiet": Deferral(
+        [TASK, DONE, TASK, user_message("go on")], 2, [DONE], timedelta(minutes=5)
+    ),
 }
 
 
@@ -73,26 +85,26 @@ async def test_what_is_deferred_comes_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, why: str
 ) -> None:
     case = DEFERRALS[why]
-    await logged(database, "s", case.today, project="shop")
+    await log_events(database, "s", case.today, project="shop")
     clock.advance(case.pause)
-    done = await Nights(database, settings).run_now("consolidation")
+    done = await JobRunner(database, settings).run_now("consolidation")
     assert (done["seen"], done["deferred"]) == (len(case.today), len(case.today) - case.read)
-    assert await count(database, "select consolidated_to from session") == case.read
-    await logged(database, "s", case.tomorrow)
-    done = await tonight(database, clock, settings)
+    assert await query_number(database, "select consolidated_to from session") == case.read
+    await log_events(database, "s", case.tomorrow)
+    done = await run_next_night(database, clock, settings)
     assert (done["seen"], done["deferred"]) == (len(case.today) - case.read + len(case.tomorrow), 0)
     assert await all_learned(database)
-    await balance(database)
-    await unbroken(database)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
 
 
 async def test_a_call_that_nobody_answers_is_given_up_after_a_day(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "s", [*workday(0), called("z", "get_user", {})])
-    await tonight(database, clock, settings)
+    await log_events(database, "s", [*workday_events(0), tool_call("z", "get_user", {})])
+    await run_next_night(database, clock, settings)
     assert not await all_learned(database)
-    done = await tonight(database, clock, settings, hours=23)
+    done = await run_next_night(database, clock, settings, hours=23)
     assert (done["seen"], done["deferred"]) == (1, 0)
     assert await all_learned(database)
 
@@ -100,67 +112,67 @@ async def test_a_call_that_nobody_answers_is_given_up_after_a_day(
 async def test_an_event_that_comes_while_its_session_is_read_is_seen_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await worked(database, 1)
+    await log_workdays(database, 1)
     loop = asyncio.get_running_loop()
     learn = learning.learn
 
     def meanwhile(*words: Any) -> Any:
-        one_more = logged(database, "coder-00", [said("one more thing")])
+        one_more = log_events(database, "coder-00", [user_message("one more thing")])
         asyncio.run_coroutine_threadsafe(one_more, loop).result(PATIENCE)
         return learn(*words)
 
     with monkeypatch.context() as patch:
         patch.setattr(learning, "learn", meanwhile)
-        done = await tonight(database, clock, settings)
+        done = await run_next_night(database, clock, settings)
     assert done["seen"] == LENGTH
-    assert await count(database, "select head - consolidated_to from session") == 1
-    done = await tonight(database, clock, settings)
+    assert await query_number(database, "select head - consolidated_to from session") == 1
+    done = await run_next_night(database, clock, settings)
     assert done["seen"] == 1
     assert await all_learned(database)
-    await balance(database)
+    await assert_ledger_balances(database)
 
 
 async def test_a_session_erased_in_the_middle_of_its_night_ends_quietly(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    working = asyncio.create_task(tonight(database, clock, settings))
-    async with nights.replica(database) as other:
-        with nights.held(database.dsn, "lock table candidate in exclusive mode"):
-            await nights.stuck(database.dsn)
-            planned = await plan(other, session="coder-00")
-            erasing = asyncio.create_task(erase(other, settings, planned, reason="asked to"))
-            await nights.stuck(database.dsn, 3)
+    await log_workdays(database, 2)
+    working = asyncio.create_task(run_next_night(database, clock, settings))
+    async with nights.open_replica(database) as other:
+        with nights.hold_locks(database.dsn, "lock table candidate in exclusive mode"):
+            await nights.wait_for_lock_waiters(database.dsn)
+            planned = await plan_erasure(other, session="coder-00")
+            erasing = asyncio.create_task(erase_sessions(other, settings, planned, reason="asked to"))
+            await nights.wait_for_lock_waiters(database.dsn, 3)
         await erasing
     done = await working
     assert done["status"] == "done"
     assert done["seen"] in (LENGTH, 2 * LENGTH)
     for table in ("event", "digest", "candidate", "error_record"):
-        assert await count(database, f"select count(*) from {table} where session_id = 'coder-00'") == 0
-    await balance(database)
-    await unbroken(database)
+        assert await query_number(database, f"select count(*) from {table} where session_id = 'coder-00'") == 0
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
 
 
 async def test_a_session_erased_after_it_was_claimed_ends_quietly(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    working = asyncio.create_task(tonight(database, clock, settings))
-    with nights.held(database.dsn, "lock table session in access exclusive mode") as holding:
-        await nights.stuck(database.dsn)  # the night is about to look at the sessions
+    await log_workdays(database, 2)
+    working = asyncio.create_task(run_next_night(database, clock, settings))
+    with nights.hold_locks(database.dsn, "lock table session in access exclusive mode") as holding:
+        await nights.wait_for_lock_waiters(database.dsn)  # the night is about to look at the sessions
         holding.execute("select set_config('consolidator.erase', 'coder-00', true)")
         holding.execute("delete from event where session_id = 'coder-00'")
         holding.execute("delete from session where id = 'coder-00'")
         holding.commit()
     done = await working
     assert (done["status"], done["seen"]) == ("done", LENGTH)
-    await balance(database)
+    await assert_ledger_balances(database)
 
 
 def test_a_night_that_sees_everything_and_learns_nothing_says_so_loudly() -> None:
     counts = {"job": "consolidation", "seen": 3, "learned": 0, "nothing": 3, "deferred": 0, "dead": 0, "units": 1}
-    assert summary(counts).startswith("NOTHING LEARNED")
-    assert not summary(counts | {"learned": 1, "nothing": 2}).startswith("NOTHING LEARNED")
+    assert summarize(counts).startswith("NOTHING LEARNED")
+    assert not summarize(counts | {"learned": 1, "nothing": 2}).startswith("NOTHING LEARNED")
 
 
 @examples(
@@ -201,15 +213,15 @@ async def _with_poison(fresh: Fresh, told: Story, poisoned: set[tuple[str, int]]
             for number, evening in enumerate(told.evenings):
                 for place, session in enumerate(told.sessions):
                     new = session.events[told.until(place, number - 1) if number else 0 : told.until(place, number)]
-                    await logged(database, session.name, new, **session.columns)
+                    await log_events(database, session.name, new, **session.columns)
                 assert isinstance(database.clock, FrozenClock)
-                await tonight(database, database.clock, settings, seconds=evening.pause.total_seconds())
-                await balance(database)
-                await unbroken(database)
-        unstamped = await ask(database, "select session_id, seq from event where consolidated_at is null")
+                await run_next_night(database, database.clock, settings, seconds=evening.pause.total_seconds())
+                await assert_ledger_balances(database)
+                await assert_invariants(database)
+        unstamped = await query_rows(database, "select session_id, seq from event where consolidated_at is null")
         assert {(one["session_id"], one["seq"]) for one in unstamped} == poisoned
-        letters = await ask(database, "select session_id, seq from dead_letter where settled_at is null")
+        letters = await query_rows(database, "select session_id, seq from dead_letter where settled_at is null")
         assert {(one["session_id"], one["seq"]) for one in letters} == poisoned
         assert await retry(database, settings) == {"settled": len(poisoned), "remaining": 0}
-        await unbroken(database)
-        return await memory_of(database)
+        await assert_invariants(database)
+        return await read_memory(database)

@@ -18,17 +18,17 @@ from consolidator.service.explain import explain
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, sessions
 from tests import nights
-from tests.nights import ask, contents, count, tonight, workday, worked
-from tests.support import called, later, logged, memory_of, said, unbroken
+from tests.nights import dump_tables, log_workdays, query_number, query_rows, run_next_night, workday_events
+from tests.support import assert_invariants, later, log_events, read_memory, tool_call, user_message
 
 MONTH = timedelta(days=30)
 ENDED = NewEvent(EventType.SESSION_END, {})
-LENGTH = len(workday(0))
+LENGTH = len(workday_events(0))
 
 
 async def left(database: Database) -> dict[str, tuple[int, int]]:
     """Return the first and last seq that is left of each session."""
-    found = await ask(
+    found = await query_rows(
         database, "select session_id, min(seq) as first, max(seq) as last from event group by 1 order by 1"
     )
     return {one["session_id"]: (one["first"], one["last"]) for one in found}
@@ -37,85 +37,85 @@ async def left(database: Database) -> dict[str, tuple[int, int]]:
 async def test_what_is_past_retention_and_learned_from_goes_and_nothing_else(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "old", [*workday(0), ENDED])
-    await logged(database, "grown", workday(1))
-    await tonight(database, clock, settings)
+    await log_events(database, "old", [*workday_events(0), ENDED])
+    await log_events(database, "grown", workday_events(1))
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=20))
-    await logged(database, "grown", [*workday(2), ENDED])
-    await tonight(database, clock, settings)
+    await log_events(database, "grown", [*workday_events(2), ENDED])
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=15))
     pruned = await prune(database, older_than=MONTH)
     assert (pruned.sessions, pruned.events) == (2, 2 * LENGTH + 1)
     assert await left(database) == {"grown": (LENGTH + 1, 2 * LENGTH + 1)}
     assert not pruned.spared
-    await unbroken(database)
+    await assert_invariants(database)
     assert (await prune(database, older_than=MONTH)).events == 0
 
 
 async def test_what_was_not_learned_from_is_spared_with_all_that_follows_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "half", [*workday(0), called("z", "get_user", {})])
-    await logged(database, "new", workday(1))
-    await tonight(database, clock, settings)
-    await logged(database, "half", [said("and then?")])
+    await log_events(database, "half", [*workday_events(0), tool_call("z", "get_user", {})])
+    await log_events(database, "new", workday_events(1))
+    await run_next_night(database, clock, settings)
+    await log_events(database, "half", [user_message("and then?")])
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
     assert await left(database) == {"half": (LENGTH + 1, LENGTH + 2)}
     assert pruned.as_json()["spared"] == {"not learned from": 2}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_the_window_of_an_open_session_is_spared(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    many = [said(f"message {n}") for n in range(300)]
-    await logged(database, "open", many)
-    await logged(database, "ended", [*many, ENDED])
-    await tonight(database, clock, settings)
+    many = [user_message(f"message {n}") for n in range(300)]
+    await log_events(database, "open", many)
+    await log_events(database, "ended", [*many, ENDED])
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     for name in ("open", "ended"):
-        await logged(database, name, [said("still here")])
-    await tonight(database, clock, settings)
+        await log_events(database, name, [user_message("still here")])
+    await run_next_night(database, clock, settings)
     pruned = await prune(database, older_than=MONTH)
-    assert await left(database) == {"ended": (302, 302), "open": (302 - retention.WINDOW, 301)}
-    assert pruned.as_json()["spared"] == {"window of an open session": retention.WINDOW - 1}
+    assert await left(database) == {"ended": (302, 302), "open": (302 - retention.CONTEXT_WINDOW, 301)}
+    assert pruned.as_json()["spared"] == {"window of an open session": retention.CONTEXT_WINDOW - 1}
 
 
 async def test_an_open_session_that_is_written_to_while_pruning_looks_elsewhere_keeps_its_window(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    many = [said(f"message {n}") for n in range(299)]
-    await logged(database, "quiet", [said("large " * 9000), *many])
-    await logged(database, "ended", [*workday(0), ENDED])
-    await tonight(database, clock, settings)
+    many = [user_message(f"message {n}") for n in range(299)]
+    await log_events(database, "quiet", [user_message("large " * 9000), *many])
+    await log_events(database, "ended", [*workday_events(0), ENDED])
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     async with database.transaction() as conn:  # seen as quiet, and no more so when it would be marked
-        await events.append(conn, "quiet", [said("still here")], now=clock.now())
+        await events.append(conn, "quiet", [user_message("still here")], now=clock.now())
         pruning = asyncio.create_task(prune(database, older_than=MONTH))
-        await nights.stuck(database.dsn)
+        await nights.wait_for_lock_waiters(database.dsn)
     pruned = await pruning
     assert await left(database) == {"quiet": (1, 301)}
     assert (pruned.sessions, pruned.events, pruned.blobs) == (1, LENGTH + 1, 0)
     assert pruned.as_json()["spared"] == {"changed meanwhile": 300}
-    await unbroken(database)
+    await assert_invariants(database)
     clock.advance(timedelta(days=1))
     pruned = await prune(database, older_than=MONTH)
-    assert await left(database) == {"quiet": (302 - retention.WINDOW, 301)}
-    assert (pruned.sessions, pruned.events, pruned.blobs) == (1, 301 - retention.WINDOW, 1)
-    await unbroken(database)
+    assert await left(database) == {"quiet": (302 - retention.CONTEXT_WINDOW, 301)}
+    assert (pruned.sessions, pruned.events, pruned.blobs) == (1, 301 - retention.CONTEXT_WINDOW, 1)
+    await assert_invariants(database)
 
 
 async def test_what_a_live_fork_reads_is_spared_however_far_up(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "root", [*workday(0), ENDED])
+    await log_events(database, "root", [*workday_events(0), ENDED])
     lineage: dict[str, Any] = {"root_id": "root", "kind": "fork"}
-    await logged(database, "fork", [said("another way"), ENDED], parent_id="root", parent_seq=9, **lineage)
+    await log_events(database, "fork", [user_message("another way"), ENDED], parent_id="root", parent_seq=9, **lineage)
     clock.advance(timedelta(days=40))
-    await logged(database, "again", [said("a third way")], parent_id="fork", parent_seq=1, **lineage)
-    await logged(database, "child", [said("asked by an agent")], parent_id="root", kind="sub-agent")
-    await tonight(database, clock, settings)
+    await log_events(database, "again", [user_message("a third way")], parent_id="fork", parent_seq=1, **lineage)
+    await log_events(database, "child", [user_message("asked by an agent")], parent_id="root", kind="sub-agent")
+    await run_next_night(database, clock, settings)
     pruned = await prune(database, older_than=MONTH)
     assert pruned.events == 0
     assert pruned.as_json()["spared"] == {"read by a live fork": LENGTH + 3}
@@ -123,25 +123,25 @@ async def test_what_a_live_fork_reads_is_spared_however_far_up(
     pruned = await prune(database, older_than=MONTH)
     assert not pruned.spared
     assert await left(database) == {}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_whole_days_are_dropped_and_the_rest_goes_in_bounded_batches(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 4)
-    await worked(database, 2)
+    await log_workdays(database, 2)
     clock.advance(timedelta(days=1))
-    await worked(database, 1, begin=2)
-    await logged(database, "stays", [called("z", "get_user", {})])  # its day cannot go whole
-    await tonight(database, clock, settings)
+    await log_workdays(database, 1, begin=2)
+    await log_events(database, "stays", [tool_call("z", "get_user", {})])  # its day cannot go whole
+    await run_next_night(database, clock, settings)
     days = [name for name, _ in await _partitions(database)]
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
     assert pruned.partitions == ["event_20260301", "event_20260302", *_before(days, 12)]
     assert next(name for name, _ in await _partitions(database)) == "event_20260303"
     assert await left(database) == {"stays": (1, 1)}
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 def _before(days: list[str], last: int) -> list[str]:
@@ -156,19 +156,19 @@ async def _partitions(database: Database) -> list[tuple[str, Any]]:
 async def streamed(database: Database, session: str, message: str, *, pieces: int = 3) -> None:
     """Log an answer that came in pieces, all of which reached a channel: three events."""
     began = NewEvent(EventType.THINKING_START, {"message_id": message, "model": "m"})
-    await logged(database, session, [said("Go."), began])
+    await log_events(database, session, [user_message("Go."), began])
     now = database.clock.now()
     async with database.transaction() as conn:
         at: dict[str, Any] = {"started": await _head(conn, session), "now": now}
-        await generation.add_chunks(conn, session, message, ["a word "] * pieces, after=0, epoch=0, **at)
-        await generation.deliver(conn, session, message, "direct", upto=pieces, **at)
-    await logged(
+        await generation.append_chunks(conn, session, message, ["a word "] * pieces, after=0, epoch=0, **at)
+        await generation.record_delivery(conn, session, message, "direct", upto=pieces, **at)
+    await log_events(
         database, session, [NewEvent(EventType.ASSISTANT_RESPONSE, {"message_id": message, "text": "a word " * pieces})]
     )
 
 
 async def _head(conn: Connection, session: str) -> int:
-    return int((await sessions.get(conn, session))["head"])
+    return int((await sessions.get(conn, session)).head)
 
 
 async def chunk_days(database: Database) -> list[str]:
@@ -186,7 +186,7 @@ COMPANIONS = (
 async def companions(database: Database) -> dict[str, int]:
     """Return how many pieces are left of each message, and that as many are known to have been delivered."""
     chunks, deliveries = [
-        {f"{one['session_id']} {one['message_id']}": one["pieces"] for one in await ask(database, query)}
+        {f"{one['session_id']} {one['message_id']}": one["pieces"] for one in await query_rows(database, query)}
         for query in COMPANIONS
     ]
     assert chunks == deliveries
@@ -201,7 +201,7 @@ async def test_what_was_said_in_pieces_goes_with_its_events_in_whole_days_or_in_
     clock.advance(timedelta(days=1))
     await streamed(database, "second", "m2", pieces=9)
     await streamed(database, "open", "m3")
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     await streamed(database, "open", "m4")
     kept = {"open m3": 3, "open m4": 3}
@@ -211,17 +211,17 @@ async def test_what_was_said_in_pieces_goes_with_its_events_in_whole_days_or_in_
     assert (await chunk_days(database))[0] == "generation_chunk_20260303"
     assert "generation_chunk_20260304" not in await chunk_days(database)
     assert f"generation_chunk_{clock.now():%Y%m%d}" in await chunk_days(database)
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_pieces_that_a_crash_left_behind_their_events_go_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await streamed(database, "one", "m1")
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     with monkeypatch.context() as patch:
-        patch.setattr(retention, "_delete_companions", _killed)
+        patch.setattr(retention, "_delete_message_output", _killed)
         with pytest.raises(RuntimeError):
             await prune(database, older_than=MONTH)
     assert await left(database) == {}
@@ -236,8 +236,8 @@ async def _killed(*_: Any) -> None:
 async def test_quotes_and_explanations_outlive_the_events(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
-    await tonight(database, clock, settings)
+    await log_workdays(database, 3)
+    await run_next_night(database, clock, settings)
     before = await _explanations(database)
     assert {told["kind"] for told in before} == {"fact", "procedure", "solution"}
     clock.advance(timedelta(days=40))
@@ -252,7 +252,7 @@ async def test_quotes_and_explanations_outlive_the_events(
 
 
 async def _explanations(database: Database) -> list[dict[str, Any]]:
-    ids = await ask(
+    ids = await query_rows(
         database, "select id from fact union select id from procedure union select id from solution order by 1"
     )
     return [await explain(database, one["id"]) for one in ids]
@@ -261,33 +261,35 @@ async def _explanations(database: Database) -> list[dict[str, Any]]:
 async def test_no_count_falls_by_pruning_and_the_next_night_goes_on_from_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
-    await tonight(database, clock, settings)
-    before = await memory_of(database)
+    await log_workdays(database, 3)
+    await run_next_night(database, clock, settings)
+    before = await read_memory(database)
     clock.advance(timedelta(days=40))
     await prune(database, older_than=MONTH)
-    assert await memory_of(database) == before
-    await worked(database, 1, begin=3)
-    await logged(database, "coder-00", workday(0)[1:], project="shop")  # a session that lost its beginning goes on
-    await tonight(database, clock, settings)
-    after = await memory_of(database)
+    assert await read_memory(database) == before
+    await log_workdays(database, 1, begin=3)
+    await log_events(
+        database, "coder-00", workday_events(0)[1:], project="shop"
+    )  # a session that lost its beginning goes on
+    await run_next_night(database, clock, settings)
+    after = await read_memory(database)
     best = {title: support for _, title, support, _, _ in after["procedure"]}
     assert best
     assert all(best[title] == support + 1 for _, title, support, _, _ in before["procedure"])
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_a_dry_run_says_the_same_numbers_and_changes_nothing(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    await logged(database, "large", [said("large " * 9000), ENDED])
-    await logged(database, "half", [*workday(0), called("z", "get_user", {})])
-    await tonight(database, clock, settings)
+    await log_workdays(database, 2)
+    await log_events(database, "large", [user_message("large " * 9000), ENDED])
+    await log_events(database, "half", [*workday_events(0), tool_call("z", "get_user", {})])
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    before, days = await contents(database), await _partitions(database)
+    before, days = await dump_tables(database), await _partitions(database)
     rehearsed = await prune(database, older_than=MONTH, dry_run=True)
-    assert await contents(database) == before
+    assert await dump_tables(database) == before
     assert await _partitions(database) == days
     pruned = await prune(database, older_than=MONTH)
     assert {**rehearsed.as_json(), "dry_run": False} == pruned.as_json()
@@ -297,27 +299,30 @@ async def test_a_dry_run_says_the_same_numbers_and_changes_nothing(
 async def test_a_blob_goes_when_no_event_names_it_and_its_grace_is_over(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    shared, alone = said("shared " * 9000), said("alone " * 9000)
-    await logged(database, "old", [shared, alone, ENDED])
-    await tonight(database, clock, settings)
+    shared, alone = user_message("shared " * 9000), user_message("alone " * 9000)
+    await log_events(database, "old", [shared, alone, ENDED])
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    await logged(database, "young", [shared])
-    assert await count(database, "select count(*) from blob") == 2
+    await log_events(database, "young", [shared])
+    assert await query_number(database, "select count(*) from blob") == 2
     pruned = await prune(database, older_than=MONTH)
     assert pruned.blobs == 1
     assert (
-        await count(database, "select count(*) from blob join blob_ref using (sha256) where session_id = 'young'") == 1
+        await query_number(
+            database, "select count(*) from blob join blob_ref using (sha256) where session_id = 'young'"
+        )
+        == 1
     )
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     assert (await prune(database, older_than=MONTH)).blobs == 1
-    assert await count(database, "select count(*) from blob") == 0
+    assert await query_number(database, "select count(*) from blob") == 0
 
 
 async def test_a_blob_just_named_is_not_collected_before_its_event_is_there(
     database: Database, clock: FrozenClock
 ) -> None:
-    with nights.held(
+    with nights.hold_locks(
         database.dsn,
         "insert into blob values ('\\x00', 'text/plain', 1, 'x', %s)", clock.now() - timedelta(hours=1),
     ) as writing:  # fmt: skip
@@ -329,27 +334,29 @@ async def test_a_blob_just_named_is_not_collected_before_its_event_is_there(
 
 async def _ready(database: Database, clock: FrozenClock, settings: Settings) -> dict[str, int]:
     """Log and learn, so that retention has a day to drop; return how far each session may go."""
-    await worked(database, 3)
-    await tonight(database, clock, settings)
+    await log_workdays(database, 3)
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     return {f"coder-{n:02d}": LENGTH for n in range(3)}
 
 
 async def _finished(database: Database) -> None:
     await prune(database, older_than=MONTH)
-    await unbroken(database)
-    tables = await ask(database, "select relname from pg_class where relname like '%%\\_20260302%%' and relkind = 'r'")
+    await assert_invariants(database)
+    tables = await query_rows(
+        database, "select relname from pg_class where relname like '%%\\_20260302%%' and relkind = 'r'"
+    )
     assert tables == []
     assert await left(database) == {}
-    assert await count(database, "select count(*) from session where pruned_to = head") == 3
+    assert await query_number(database, "select count(*) from session where pruned_to = head") == 3
 
 
 async def test_a_crash_after_marking_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, {name: upto}, clock.now())
-        await unbroken(database)  # readers begin after the mark, so nothing is torn
+        await retention._mark_pruned(database, {name: upto}, clock.now())
+        await assert_invariants(database)  # readers begin after the mark, so nothing is torn
     await _finished(database)
 
 
@@ -358,11 +365,11 @@ async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_nigh
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, {name: upto}, clock.now())
+        await retention._mark_pruned(database, {name: upto}, clock.now())
     async with database.connection() as conn:
         await conn.execute(f"comment on table {parent}_20260302 is '{partitions.DOOMED}'")
         await conn.execute(f"alter table {parent} detach partition {parent}_20260302 concurrently")
-    await unbroken(database)
+    await assert_invariants(database)
     await _finished(database)
 
 
@@ -371,17 +378,17 @@ async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
     for name, upto in (await _ready(database, clock, settings)).items():
-        await retention._mark(database, {name: upto}, clock.now())
-    async with nights.replica(database) as other, other.connection() as conn:
-        with nights.held(database.dsn, f"select count(*) from {parent}_20260302"):
+        await retention._mark_pruned(database, {name: upto}, clock.now())
+    async with nights.open_replica(database) as other, other.connection() as conn:
+        with nights.hold_locks(database.dsn, f"select count(*) from {parent}_20260302"):
             dropping = asyncio.create_task(partitions.drop(conn, f"{parent}_20260302", parent))
-            await nights.stuck(database.dsn)
+            await nights.wait_for_lock_waiters(database.dsn)
             await conn.cancel_safe()
             with pytest.raises(Exception, match="cancel"):
                 await dropping
-            pending = await count(database, "select count(*) from pg_inherits where inhdetachpending")
+            pending = await query_number(database, "select count(*) from pg_inherits where inhdetachpending")
             assert pending == 1
-    await unbroken(database)
+    await assert_invariants(database)
     await _finished(database)
 
 
@@ -390,7 +397,7 @@ async def test_a_day_that_is_being_read_is_left_for_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, parent: str
 ) -> None:
     await _ready(database, clock, settings)
-    with monkeypatch.context() as patch, nights.held(database.dsn, f"select count(*) from {parent}_20260302"):
+    with monkeypatch.context() as patch, nights.hold_locks(database.dsn, f"select count(*) from {parent}_20260302"):
         patch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
         await prune(database, older_than=MONTH)
         await prune(database, older_than=MONTH)
@@ -399,10 +406,12 @@ async def test_a_day_that_is_being_read_is_left_for_the_next_night(
 
 async def test_two_replicas_may_prune_at_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await _ready(database, clock, settings)
-    async with nights.replica(database) as other:
-        with nights.held(database.dsn, "select from session order by id for update"):  # both come as far as marking
+    async with nights.open_replica(database) as other:
+        with nights.hold_locks(
+            database.dsn, "select from session order by id for update"
+        ):  # both come as far as marking
             both = asyncio.gather(prune(database, older_than=MONTH), prune(other, older_than=MONTH))
-            await nights.stuck(database.dsn, 2)
+            await nights.wait_for_lock_waiters(database.dsn, 2)
         await both
     await _finished(database)
 
@@ -410,15 +419,15 @@ async def test_two_replicas_may_prune_at_once(database: Database, clock: FrozenC
 async def test_pruning_waits_for_nobody_who_is_learning(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    await tonight(database, clock, settings)
+    await log_workdays(database, 2)
+    await run_next_night(database, clock, settings)
     clock.set(later(clock.now(), days=40))
-    await worked(database, 2, begin=1)  # coder-01 goes on, coder-02 is new
-    working = asyncio.create_task(tonight(database, clock, settings))
-    with nights.held(database.dsn, "lock table digest in exclusive mode"):
-        await nights.stuck(database.dsn)
+    await log_workdays(database, 2, begin=1)  # coder-01 goes on, coder-02 is new
+    working = asyncio.create_task(run_next_night(database, clock, settings))
+    with nights.hold_locks(database.dsn, "lock table digest in exclusive mode"):
+        await nights.wait_for_lock_waiters(database.dsn)
         pruned = await prune(database, older_than=MONTH)
     done = await working
     assert pruned.events == LENGTH  # coder-01 is read by its own window
     assert done["seen"] == 2 * LENGTH
-    await unbroken(database)
+    await assert_invariants(database)

@@ -26,8 +26,8 @@ from consolidator.database import Database, upgrade
 from tests.acceptance.agents import Chat, Claude, Office
 from tests.conftest import NOON
 from tests.killing import KILLED, Killer
-from tests.nights import balance
-from tests.support import FULL, PATIENCE, memory_of, unbroken
+from tests.nights import assert_ledger_balances
+from tests.support import FULL, PATIENCE, assert_invariants, read_memory
 
 LEAST, MOST = 5, 60  # commits of a job here
 # Jobs with many commits of few kinds are killed at some of them, and at each by `make matrix`.
@@ -134,15 +134,15 @@ def state_of(dsn: str) -> dict[str, Any]:
     async def look() -> dict[str, Any]:
         database = Database(dsn, Clock())
         try:
-            await unbroken(database)
-            await balance(database)
+            await assert_invariants(database)
+            await assert_ledger_balances(database)
             async with database.connection() as conn:
                 found: dict[str, Any] = {}
                 for name, query in STATE.items():
                     found[name] = sorted(await (await conn.execute(query)).fetchall(), key=str)
                 for job, status in await (await conn.execute(RUNS)).fetchall():
                     assert status == "done", job
-            return {**found, **await memory_of(database)}
+            return {**found, **await read_memory(database)}
         finally:
             await database.close()
 

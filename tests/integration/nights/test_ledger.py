@@ -15,19 +15,20 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable
 from consolidator.jobs.ledger import Ledger, Unit, heartbeat, mark_interrupted, record_progress
-from consolidator.jobs.nightly import Job, Nights
+from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.jobs.retention import RetentionReport
+from consolidator.models.run import UnitKind
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from tests.integration.locks import of_the_dead
-from tests.nights import ask, count, eventually
+from tests.nights import query_number, query_rows, wait_until_counted
 from tests.support import PATIENCE
 
 pytestmark = pytest.mark.timeout(90)
 OUTAGE = DatabaseUnavailable("the database went away")
 
 
-async def begun(database: Database, settings: Settings, *units: str, **more: Any) -> Ledger:
+async def begun(database: Database, settings: Settings, *units: str, kind: UnitKind = "session", **more: Any) -> Ledger:
     """Begin a run with some units."""
     now = database.clock.now()
     ledger = Ledger(database, settings, "", **more)
@@ -35,8 +36,8 @@ async def begun(database: Database, settings: Settings, *units: str, **more: Any
         run = await runs.start(
             conn, job="consolidation", scheduled_at=now, trigger="schedule", owner=ledger.owner, now=now
         )
-    ledger.run_id = run["id"]
-    await ledger.add_units(list(units))
+    ledger.run_id = run.id
+    await ledger.add_units(kind, list(units))
     return ledger
 
 
@@ -51,7 +52,7 @@ def done_by(database: Database, before: Callable[[Unit], Awaitable[None]]) -> Ca
         for unit in units:
             await before(unit)
             async with database.transaction() as conn:
-                await record_progress(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
+                await record_progress(conn, [unit], [unit.progress()])
 
     return work
 
@@ -60,7 +61,7 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = await begun(database, settings, "a", "b")
-    claim, lost, idle = Ledger._claim, asyncio.Event(), asyncio.Event()
+    claim, lost, idle = Ledger._claim_units, asyncio.Event(), asyncio.Event()
 
     async def answer_lost(self: Ledger, phase: int) -> list[Unit]:
         found = await claim(self, phase)
@@ -74,14 +75,14 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
     async def until_lost(_unit: Unit) -> None:
         await lost.wait()
 
-    monkeypatch.setattr(Ledger, "_claim", answer_lost)
+    monkeypatch.setattr(Ledger, "_claim_units", answer_lost)
     async with asyncio.timeout(PATIENCE), heartbeat(ledger):
         with pytest.raises(DatabaseUnavailable):
             await ledger.run_phase(0, done_by(database, until_lost), none_lost)
-    assert await count(database, "select count(*) from claim where status = 'leased'") == 0
-    monkeypatch.setattr(Ledger, "_claim", claim)
+    assert await query_number(database, "select count(*) from claim where status = 'leased'") == 0
+    monkeypatch.setattr(Ledger, "_claim_units", claim)
     await ledger.run_phase(0, done_by(database, until_lost), none_lost)
-    assert await ask(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
+    assert await query_rows(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
 
 
 async def test_a_heartbeat_outlives_whatever_it_meets(
@@ -98,12 +99,12 @@ async def test_a_heartbeat_outlives_whatever_it_meets(
     async def held(_unit: Unit) -> None:
         await go.wait()
 
-    monkeypatch.setattr(runs, "renew", stumbling)
+    monkeypatch.setattr(runs, "renew_leases", stumbling)
     async with heartbeat(ledger):
         working = asyncio.create_task(ledger.run_phase(0, done_by(database, held), none_lost))
-        await eventually(database, "select count(*) from claim where status = 'leased'")
+        await wait_until_counted(database, "select count(*) from claim where status = 'leased'")
         clock.advance(timedelta(hours=1))
-        await eventually(database, "select count(*) from claim where lease_until > %s", clock.now())
+        await wait_until_counted(database, "select count(*) from claim where lease_until > %s", clock.now())
         go.set()
         await working
     assert not met
@@ -124,7 +125,7 @@ async def test_what_a_lot_has_committed_is_not_done_again_where_a_later_unit_fai
     await ledger.run_phase(0, done_by(database, fail_once), none_lost)
     assert sorted(did) == sorted([*names, "u1"])
     assert sorted(told) == names
-    assert await count(database, "select count(*) from claim where status = 'done'") == len(names)
+    assert await query_number(database, "select count(*) from claim where status = 'done'") == len(names)
 
 
 async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_up(
@@ -135,12 +136,12 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     lots: list[int] = []
     ledger = await begun(database, one, *names, owner=of_the_dead())
     for _ in range(settings.max_attempts):
-        while (units := await ledger._claim(0)) and units[0].name != "u0":
+        while (units := await ledger._claim_units(0)) and units[0].name != "u0":
             async with database.transaction() as conn:
-                await record_progress(conn, units, [runs.UnitProgress(unit.name, done=True) for unit in units])
+                await record_progress(conn, units, [unit.progress() for unit in units])
         lots.append(len(units))  # here its process is killed
         ledger = Ledger(database, one, ledger.run_id, owner=of_the_dead())
-        await ledger.add_units([])
+        await ledger.release_dead_owners()
     assert lots == [2, 1, 1]
 
     async def never(unit: Unit) -> None:
@@ -151,43 +152,43 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
 
     await ledger.run_phase(0, done_by(database, never), seven)
     given_up = "select status, attempts, dead, error from claim where unit = 'u0'"
-    (found,) = await ask(database, given_up)
+    (found,) = await query_rows(database, given_up)
     assert (found["status"], found["dead"]) == ("dead", 7)
     assert "died" in found["error"]
-    assert await count(database, "select count(*) from claim where status = 'done'") == 7
+    assert await query_number(database, "select count(*) from claim where status = 'done'") == 7
 
 
 async def test_a_replica_that_stops_marks_no_run_that_others_work_on(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     status = "select status from run"
-    staying = await begun(database, settings, "a", "merge:ann")
-    assert len(await staying._claim(0)) == 1
+    staying = await begun(database, settings, "a", "b")
+    assert len(await staying._claim_units(0)) == 1
     await mark_interrupted(database, staying.run_id)
-    assert await ask(database, status) == [{"status": "running"}]
+    assert await query_rows(database, status) == [{"status": "running"}]
     clock.advance(timedelta(seconds=settings.lease_seconds + 1))
     await mark_interrupted(database, staying.run_id)
-    assert await ask(database, status) == [{"status": "interrupted"}]
+    assert await query_rows(database, status) == [{"status": "interrupted"}]
 
 
 async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database: Database, settings: Settings) -> None:
     async def nothing(_unit: Unit) -> None:
         pass
 
-    ledger = await begun(database, settings, "merge:ann")
+    ledger = await begun(database, settings, "ann", kind="merge")
     await ledger.run_phase(0, done_by(database, nothing), none_lost)
     await mark_interrupted(database, ledger.run_id)
-    await ledger.add_units(["merge:ann"], reopen=True)
-    assert await count(database, "select count(*) from claim where status = 'open'") == 1
+    await ledger.add_units("merge", ["ann"], reopen=True)
+    assert await query_number(database, "select count(*) from claim where status = 'open'") == 1
 
 
 @pytest.mark.parametrize("job", ["consolidation", "retention", "import"])
 async def test_a_run_by_hand_that_dies_of_a_bug_is_not_left_running(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, job: Job
 ) -> None:
-    night, work = Nights(database, settings), {"consolidation": "consolidate", "retention": "prune"}
+    night, work = JobRunner(database, settings), {"consolidation": "consolidate", "retention": "prune"}
     secret = "ghp_" + "Zk3" * 12
-    await night.run_owed(job)
+    await night.run_due(job)
 
     async def dying(*_: Any, **__: Any) -> Any:
         raise KeyError(secret)
@@ -195,7 +196,7 @@ async def test_a_run_by_hand_that_dies_of_a_bug_is_not_left_running(
     monkeypatch.setattr(f"consolidator.jobs.nightly.{work.get(job, 'import_sources')}", dying)
     with pytest.raises(KeyError):
         await night.run_now(job)
-    (left,) = await ask(database, "select status, error from run where trigger = 'manual'")
+    (left,) = await query_rows(database, "select status, error from run where trigger = 'manual'")
     assert left["status"] == "failed"
     assert left["error"].startswith("KeyError: ")
     assert secret not in left["error"]
@@ -210,8 +211,10 @@ async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_an
     await left(database, "import", "schedule")
     clock.advance(timedelta(seconds=settings.lease_seconds + 1))
     await left(database, "retention", "batch")  # its process may well live
-    await Nights(database, settings).run_owed("consolidation")
-    found = await ask(database, "select job, trigger, status from run where owner = 'gone' order by job, trigger, slot")
+    await JobRunner(database, settings).run_due("consolidation")
+    found = await query_rows(
+        database, "select job, trigger, status from run where owner = 'gone' order by job, trigger, scheduled_at"
+    )
     assert [tuple(one.values()) for one in found] == [
         ("backfill", "manual", "interrupted"),
         ("consolidation", "batch", "failed"),
@@ -242,11 +245,11 @@ async def test_a_run_by_hand_keeps_its_heart_beating_from_its_beginning_to_its_e
 
     monkeypatch.setattr("consolidator.jobs.nightly.prune", slow)
     short = settings.model_copy(update={"lease_seconds": 1})
-    working = asyncio.create_task(Nights(database, short).run_now("retention", older_than=timedelta(days=1)))
-    await eventually(database, "select count(*) from run")
+    working = asyncio.create_task(JobRunner(database, short).run_now("retention", older_than=timedelta(days=1)))
+    await wait_until_counted(database, "select count(*) from run")
     clock.advance(timedelta(hours=1))
-    await eventually(database, "select count(*) from run where heartbeat_at = %s", clock.now())
-    await Nights(database, short).run_owed("consolidation")
+    await wait_until_counted(database, "select count(*) from run where heartbeat_at = %s", clock.now())
+    await JobRunner(database, short).run_due("consolidation")
     go.set()
     await working
-    assert await count(database, "select count(*) from run where job = 'retention' and status = 'done'") == 1
+    assert await query_number(database, "select count(*) from run where job = 'retention' and status = 'done'") == 1

@@ -21,13 +21,24 @@ from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.manual_run import Choice
 from consolidator.jobs.ledger import LostClaim, Unit, record_progress
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from consolidator.store.nights.runs import UnitProgress
 from tests.integration.conftest import Fresh
-from tests.nights import all_learned, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
-from tests.support import PATIENCE, logged, memory_of, said, unbroken
+from tests.nights import (
+    all_learned,
+    assert_ledger_balances,
+    hold_locks,
+    log_workdays,
+    open_replica,
+    query_number,
+    query_rows,
+    start_cli,
+    wait_for_lock_waiters,
+    wait_until_counted,
+    workday_events,
+)
+from tests.support import PATIENCE, assert_invariants, log_events, read_memory, user_message
 
 CANDIDATES = "lock table candidate in exclusive mode"  # a unit comes here when it has all to commit, but for this
 DIGESTS = "lock table digest in access exclusive mode"  # and here when it has been claimed, and reads
@@ -42,40 +53,40 @@ async def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 async def done_once(database: Database, sessions: int) -> None:
     """Assert that one run did every session once, and that all adds up."""
-    (run,) = await ask(database, "select * from run where job = 'consolidation'")
+    (run,) = await query_rows(database, "select * from run where job = 'consolidation'")
     assert (run["status"], run["report"]["units"]) == ("done", sessions)
-    assert run["report"]["seen"] == sessions * len(workday(0))
-    assert await count(database, "select count(*) from claim where status = 'done' and phase = 0") == sessions
+    assert run["report"]["seen"] == sessions * len(workday_events(0))
+    assert await query_number(database, "select count(*) from claim where status = 'done' and phase = 0") == sessions
     assert await all_learned(database)
-    await balance(database)
-    await unbroken(database)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
 
 
 @asynccontextmanager
 async def alone(fresh: Fresh, settings: Settings, sessions: int) -> AsyncIterator[Any]:
     """Yield what one replica learns from so many sessions, with one worker."""
     async with fresh() as database:
-        await worked(database, sessions)
+        await log_workdays(database, sessions)
         assert isinstance(database.clock, FrozenClock)
         database.clock.advance(HOUR)
-        await Nights(database, settings.model_copy(update={"workers": 1})).run_owed("consolidation")
-        yield await memory_of(database)
+        await JobRunner(database, settings.model_copy(update={"workers": 1})).run_due("consolidation")
+        yield await read_memory(database)
 
 
 async def test_two_replicas_of_one_process_share_a_night(fresh: Fresh, settings: Settings) -> None:
-    async with alone(fresh, settings, 8) as expected, fresh() as database, replica(database) as other:
-        await worked(database, 8)
+    async with alone(fresh, settings, 8) as expected, fresh() as database, open_replica(database) as other:
+        await log_workdays(database, 8)
         assert isinstance(database.clock, FrozenClock)
         database.clock.advance(HOUR)
-        with held(database.dsn, CANDIDATES):
-            both = asyncio.gather(*(Nights(one, settings).run_owed("consolidation") for one in (database, other)))
-            await stuck(database.dsn, 4)  # both have work in hand, with two workers each
+        with hold_locks(database.dsn, CANDIDATES):
+            both = asyncio.gather(*(JobRunner(one, settings).run_due("consolidation") for one in (database, other)))
+            await wait_for_lock_waiters(database.dsn, 4)  # both have work in hand, with two workers each
         reports = await both
         assert len({report["run"] for report in reports if report}) == 1
-        assert await count(database, "select count(distinct owner) from claim where phase = 0") == 2
-        assert await count(database, "select max(attempts) from claim") == 1
+        assert await query_number(database, "select count(distinct owner) from claim where phase = 0") == 2
+        assert await query_number(database, "select max(attempts) from claim") == 1
         await done_once(database, 8)
-        assert await memory_of(database) == expected
+        assert await read_memory(database) == expected
 
 
 async def test_two_processes_share_a_night(
@@ -83,39 +94,39 @@ async def test_two_processes_share_a_night(
 ) -> None:
     async with database.connection() as conn:
         await conn.execute("insert into setting (name, value) values ('salt', %s)", [bytes(16)])
-    await worked(database, 6)
+    await log_workdays(database, 6)
     environment |= {"CONSOLIDATOR_CLOCK": (database.clock.now() + HOUR).isoformat(), "CONSOLIDATOR_WORKERS": "1"}
     with (
-        held(database.dsn, CANDIDATES) as holding,
-        started("run", "consolidation", environment=environment) as first,
-        started("run", "consolidation", environment=environment) as second,
+        hold_locks(database.dsn, CANDIDATES) as holding,
+        start_cli("run", "consolidation", environment=environment) as first,
+        start_cli("run", "consolidation", environment=environment) as second,
     ):
-        await stuck(database.dsn, 2)
+        await wait_for_lock_waiters(database.dsn, 2)
         holding.rollback()
         codes = [(await ended(process))[0] for process in (first, second)]
     assert codes == [0, 0]
-    assert await count(database, "select count(distinct owner) from claim where phase = 0") == 2
+    assert await query_number(database, "select count(distinct owner) from claim where phase = 0") == 2
     await done_once(database, 6)
     async with alone(fresh, settings, 6) as expected:
-        assert await memory_of(database) == expected
+        assert await read_memory(database) == expected
 
 
 async def test_four_workers_never_wait_in_a_circle(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await worked(database, 16)  # all of one scope, with one error and one fact
+    await log_workdays(database, 16)  # all of one scope, with one error and one fact
     clock.advance(HOUR)
     four = settings.model_copy(update={"workers": 4})
-    async with replica(database) as other:
-        with held(database.dsn, CANDIDATES):
-            both = asyncio.gather(*(Nights(one, four).run_owed("consolidation") for one in (database, other)))
-            await stuck(database.dsn, 8)
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, CANDIDATES):
+            both = asyncio.gather(*(JobRunner(one, four).run_due("consolidation") for one in (database, other)))
+            await wait_for_lock_waiters(database.dsn, 8)
         await both
-    assert await count(database, "select max(attempts) from claim") == 1
+    assert await query_number(database, "select max(attempts) from claim") == 1
     await done_once(database, 16)
-    before = await memory_of(database)
+    before = await read_memory(database)
     again = await Backfill(database, four, Choice(reprocess=True), asyncio.Event()).run()
     assert again["status"] == "done"
-    assert await count(database, "select max(attempts) from claim where run_id = %s", again["run"]) == 1
-    assert await memory_of(database) == before
+    assert await query_number(database, "select max(attempts) from claim where run_id = %s", again["run"]) == 1
+    assert await read_memory(database) == before
 
 
 async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
@@ -126,20 +137,20 @@ async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ledger, "is_gone", lambda _: False)  # as if it had been on another machine
-    await worked(database, 4)
+    await log_workdays(database, 4)
     clock.advance(HOUR)
     environment |= {"CONSOLIDATOR_CLOCK": clock.now().isoformat(), "CONSOLIDATOR_WORKERS": "1"}
-    with held(database.dsn, DIGESTS), started("run", "consolidation", environment=environment) as process:
-        await stuck(database.dsn)
+    with hold_locks(database.dsn, DIGESTS), start_cli("run", "consolidation", environment=environment) as process:
+        await wait_for_lock_waiters(database.dsn)
         process.kill()
         assert (await ended(process))[0] == -signal.SIGKILL
-    (left,) = await ask(database, "select * from claim where status = 'leased'")
-    working = asyncio.create_task(Nights(database, settings).run_owed("consolidation"))
-    await eventually(database, "select count(*) / 3 from claim where status = 'done'")
+    (left,) = await query_rows(database, "select * from claim where status = 'leased'")
+    working = asyncio.create_task(JobRunner(database, settings).run_due("consolidation"))
+    await wait_until_counted(database, "select count(*) / 3 from claim where status = 'done'")
     assert not working.done()  # the others are done, but the last one may still be in good hands
     clock.set(left["lease_until"] + timedelta(seconds=1))
     assert await working
-    (taken,) = await ask(database, "select * from claim where unit = %s", left["unit"])
+    (taken,) = await query_rows(database, "select * from claim where unit = %s", left["unit"])
     assert (taken["status"], taken["attempts"]) == ("done", 2)
     assert taken["owner"] != left["owner"]
     await done_once(database, 4)
@@ -148,68 +159,71 @@ async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
 async def test_a_zombie_commits_nothing_when_it_comes_back(
     database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str]
 ) -> None:
-    await worked(database, 3)
+    await log_workdays(database, 3)
     clock.advance(HOUR)
     environment |= {"CONSOLIDATOR_CLOCK": clock.now().isoformat(), "CONSOLIDATOR_WORKERS": "1"}
-    with started("run", "consolidation", environment=environment) as zombie:
-        with held(database.dsn, DIGESTS):
-            await stuck(database.dsn)
+    with start_cli("run", "consolidation", environment=environment) as zombie:
+        with hold_locks(database.dsn, DIGESTS):
+            await wait_for_lock_waiters(database.dsn)
             os.kill(zombie.pid, signal.SIGSTOP)
-        (held_by_zombie,) = await ask(database, "select * from claim where status = 'leased'")
+        (held_by_zombie,) = await query_rows(database, "select * from claim where status = 'leased'")
         clock.set(held_by_zombie["lease_until"] + timedelta(seconds=1))
-        await Nights(database, settings).run_owed("consolidation")
-        before, claims = await memory_of(database), await ask(database, "select * from claim order by unit")
+        await JobRunner(database, settings).run_due("consolidation")
+        before, claims = await read_memory(database), await query_rows(database, "select * from claim order by unit")
         os.kill(zombie.pid, signal.SIGCONT)
         code, told = await ended(zombie)
     assert code == 0
     assert "was taken over by another replica" in told
-    assert await memory_of(database) == before
-    assert await ask(database, "select * from claim order by unit") == claims
+    assert await read_memory(database) == before
+    assert await query_rows(database, "select * from claim order by unit") == claims
     await done_once(database, 3)
 
 
 async def test_counts_of_an_owner_that_was_given_up_roll_their_step_back(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 1)
+    await log_workdays(database, 1)
     clock.advance(HOUR)
-    done = await Nights(database, settings).run_owed("consolidation")
+    done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
-    (before,) = await ask(database, "select * from claim where phase = 0")
-    zombie = Unit(done["run"], before["unit"], "somebody else", 1)
+    (before,) = await query_rows(database, "select * from claim where phase = 0")
+    zombie = Unit(done["run"], "session", before["unit"], "somebody else", 1)
 
     async def commit() -> None:
         async with database.transaction() as conn:
             await conn.execute("update session set error = 'written by a zombie'")
-            await record_progress(conn, [zombie], [UnitProgress(zombie.name, done=True, learned=1)])
+            await record_progress(conn, [zombie], [zombie.progress(learned=1)])
 
     with pytest.raises(LostClaim):
         await commit()
-    assert await count(database, "select count(*) from session where error is not null") == 0
-    assert await ask(database, "select * from claim where phase = 0") == [before]
+    assert await query_number(database, "select count(*) from session where error is not null") == 0
+    assert await query_rows(database, "select * from claim where phase = 0") == [before]
 
 
 async def test_a_terminated_process_finishes_what_is_in_hand_and_the_next_one_goes_on(
     database: Database, environment: dict[str, str]
 ) -> None:
-    await worked(database, 5)
+    await log_workdays(database, 5)
     environment |= {"CONSOLIDATOR_CLOCK": (database.clock.now() + HOUR).isoformat(), "CONSOLIDATOR_WORKERS": "1"}
-    with held(database.dsn, CANDIDATES) as holding, started("run", "consolidation", environment=environment) as process:
-        await stuck(database.dsn)
+    with (
+        hold_locks(database.dsn, CANDIDATES) as holding,
+        start_cli("run", "consolidation", environment=environment) as process,
+    ):
+        await wait_for_lock_waiters(database.dsn)
         process.terminate()
         await asyncio.to_thread(_noticed, process)
         holding.rollback()
         code, told = await ended(process)
     assert (code, "interrupted" in told) == (Interrupted.exit_code, True)
-    (cut,) = await ask(database, "select * from run")
+    (cut,) = await query_rows(database, "select * from run")
     assert cut["status"] == "interrupted"
-    assert await ask(database, "select status, count(*) from claim group by 1 order by 1") == [
+    assert await query_rows(database, "select status, count(*) from claim group by 1 order by 1") == [
         {"status": "done", "count": 1},
         {"status": "open", "count": 4},
     ]
-    with started("run", "consolidation", environment=environment) as process:
+    with start_cli("run", "consolidation", environment=environment) as process:
         assert (await ended(process))[0] == 0
-    (whole,) = await ask(database, "select * from run")
+    (whole,) = await query_rows(database, "select * from run")
     assert (whole["id"], whole["status"]) == (cut["id"], "done")
     await done_once(database, 5)
 
@@ -227,63 +241,63 @@ async def test_a_long_session_is_handed_back_between_two_windows(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_window, "WINDOW", 10)
-    await logged(database, "long", [said(f"message {n}") for n in range(45)])
+    await log_events(database, "long", [user_message(f"message {n}") for n in range(45)])
     clock.advance(HOUR)
-    first = Nights(database, settings)
-    with held(database.dsn, DIGESTS):
-        working = asyncio.create_task(first.run_owed("consolidation"))
-        await stuck(database.dsn)
+    first = JobRunner(database, settings)
+    with hold_locks(database.dsn, DIGESTS):
+        working = asyncio.create_task(first.run_due("consolidation"))
+        await wait_for_lock_waiters(database.dsn)
         first.stop.set()
     with pytest.raises(Interrupted):
         await working
-    (unit,) = await ask(database, "select * from claim")
+    (unit,) = await query_rows(database, "select * from claim")
     assert (unit["status"], unit["seen"], unit["attempts"], unit["owner"]) == ("open", 10, 0, None)
-    done = await Nights(database, settings).run_owed("consolidation")
+    done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
     assert (done["seen"], done["status"]) == (45, "done")
-    await balance(database)
-    await unbroken(database)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
 
 
 async def test_a_heartbeat_keeps_a_unit_that_takes_longer_than_its_lease(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 1)
+    await log_workdays(database, 1)
     clock.advance(HOUR)
     short = settings.model_copy(update={"lease_seconds": 1})
-    with held(database.dsn, CANDIDATES):
-        working = asyncio.create_task(Nights(database, short).run_owed("consolidation"))
-        await stuck(database.dsn)
-        async with replica(database) as other:
-            helping = asyncio.create_task(Nights(other, short).run_owed("consolidation"))
+    with hold_locks(database.dsn, CANDIDATES):
+        working = asyncio.create_task(JobRunner(database, short).run_due("consolidation"))
+        await wait_for_lock_waiters(database.dsn)
+        async with open_replica(database) as other:
+            helping = asyncio.create_task(JobRunner(other, short).run_due("consolidation"))
             for _ in range(3):
                 clock.advance(timedelta(seconds=0.9))
-                await eventually(database, "select count(*) from claim where lease_until > %s", clock.now())
+                await wait_until_counted(database, "select count(*) from claim where lease_until > %s", clock.now())
                 renewed = clock.now() + timedelta(seconds=1)
-                await eventually(database, "select count(*) from claim where lease_until = %s", renewed)
-            assert await count(database, "select max(attempts) from claim") == 1
+                await wait_until_counted(database, "select count(*) from claim where lease_until = %s", renewed)
+            assert await query_number(database, "select max(attempts) from claim") == 1
             helping.cancel()
             await asyncio.gather(helping, return_exceptions=True)
     await working
-    assert await count(database, "select max(attempts) from claim") == 1
+    assert await query_number(database, "select max(attempts) from claim") == 1
     assert await all_learned(database)
 
 
 async def test_one_replica_prunes_and_the_other_waits_for_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
+    await log_workdays(database, 2)
     clock.advance(HOUR)
-    await Nights(database, settings).run_owed("consolidation")
+    await JobRunner(database, settings).run_due("consolidation")
     clock.advance(timedelta(days=40))
-    async with replica(database) as other:
-        with held(database.dsn, "select from session for update"):
-            both = [asyncio.create_task(Nights(one, settings).run_owed("retention")) for one in (database, other)]
-            await stuck(database.dsn)
-            await eventually(database, "select count(*) from run where job = 'retention'")
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, "select from session for update"):
+            both = [asyncio.create_task(JobRunner(one, settings).run_due("retention")) for one in (database, other)]
+            await wait_for_lock_waiters(database.dsn)
+            await wait_until_counted(database, "select count(*) from run where job = 'retention'")
         reports = [report for report in await asyncio.gather(*both) if report]
-    assert [report["events"] for report in reports] == [2 * len(workday(0))]
-    (run,) = await ask(database, "select * from run where job = 'retention'")
+    assert [report["events"] for report in reports] == [2 * len(workday_events(0))]
+    (run,) = await query_rows(database, "select * from run where job = 'retention'")
     assert run["report"]["events"] == reports[0]["events"]
 
 
@@ -291,9 +305,9 @@ async def test_one_replica_prunes_and_the_other_waits_for_it(
 async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, cancelled: bool
 ) -> None:
-    await worked(database, 2)
+    await log_workdays(database, 2)
     clock.advance(HOUR)
-    await Nights(database, settings).run_owed("consolidation")
+    await JobRunner(database, settings).run_due("consolidation")
     clock.advance(timedelta(days=40))
     refused, enter = asyncio.Event(), runs.try_lock_job
 
@@ -303,38 +317,38 @@ async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
             refused.set()
         return entered
 
-    monkeypatch.setattr(runs, "enter", seen)
-    async with replica(database) as other:
-        waiting = Nights(other, settings)
-        with held(database.dsn, "select from session for update"):
-            working = asyncio.create_task(Nights(database, settings).run_owed("retention"))
-            await stuck(database.dsn)
-            in_vain = asyncio.create_task(waiting.run_owed("retention"))
+    monkeypatch.setattr(runs, "try_lock_job", seen)
+    async with open_replica(database) as other:
+        waiting = JobRunner(other, settings)
+        with hold_locks(database.dsn, "select from session for update"):
+            working = asyncio.create_task(JobRunner(database, settings).run_due("retention"))
+            await wait_for_lock_waiters(database.dsn)
+            in_vain = asyncio.create_task(waiting.run_due("retention"))
             await refused.wait()
             if cancelled:
                 in_vain.cancel()
             waiting.stop.set()
             with pytest.raises(asyncio.CancelledError if cancelled else Interrupted):
                 await in_vain
-            assert await count(database, "select count(*) from run where status = 'interrupted'") == 0
+            assert await query_number(database, "select count(*) from run where status = 'interrupted'") == 0
         assert await working
 
 
 async def test_a_run_that_goes_on_merges_again_what_has_news_since(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3, agent="ann")
-    await worked(database, 3, agent="bob")
+    await log_workdays(database, 3, agent="ann")
+    await log_workdays(database, 3, agent="bob")
     clock.advance(HOUR)
-    first = Nights(database, settings.model_copy(update={"workers": 1}))
-    first.progress = lambda unit: first.stop.set() if unit == "merge:ann" else None
+    first = JobRunner(database, settings.model_copy(update={"workers": 1}))
+    first.progress = lambda unit: first.stop.set() if unit == "merge ann" else None
     with pytest.raises(Interrupted):
-        await first.run_owed("consolidation")
-    await worked(database, 1, begin=3, agent="ann")
+        await first.run_due("consolidation")
+    await log_workdays(database, 1, begin=3, agent="ann")
     clock.advance(HOUR)
-    done = await Nights(database, settings).run_owed("consolidation")
+    done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
     assert done["units"] == 7
-    found = await ask(database, "select agent, max(support) as best from procedure group by 1 order by 1")
+    found = await query_rows(database, "select agent, max(support) as best from procedure group by 1 order by 1")
     assert found == [{"agent": "ann", "best": 4}, {"agent": "bob", "best": 3}]
-    await balance(database)
+    await assert_ledger_balances(database)

@@ -21,15 +21,27 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.jobs import scheduler
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import Service
 from consolidator.settings import Settings
 from tests.acceptance.agents import Claude, Office
-from tests.nights import all_learned, ask, balance, count, eventually, held, replica, started, stuck, workday, worked
-from tests.support import PATIENCE, free_port, later, logged, said, unbroken
+from tests.nights import (
+    all_learned,
+    assert_ledger_balances,
+    hold_locks,
+    log_workdays,
+    open_replica,
+    query_number,
+    query_rows,
+    start_cli,
+    wait_for_lock_waiters,
+    wait_until_counted,
+    workday_events,
+)
+from tests.support import PATIENCE, assert_invariants, free_port, later, log_events, user_message
 
 DIGESTS = "lock table digest in access exclusive mode"  # a unit comes here when it has been claimed, and reads
-ONCE = "select job, slot from run order by slot"
+ONCE = "select job, scheduled_at from run order by scheduled_at"
 
 
 def at(text: str) -> datetime:
@@ -39,8 +51,10 @@ def at(text: str) -> datetime:
 
 async def slots_done(database: Database, job: str = "consolidation") -> list[datetime]:
     """Return the slots of a job that were done, in order."""
-    found = await ask(database, "select slot from run where job = %s and status = 'done' order by slot", job)
-    return [one["slot"] for one in found]
+    found = await query_rows(
+        database, "select scheduled_at from run where job = %s and status = 'done' order by 1", job
+    )
+    return [one["scheduled_at"] for one in found]
 
 
 @pytest.fixture
@@ -51,18 +65,18 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_missed_week_is_caught_up_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    night = Nights(database, settings)
-    await worked(database, 1)
+    night = JobRunner(database, settings)
+    await log_workdays(database, 1)
     clock.set(at("2026-03-03T03:00"))
-    assert await night.run_owed("consolidation")
-    assert await night.run_owed("consolidation") is None
-    await worked(database, 1, begin=1)
+    assert await night.run_due("consolidation")
+    assert await night.run_due("consolidation") is None
+    await log_workdays(database, 1, begin=1)
     clock.set(at("2026-03-10T17:00"))
-    assert await night.owed("consolidation") == at("2026-03-10T03:00")
-    done = await night.run_owed("consolidation")
+    assert await night.due_at("consolidation") == at("2026-03-10T03:00")
+    done = await night.run_due("consolidation")
     assert done is not None
-    assert done["seen"] == len(workday(0))
-    assert await night.run_owed("consolidation") is None
+    assert done["seen"] == len(workday_events(0))
+    assert await night.run_due("consolidation") is None
     assert await slots_done(database) == [at("2026-03-03T03:00"), at("2026-03-10T03:00")]
     assert await all_learned(database)
 
@@ -70,52 +84,52 @@ async def test_a_missed_week_is_caught_up_once(database: Database, clock: Frozen
 async def test_a_first_start_owes_the_night_that_was(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    assert await Nights(database, settings).owed("consolidation") == at("2026-03-02T03:00")
+    assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-02T03:00")
     clock.set(at("2026-03-02T02:59"))
-    assert await Nights(database, settings).owed("consolidation") == at("2026-03-01T03:00")
+    assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-01T03:00")
 
 
 async def test_a_slot_that_another_replica_did_is_not_done_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with replica(database) as other:
-        assert await Nights(other, settings).run_owed("consolidation")
-        assert await Nights(database, settings).run_owed("consolidation") is None
-        assert await Nights(database, settings)._run("consolidation", at("2026-03-02T03:00"), "schedule") is None
+    async with open_replica(database) as other:
+        assert await JobRunner(other, settings).run_due("consolidation")
+        assert await JobRunner(database, settings).run_due("consolidation") is None
+        assert await JobRunner(database, settings)._run("consolidation", at("2026-03-02T03:00"), "schedule") is None
     assert await slots_done(database) == [at("2026-03-02T03:00")]
 
 
 async def test_a_night_with_dead_letters_is_not_run_again_and_again(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await worked(database, 1)
+    await log_workdays(database, 1)
     clock.advance(timedelta(hours=1))
     with monkeypatch.context() as patch:
         patch.setattr("consolidator.jobs.consolidation.session_window.commit", None)
-        done = await Nights(database, settings).run_owed("consolidation")
+        done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
     assert done["status"] == "failed"
-    assert await Nights(database, settings).owed("consolidation") is None
+    assert await JobRunner(database, settings).due_at("consolidation") is None
 
 
 async def test_a_run_by_hand_does_not_take_the_place_of_the_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    night = Nights(database, settings)
-    await night.run_owed("consolidation")
+    night = JobRunner(database, settings)
+    await night.run_due("consolidation")
     clock.set(at("2026-03-03T02:59"))
     await night.run_now("consolidation")
     clock.set(at("2026-03-03T03:00"))
-    assert await night.owed("consolidation") == at("2026-03-03T03:00")
+    assert await night.due_at("consolidation") == at("2026-03-03T03:00")
     await night.run_now("consolidation")  # by hand, but the night is owed: it is the night
-    assert await night.owed("consolidation") is None
-    triggers = await ask(database, "select trigger from run order by started_at")
+    assert await night.due_at("consolidation") is None
+    triggers = await query_rows(database, "select trigger from run order by started_at")
     assert [run["trigger"] for run in triggers] == ["schedule", "manual", "schedule"]
 
 
 async def test_two_runs_by_hand_in_one_moment_are_both_answered(database: Database, settings: Settings) -> None:
-    night = Nights(database, settings)
-    await night.run_owed("consolidation")
+    night = JobRunner(database, settings)
+    await night.run_due("consolidation")
     first, second = await night.run_now("consolidation"), await night.run_now("consolidation")
     assert (first["status"], second["status"]) == ("done", "done")
 
@@ -123,15 +137,15 @@ async def test_two_runs_by_hand_in_one_moment_are_both_answered(database: Databa
 async def test_a_clock_that_goes_back_brings_no_night_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    night = Nights(database, settings)
-    await night.run_owed("consolidation")
+    night = JobRunner(database, settings)
+    await night.run_due("consolidation")
     clock.set(at("2026-02-20T12:00"))
-    assert await night.owed("consolidation") is None
-    await logged(database, "s", [said("from the past")])
+    assert await night.due_at("consolidation") is None
+    await log_events(database, "s", [user_message("from the past")])
     clock.set(at("2026-03-03T12:00"))
-    assert await night.run_owed("consolidation")
+    assert await night.run_due("consolidation")
     assert await all_learned(database)
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 @pytest.mark.parametrize(
@@ -147,19 +161,19 @@ async def test_when_the_clocks_change_there_is_one_night_a_day(
     berlin = settings.model_copy(update={"timezone": "Europe/Berlin", "consolidation_cron": "30 2 * * *"})
     for quarter in range(48 * 4):
         clock.set(at(evening) + timedelta(minutes=15 * quarter))
-        await Nights(database, berlin).run_owed("consolidation")
+        await JobRunner(database, berlin).run_due("consolidation")
     assert await slots_done(database) == [at(moment) for moment in nights_in_utc]
 
 
 @asynccontextmanager
 async def serving(database: Database, settings: Settings) -> AsyncIterator[Service]:
     """Serve in this process, and stop in the end."""
-    service = Service(Nights(database, settings))
+    service = Service(JobRunner(database, settings))
     working = asyncio.create_task(service.serve())
     try:
         yield service
     finally:
-        service.nights.stop.set()
+        service.runner.stop.set()
         await asyncio.wait_for(working, PATIENCE)
 
 
@@ -168,14 +182,14 @@ async def test_a_clock_that_jumps_over_the_night_misses_none(
 ) -> None:
     monkeypatch.setattr(scheduler, "LOOK", 0.05)
     clock.set(at("2026-03-03T02:30"))
-    done = "select count(*) from run where job = 'retention' and status = 'done' and slot = %s"
+    done = "select count(*) from run where job = 'retention' and status = 'done' and scheduled_at = %s"
     async with serving(database, settings):
-        await eventually(database, done, at("2026-03-02T03:30"))
-        await worked(database, 1)
+        await wait_until_counted(database, done, at("2026-03-02T03:30"))
+        await log_workdays(database, 1)
         clock.set(at("2026-03-03T04:10"))  # a laptop that slept
-        await eventually(database, "select count(*) / 6 from run where status = 'done'")
-    runs = await ask(database, ONCE)
-    assert [(run["job"], run["slot"]) for run in runs[3:]] == [
+        await wait_until_counted(database, "select count(*) / 6 from run where status = 'done'")
+    runs = await query_rows(database, ONCE)
+    assert [(run["job"], run["scheduled_at"]) for run in runs[3:]] == [
         ("import", at("2026-03-03T02:45")),
         ("consolidation", at("2026-03-03T03:00")),
         ("retention", at("2026-03-03T03:30")),
@@ -188,62 +202,62 @@ async def test_a_night_that_overruns_is_waited_for_by_retention(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "LOOK", 0.05)
-    await worked(database, 2)
+    await log_workdays(database, 2)
     clock.set(at("2026-03-03T03:05"))
     async with serving(database, settings) as service:
-        with held(database.dsn, DIGESTS):
-            await stuck(database.dsn)
+        with hold_locks(database.dsn, DIGESTS):
+            await wait_for_lock_waiters(database.dsn)
             clock.set(at("2026-03-03T03:45"))
             await service._tick()
             await asyncio.sleep(0.2)
-            assert await count(database, "select count(*) from run where job = 'retention'") == 0
-        await eventually(database, "select count(*) from run where job = 'retention' and status = 'done'")
+            assert await query_number(database, "select count(*) from run where job = 'retention'") == 0
+        await wait_until_counted(database, "select count(*) from run where job = 'retention' and status = 'done'")
     assert await slots_done(database) == [at("2026-03-03T03:00")]
-    await balance(database)
+    await assert_ledger_balances(database)
 
 
 async def test_retention_from_another_process_spares_what_the_night_still_reads(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
+    await log_workdays(database, 2)
     clock.set(later(clock.now(), days=40))
-    working = asyncio.create_task(Nights(database, settings).run_owed("consolidation"))
-    async with replica(database) as other:
-        with held(database.dsn, DIGESTS):
-            await stuck(database.dsn)
-            pruned = await Nights(other, settings).run_owed("retention")
+    working = asyncio.create_task(JobRunner(database, settings).run_due("consolidation"))
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, DIGESTS):
+            await wait_for_lock_waiters(database.dsn)
+            pruned = await JobRunner(other, settings).run_due("retention")
         assert pruned is not None
-        assert (pruned["events"], pruned["spared"]) == (0, {"not learned from": 2 * len(workday(0))})
+        assert (pruned["events"], pruned["spared"]) == (0, {"not learned from": 2 * len(workday_events(0))})
         done = await working
         assert done is not None
-        assert done["seen"] == 2 * len(workday(0))
+        assert done["seen"] == 2 * len(workday_events(0))
         clock.set(later(clock.now(), days=1))
-        pruned = await Nights(other, settings).run_owed("retention")
+        pruned = await JobRunner(other, settings).run_due("retention")
         assert pruned is not None
-        assert pruned["events"] == 2 * len(workday(0))
-    await unbroken(database)
+        assert pruned["events"] == 2 * len(workday_events(0))
+    await assert_invariants(database)
 
 
 async def test_a_service_told_to_stop_in_a_night_leaves_no_unit_held(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path
 ) -> None:
-    await worked(database, 5)
+    await log_workdays(database, 5)
     clock.set(at("2026-03-03T03:05"))
-    service = Service(Nights(database, settings))
+    service = Service(JobRunner(database, settings))
     working = asyncio.create_task(service.serve())
-    with held(database.dsn, DIGESTS):
-        await stuck(database.dsn)
+    with hold_locks(database.dsn, DIGESTS):
+        await wait_for_lock_waiters(database.dsn)
         await service._tick()
-        service.nights.stop.set()
+        service.runner.stop.set()
     await working
-    assert await count(database, "select count(*) from claim where status = 'leased'") == 0
-    assert await count(database, "select count(*) from claim where status = 'open'") > 0
-    (cut,) = await ask(database, "select * from run where job = 'consolidation'")
+    assert await query_number(database, "select count(*) from claim where status = 'leased'") == 0
+    assert await query_number(database, "select count(*) from claim where status = 'open'") > 0
+    (cut,) = await query_rows(database, "select * from run where job = 'consolidation'")
     assert cut["status"] == "interrupted"
-    done = await Nights(database, settings).run_owed("consolidation")
+    done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
-    assert (done["run"], done["seen"]) == (cut["id"], 5 * len(workday(0)))
-    await balance(database)
+    assert (done["run"], done["seen"]) == (cut["id"], 5 * len(workday_events(0)))
+    await assert_ledger_balances(database)
 
 
 async def test_a_night_that_dies_of_a_bug_ends_no_other_and_is_told_until_it_is_well(
@@ -253,7 +267,7 @@ async def test_a_night_that_dies_of_a_bug_ends_no_other_and_is_told_until_it_is_
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    service = Service(Nights(database, settings))
+    service = Service(JobRunner(database, settings))
     secret = "ghp_" + "Zk3" * 12
     for error in (KeyError(secret), DatabaseUnavailable("the database went away")):
         with monkeypatch.context() as patch:
@@ -262,21 +276,21 @@ async def test_a_night_that_dies_of_a_bug_ends_no_other_and_is_told_until_it_is_
                 raise error
 
             patch.setattr("consolidator.jobs.nightly.consolidate", dying)
-            await service.look()
-        assert "consolidation" in service.trouble
-        assert set(service.last) >= {"import", "retention"}
+            await service.run_due_jobs()
+        assert "consolidation" in service.errors
+        assert set(service.last_results) >= {"import", "retention"}
     assert secret not in caplog.text
-    await service.look()
-    assert (service.trouble, service.failures) == ({}, {})
-    assert "consolidation" in service.last
+    await service.run_due_jobs()
+    assert (service.errors, service.failures) == ({}, {})
+    assert "consolidation" in service.last_results
 
 
 async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_until_the_next_is_well(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = Service(Nights(database, settings))
+    service = Service(JobRunner(database, settings))
     secret, tries = "ghp_" + "Zk3" * 12, 0
-    one = "select status, deaths, error, finished_at from run where job = 'import' order by slot desc limit 1"
+    one = "select status, deaths, error, finished_at from run where job = 'import' order by scheduled_at desc limit 1"
 
     async def dying(*_: Any, **__: Any) -> Any:
         nonlocal tries
@@ -285,38 +299,38 @@ async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_u
 
     with monkeypatch.context() as patch:
         patch.setattr("consolidator.jobs.nightly.import_sources", dying)
-        await service.look()
-        (run,) = await ask(database, one)
+        await service.run_due_jobs()
+        (run,) = await query_rows(database, one)
         assert (run["status"], run["deaths"]) == ("failed", 1)
         assert run["error"].startswith("KeyError")
         assert secret not in run["error"]
         for _ in range(2 * settings.max_attempts):
-            await service.look()
+            await service.run_due_jobs()
         with pytest.raises(KeyError):
-            await Nights(database, settings).run_now("import")  # by hand, and once
+            await JobRunner(database, settings).run_now("import")  # by hand, and once
     assert tries == settings.max_attempts + 1
     assert list(service.failures) == ["import"]
     assert service.failures["import"].startswith("import: KeyError")
     assert secret not in service.failures["import"]
-    assert await count(database, "select count(*) from run where status <> 'done'") == 2
+    assert await query_number(database, "select count(*) from run where status <> 'done'") == 2
     clock.advance(timedelta(days=1))
-    await service.look()
-    assert (service.trouble, service.failures) == ({}, {})
-    (run,) = await ask(database, one)
+    await service.run_due_jobs()
+    assert (service.errors, service.failures) == ({}, {})
+    (run,) = await query_rows(database, one)
     assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
 
 
 async def test_a_night_that_died_of_a_bug_is_done_by_the_next_look(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    night = Nights(database, settings)
+    night = JobRunner(database, settings)
     with monkeypatch.context() as patch:
         patch.setattr("consolidator.jobs.nightly.prune", None)
         with pytest.raises(TypeError):
-            await night.run_owed("retention")
-    assert await night.run_owed("retention")
-    assert await night.run_owed("retention") is None
-    (run,) = await ask(database, "select status, deaths, error from run")
+            await night.run_due("retention")
+    assert await night.run_due("retention")
+    assert await night.run_due("retention") is None
+    (run,) = await query_rows(database, "select status, deaths, error from run")
     assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
 
 
@@ -354,7 +368,7 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     Office(at_home / "somewhere", [agent.file]).write(at("2026-03-02T00:00"))
     (at_home / ".claude").mkdir()
     (at_home / "somewhere" / "claude").rename(at_home / ".claude" / "projects")
-    with free_port() as port, started("serve", environment=environment | _healthy_at(port)) as service:
+    with free_port() as port, start_cli("serve", environment=environment | _healthy_at(port)) as service:
         told = await asyncio.to_thread(_well, port)
         listening = [c.laddr.ip for c in psutil.Process(service.pid).net_connections() if c.status == "LISTEN"]
         service.send_signal(signal.SIGTERM)
@@ -372,15 +386,17 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     }
     assert "new events in 1 sessions" in body["last"]["import"]
     assert await all_learned(database)
-    assert await count(database, "select count(*) from fact") == 1  # imported before the night, and learned in it
-    assert [run["job"] for run in await ask(database, ONCE)] == ["import", "consolidation", "retention"]
+    assert (
+        await query_number(database, "select count(*) from fact") == 1
+    )  # imported before the night, and learned in it
+    assert [run["job"] for run in await query_rows(database, ONCE)] == ["import", "consolidation", "retention"]
 
 
 async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with replica(database) as other:
-        here, there = (Service(Nights(one, settings)) for one in (database, other))
+    async with open_replica(database) as other:
+        here, there = (Service(JobRunner(one, settings)) for one in (database, other))
 
         async def looked(first: Service, then: Service, error: str | None = None) -> None:
             clock.advance(timedelta(days=1))
@@ -391,8 +407,8 @@ async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
                         raise UsageError(error)
 
                     patch.setattr("consolidator.jobs.nightly.import_sources", failing)
-                await first.look()
-            await then.look()
+                await first.run_due_jobs()
+            await then.run_due_jobs()
 
         await looked(here, there, "no such source")
         assert here.failures == {"import": "import: no such source"}

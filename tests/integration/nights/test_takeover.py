@@ -14,14 +14,14 @@ from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.manual_run import Choice
 from consolidator.jobs.ledger import Ledger
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.nightly import JobRunner
 from consolidator.process import owner_name
 from consolidator.service import erasure
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from tests.integration.locks import of_the_dead
-from tests.nights import count, worked
-from tests.support import logged, memory_of, night, said, unbroken
+from tests.nights import log_workdays, query_number
+from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
 
@@ -29,7 +29,7 @@ HOUR = timedelta(hours=1)
 async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
+    await log_workdays(database, 3)
     clock.advance(HOUR)
     dead = Ledger(database, settings, "", owner=of_the_dead())
     slot = clock.now()
@@ -37,11 +37,11 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
         run = await runs.start(
             conn, job="consolidation", scheduled_at=slot, trigger="schedule", owner=dead.owner, now=slot
         )
-        await runs.add_units(conn, run["id"], ["coder-00", "coder-01", "coder-02"])
-        await runs.claim_units(conn, run["id"], phase=0, owner=dead.owner, now=slot, until=slot + HOUR, limit=3)
-    mine = Ledger(database, settings, run["id"])
-    await mine.add_units([])
-    assert await count(database, "select count(*) from claim where status = 'open'") == 3
+        await runs.add_units(conn, run.id, "session", ["coder-00", "coder-01", "coder-02"])
+        await runs.claim_units(conn, run.id, phase=0, owner=dead.owner, now=slot, until=slot + HOUR, limit=3)
+    mine = Ledger(database, settings, run.id)
+    await mine.release_dead_owners()
+    assert await query_number(database, "select count(*) from claim where status = 'open'") == 3
 
 
 async def test_what_a_living_process_or_another_machine_holds_stays_theirs(
@@ -53,45 +53,45 @@ async def test_what_a_living_process_or_another_machine_holds_stays_theirs(
             run = await runs.start(
                 conn, job="consolidation", scheduled_at=slot, trigger="schedule", owner=owner, now=slot
             )
-            await runs.add_units(conn, run["id"], [unit])
-            await runs.claim_units(conn, run["id"], phase=0, owner=owner, now=slot, until=slot + HOUR)
-    await Ledger(database, settings, run["id"]).add_units([])
-    assert await count(database, "select count(*) from claim where status = 'leased'") == 3
+            await runs.add_units(conn, run.id, "session", [unit])
+            await runs.claim_units(conn, run.id, phase=0, owner=owner, now=slot, until=slot + HOUR)
+    await Ledger(database, settings, run.id).release_dead_owners()
+    assert await query_number(database, "select count(*) from claim where status = 'leased'") == 3
 
 
 async def test_a_digest_of_an_older_version_is_folded_anew_and_loses_nothing(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 4)
+    await log_workdays(database, 4)
     clock.advance(HOUR)
-    await night(database, settings)
-    before = await memory_of(database)
+    await run_job(database, settings)
+    before = await read_memory(database)
     async with database.connection() as conn:
         await conn.execute("update digest set version = 'older', sequence = '', seqs = '', keys = '', counts = ''")
     for n in range(4):
-        await logged(database, f"coder-{n:02d}", [said("thank you")])
+        await log_events(database, f"coder-{n:02d}", [user_message("thank you")])
     clock.advance(HOUR)
-    await night(database, settings)
-    assert (await memory_of(database))["procedure"] == before["procedure"]
-    assert await count(database, "select count(*) from digest where version = 'older'") == 0
-    await unbroken(database)
+    await run_job(database, settings)
+    assert (await read_memory(database))["procedure"] == before["procedure"]
+    assert await query_number(database, "select count(*) from digest where version = 'older'") == 0
+    await assert_invariants(database)
 
 
 async def test_a_digest_of_an_older_version_stays_where_its_events_are_gone(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
+    await log_workdays(database, 3)
     clock.advance(HOUR)
-    await night(database, settings)
+    await run_job(database, settings)
     clock.advance(timedelta(days=60))
-    await Nights(database, settings).run_now("retention")
-    before = await memory_of(database)
+    await JobRunner(database, settings).run_now("retention")
+    before = await read_memory(database)
     async with database.connection() as conn:
         await conn.execute("update digest set version = 'older'")
-    await logged(database, "coder-00", [said("thank you")])
+    await log_events(database, "coder-00", [user_message("thank you")])
     clock.advance(HOUR)
-    await night(database, settings)
-    assert (await memory_of(database))["procedure"] == before["procedure"]
+    await run_job(database, settings)
+    assert (await read_memory(database))["procedure"] == before["procedure"]
 
 
 async def test_a_source_that_is_missing_does_not_keep_the_others_from_being_imported(
@@ -100,32 +100,34 @@ async def test_a_source_that_is_missing_does_not_keep_the_others_from_being_impo
     chat = tmp_path / "chat.json"
     chat.write_text('[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]')
     sources = [f"openai-messages:{tmp_path / 'nowhere'}", f"openai-messages:{chat}"]
-    done = await Nights(database, settings.model_copy(update={"sources": sources})).run_now("import")
+    done = await JobRunner(database, settings.model_copy(update={"sources": sources})).run_now("import")
     assert (done["events"] > 0, done["problem_count"], done["status"]) == (True, 1, "done")
     assert "nowhere" in done["problems"][0]
 
 
 async def test_a_fork_that_appears_while_a_person_thinks_is_erased_too(database: Database, settings: Settings) -> None:
-    await logged(database, "parent", [said("my name is Ann")])
-    planned = await erasure.plan(database, session="parent")
-    await logged(database, "fork", [said("my name is Ann")], parent_id="parent", root_id="parent", kind="fork")
-    done = await erasure.erase(database, settings, planned, reason="asked to")
+    await log_events(database, "parent", [user_message("my name is Ann")])
+    planned = await erasure.plan_erasure(database, session="parent")
+    await log_events(
+        database, "fork", [user_message("my name is Ann")], parent_id="parent", root_id="parent", kind="fork"
+    )
+    done = await erasure.erase_sessions(database, settings, planned, reason="asked to")
     assert done["sessions"] == 2
-    assert await count(database, "select count(*) from session") == 0
+    assert await query_number(database, "select count(*) from session") == 0
 
 
 async def test_a_merge_is_not_opened_again_in_a_run_that_has_ended(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 1)
+    await log_workdays(database, 1)
     clock.advance(HOUR)
-    done = await night(database, settings)
+    done = await run_job(database, settings)
     async with database.connection() as conn:
-        await runs.add_units(conn, done["run"], ["merge:coder"], phase=1, reopen=True)
-    assert await count(database, "select count(*) from claim where status <> 'done'") == 0
+        await runs.add_units(conn, done["run"], "merge", ["coder"], phase=1, reopen=True)
+    assert await query_number(database, "select count(*) from claim where status <> 'done'") == 0
 
 
 async def test_a_backfill_with_nothing_to_read_leaves_no_run_behind(database: Database, settings: Settings) -> None:
     with pytest.raises(NotFound):
         await Backfill(database, settings, Choice(session="nothing"), asyncio.Event()).run()
-    assert await count(database, "select count(*) from run") == 0
+    assert await query_number(database, "select count(*) from run") == 0

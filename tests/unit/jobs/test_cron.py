@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.errors import UsageError
-from consolidator.jobs.cron import WallClock, latest, upcoming
+from consolidator.jobs.cron import WallClockTrigger, last_due, next_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo")
@@ -26,7 +26,7 @@ def nights_of(expression: str, timezone: str, begin: str, days: int) -> list[dat
     """Return the slots that somebody who looks every ten minutes finds."""
     found: list[datetime] = []
     for step in range(days * 24 * 6):
-        slot = latest(expression, timezone, at(begin) + timedelta(minutes=10 * step))
+        slot = last_due(expression, timezone, at(begin) + timedelta(minutes=10 * step))
         assert slot is not None
         if not found or slot != found[-1]:
             found.append(slot)
@@ -34,9 +34,9 @@ def nights_of(expression: str, timezone: str, begin: str, days: int) -> list[dat
 
 
 def test_the_latest_moment_is_the_one_that_has_come() -> None:
-    assert latest("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-02T03:00")
-    assert latest("0 3 * * *", "UTC", at("2026-03-02T02:59:59")) == at("2026-03-01T03:00")
-    assert upcoming("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-03T03:00")
+    assert last_due("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-02T03:00")
+    assert last_due("0 3 * * *", "UTC", at("2026-03-02T02:59:59")) == at("2026-03-01T03:00")
+    assert next_due("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-03T03:00")
 
 
 def test_a_night_that_does_not_exist_comes_once_and_an_hour_later() -> None:
@@ -51,7 +51,7 @@ def test_a_night_that_comes_twice_is_one_night() -> None:
 
 
 def test_a_scheduler_that_asks_in_the_hour_that_comes_twice_gets_past_it() -> None:
-    trigger = WallClock("45 2 * * *", "Europe/Berlin")
+    trigger = WallClockTrigger("45 2 * * *", "Europe/Berlin")
     moment, seen = at("2026-10-24T12:00"), []
     for _ in range(3):
         moment = trigger.get_next_fire_time(moment, moment)
@@ -61,10 +61,10 @@ def test_a_scheduler_that_asks_in_the_hour_that_comes_twice_gets_past_it() -> No
 
 @pytest.mark.parametrize("timezone", ZONES)
 def test_every_day_of_a_year_has_one_night(timezone: str) -> None:
-    trigger, moment = WallClock("30 2 * * *", timezone), at("2026-01-01T12:00")
+    trigger, moment = WallClockTrigger("30 2 * * *", timezone), at("2026-01-01T12:00")
     days = []
     for _ in range(365):
-        following = trigger.after(moment)
+        following = trigger.next_after(moment)
         assert following is not None
         moment = following
         days.append(moment.astimezone(ZoneInfo(timezone)).date())
@@ -80,12 +80,12 @@ def test_every_day_of_a_year_has_one_night(timezone: str) -> None:
 )
 def test_now_lies_between_the_latest_and_the_next_moment(expression: str, timezone: str, seconds: int) -> None:
     now = at("2026-01-01T00:00") + timedelta(seconds=seconds)
-    last, following = latest(expression, timezone, now), upcoming(expression, timezone, now)
+    last, following = last_due(expression, timezone, now), next_due(expression, timezone, now)
     assert last is not None
     assert following is not None
     assert last <= now < following
-    assert upcoming(expression, timezone, last - timedelta(microseconds=1)) == last
-    assert latest(expression, timezone, following) == following
+    assert next_due(expression, timezone, last - timedelta(microseconds=1)) == last
+    assert last_due(expression, timezone, following) == following
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_now_lies_between_the_latest_and_the_next_moment(expression: str, timezo
 def test_weekdays_are_cron_s_own(told: str, days: set[int]) -> None:
     moment, found = at("2026-03-01T12:00"), set()
     for _ in range(7):
-        following = upcoming(f"0 3 * * {told}", "UTC", moment)
+        following = next_due(f"0 3 * * {told}", "UTC", moment)
         assert following is not None
         moment = following
         found.add(moment.weekday())
@@ -109,9 +109,9 @@ def test_weekdays_are_cron_s_own(told: str, days: set[int]) -> None:
 @pytest.mark.parametrize("told", ["", "0 3 * *", "61 3 * * *", "0 3 * * 8", "0 3 * * mon-", "0 3 * * 1#2", "at night"])
 def test_what_is_no_cron_expression_is_refused(told: str) -> None:
     with pytest.raises(UsageError, match="not a cron expression"):
-        latest(told, "UTC", at("2026-03-01T12:00"))
+        last_due(told, "UTC", at("2026-03-01T12:00"))
 
 
 def test_a_day_that_never_comes_is_never_owed() -> None:
-    assert latest("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None
-    assert upcoming("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None
+    assert last_due("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None
+    assert next_due("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None

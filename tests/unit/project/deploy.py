@@ -26,7 +26,7 @@ def cron_of(job: str) -> str:
 
 def next_of(job: str) -> datetime:
     """Return when the settings run a job after new year."""
-    found = cron.upcoming(cron_of(job), str(DEFAULTS["timezone"]), NEW_YEAR)
+    found = cron.next_due(cron_of(job), str(DEFAULTS["timezone"]), NEW_YEAR)
     assert found is not None
     return found
 

@@ -1,0 +1,78 @@
+"""What an import did and could not read, for people, programs and the ledger."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from consolidator.formats.base import Problem
+
+PROBLEMS_KEPT = 50
+REASON_LENGTH, KIND_LENGTH = 300, 60  # characters shown of a log's own words
+MAX_KINDS = 100  # of skipped lines; further kinds are counted as "others"
+
+
+@dataclass(slots=True)
+class BatchResult:
+    """What one transaction wrote, and which events it left out."""
+
+    events: int = 0  # new in the log
+    repeated: int = 0  # imported before
+    erased: int = 0  # of erased sessions
+    sessions: set[str] = field(default_factory=set)  # with new events
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What an import read and wrote; `problems` keeps the first fifty."""
+
+    files: int = 0
+    unchanged: int = 0  # files that were imported before and have not changed
+    unrecognised: list[str] = field(default_factory=list)  # files of no known format
+    bytes_read: int = 0
+    sessions: set[str] = field(default_factory=set)
+    events: int = 0
+    repeated: int = 0
+    erased: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)  # lines with nothing for the log, by kind
+    problem_count: int = 0
+    problems: list[str] = field(default_factory=list)
+    misread: list[str] = field(default_factory=list)  # files without events in the given format, and their likely one
+
+    def add_problem(self, path: Path, problem: Problem) -> None:
+        """Count a line that was not understood."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_KEPT:
+            where = f"{path}:{problem.line}" if problem.line else str(path)
+            self.problems.append(f"{where}: {problem.reason[:REASON_LENGTH]}")
+
+    def add_skipped(self, kind: str) -> None:
+        """Count a line with nothing for the log."""
+        kind = kind[:KIND_LENGTH]
+        self.skipped[kind if kind in self.skipped or len(self.skipped) < MAX_KINDS else "others"] += 1
+
+    def add_batch(self, result: BatchResult) -> None:
+        """Count what a committed transaction did."""
+        self.events += result.events
+        self.repeated += result.repeated
+        self.erased += result.erased
+        self.sessions |= result.sessions
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs and the ledger."""
+        return {
+            "files": self.files,
+            "unchanged": self.unchanged,
+            "unrecognised": self.unrecognised,
+            "bytes": self.bytes_read,
+            "sessions": len(self.sessions),
+            "events": self.events,
+            "repeated": self.repeated,
+            "erased": self.erased,
+            "skipped": dict(sorted(self.skipped.items())),
+            "problem_count": self.problem_count,
+            "problems": self.problems,
+            "mistaken": self.misread,
+        }

@@ -1,0 +1,129 @@
+"""The files of an import: finds them and reads their items in bounded batches, whatever their readers fail on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from consolidator.errors import NotFound
+from consolidator.formats import everything_below, is_there
+from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem
+from consolidator.jobs.importing.intake import BATCH_BYTES
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.llm.redaction.redact import redact, traced
+
+log = logging.getLogger("consolidator.jobs")
+T = TypeVar("T")
+BATCH_ITEMS = 256  # read at once; fewer if they are large
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSource:
+    """A path to import; without a format each file's own is recognised."""
+
+    path: Path
+    format: Format | None = None
+
+    def files(self) -> Iterator[tuple[Path, Format | None]]:
+        """Yield the files with their formats; None for a format that is not recognised yet."""
+        for path in everything_below(self.path) if self.format is None else self.format.files(self.path):
+            yield path, self.format
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile:
+    """A file to import."""
+
+    path: Path
+    root: Path  # the path of its source
+    format: Format | None
+    size: int  # bytes, for the progress; 0 if no progress is reported
+
+
+class UnreadableFile(Exception):
+    """A file cannot be read, or its reader failed on it; the message says why."""
+
+
+def list_files(
+    requested: list[ImportSource], lenient_report: ImportReport | None, *, with_sizes: bool
+) -> list[ImportFile]:
+    """Return the files of the sources.
+
+    A path that does not exist becomes a problem of the report of a lenient import; else raises NotFound.
+    """
+    missing = [source for source in requested if not is_there(source.path)]
+    for source in missing:
+        if lenient_report is None:
+            raise NotFound(f"{source.path}: there is no such file or directory")
+        lenient_report.add_problem(source.path, Problem("there is no such file or directory"))
+    return [
+        ImportFile(path, source.path, log_format, _size(path) if with_sizes else 0)
+        for source in requested
+        if source not in missing
+        for path, log_format in source.files()
+    ]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reported when the file is read
+        return 0
+
+
+def read_file(read: Callable[[Path], T], path: Path) -> T:
+    """Call `read` with a foreign file; raise UnreadableFile for any error, so that no file stops the others."""
+    try:
+        return read(path)
+    except Exception as error:
+        raise _unreadable(error) from error
+
+
+def read_items(log_format: Format, file: ImportFile) -> Iterator[Item | UnreadableFile]:
+    """Yield the items of a file; if it cannot be read to its end, the last one says why."""
+    try:
+        yield from log_format.read(file.path, file.root)
+    except Exception as error:  # noqa: BLE001 - a reader gets whatever other programs wrote
+        yield _unreadable(error)
+
+
+def _unreadable(error: Exception) -> UnreadableFile:
+    if isinstance(error, OSError):  # deleted meanwhile, or no permission
+        return UnreadableFile(f"cannot be read: {error.strerror or error}")
+    log.debug("%s", traced(error))
+    return UnreadableFile(f"its reader failed: {redact(f'{type(error).__name__}: {error}')[:200]}")
+
+
+def next_batch(items: Iterator[Item | UnreadableFile]) -> list[Item | UnreadableFile]:
+    """Return the next few items, fewer if they are large; none at the end."""
+    batch: list[Item | UnreadableFile] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += _item_size(item)
+        if len(batch) >= BATCH_ITEMS or size >= BATCH_BYTES:
+            break
+    return batch
+
+
+def _item_size(item: Item | UnreadableFile) -> int:
+    """Return about how many bytes an item takes."""
+    pending: list[Any] = [
+        item.data if isinstance(item, ForeignEvent) else item.details if isinstance(item, ForeignSession) else None
+    ]
+    size = 0
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, Mapping):
+            pending += value.keys()
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+        else:
+            size += 8
+    return size
