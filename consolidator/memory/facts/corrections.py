@@ -1,56 +1,49 @@
-"""What a person told memory itself: their word goes before all others, and what they had forgotten stays so. Pure."""
+"""Applies what people told memory: a fact that a person stated outranks all others, a forgotten one stays forgotten."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.reconcile import Fact, normal, scope_of
-
-FORGOTTEN = "forgotten by a person"
-Slot = tuple[Any, ...]  # scope, subject and predicate of a fact
+from consolidator.memory.facts.reconcile import Attribute, Fact, attribute_of, normalize_value
+from consolidator.models.fact import CorrectionRow
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What people told of an agent's memory."""
+class Corrections:
+    """What people told an agent's memory."""
 
-    forgotten: frozenset[tuple[Any, ...]]  # slots with the value that is not believed again
-    stated: Mapping[Slot, str]  # slots with the id of the fact that a person stated for it
-
-
-def words_of(told: Sequence[Mapping[str, Any]]) -> Words:
-    """Return what tombstones and persons' facts say; a person's fact has a `stated` id."""
-    forgotten = {(*slot_of(one), one["value"]) for one in told if not one["stated"]}
-    return Words(frozenset(forgotten), {slot_of(one): str(one["stated"]) for one in told if one["stated"]})
+    forgotten: frozenset[tuple[Attribute, str]]  # normalized values that are not believed again
+    stated: Mapping[Attribute, str]  # the id of the fact that a person stated for an attribute
 
 
-def slot_of(told: Mapping[str, Any]) -> Slot:
-    """Return whom and what a fact is about."""
-    project = told["project"] if told["level"] == "project" else None
-    peer = told["peer"] if told["level"] == "peer" else None
-    return told["agent"], told["level"], project, peer, told["subject"], normal(told["predicate"])
+def collect_corrections(rows: Sequence[CorrectionRow]) -> Corrections:
+    """Return an agent's tombstones, and the facts that people stated, by attribute."""
+    return Corrections(
+        forgotten=frozenset((attribute_of(row), row.value) for row in rows if row.stated_id is None),
+        stated={attribute_of(row): row.stated_id for row in rows if row.stated_id is not None},
+    )
 
 
-def heeded(facts: Sequence[Fact], candidates: Sequence[Candidate], words: Words) -> list[Fact]:
-    """Return facts as they are believed by people's words: the forgotten are over, the contradicted superseded."""
-    single = {(*scope_of(c), c.subject, normal(c.predicate)) for c in candidates if c.single_valued}
-    return [_heeded(fact, single, words) for fact in facts]
+def apply_corrections(facts: Sequence[Fact], candidates: Sequence[Candidate], corrections: Corrections) -> list[Fact]:
+    """Return facts with those superseded that a person told memory to forget, or stated otherwise."""
+    single_valued = {attribute_of(candidate) for candidate in candidates if candidate.single_valued}
+    return [_apply(fact, single_valued, corrections) for fact in facts]
 
 
-def _heeded(fact: Fact, single: set[Slot], words: Words) -> Fact:
-    slot = (fact.agent, fact.level, fact.project, fact.peer, fact.subject, normal(fact.predicate))
-    if (*slot, normal(fact.value)) in words.forgotten:
-        return replace(fact, superseded_by=words.stated.get(slot, FORGOTTEN))
-    if slot in words.stated and slot in single and fact.superseded_by is None:
-        return replace(fact, superseded_by=words.stated[slot])
+def _apply(fact: Fact, single_valued: set[Attribute], corrections: Corrections) -> Fact:
+    attribute = attribute_of(fact)
+    stated = corrections.stated.get(attribute)
+    if (attribute, normalize_value(fact.value)) in corrections.forgotten:
+        return replace(fact, superseded_by=stated, superseded_reason="forgotten" if stated is None else "replaced")
+    if stated is not None and attribute in single_valued and fact.superseded_reason is None:
+        return replace(fact, superseded_by=stated, superseded_reason="replaced")
     return fact
 
 
-def correction_id(fact: Mapping[str, Any], text: str) -> str:
+def correction_id(fact_id: str, text: str) -> str:
     """Return the id of a person's correction of a fact."""
-    key = "\x1f".join(["person", str(fact["id"]), text])
+    key = "\x1f".join(["person", fact_id, text])
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

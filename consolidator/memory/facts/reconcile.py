@@ -1,7 +1,7 @@
-"""Turns candidates into facts: the same sayings reinforce one another, a later value takes the place of an earlier one.
+"""Turns candidates into facts: equal values reinforce one another, a later value supersedes an earlier one.
 
-Pure and free of order: the facts are a function of the set of candidates. Nothing is deleted: what was superseded keeps
-the time in which it was true.
+The facts are a function of the set of candidates, in whatever order they come. Nothing is deleted: a superseded fact
+keeps the time in which it was true.
 """
 
 from __future__ import annotations
@@ -13,138 +13,145 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
+from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
 
-LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)  # since when what is over was true, where nobody said; in every zone a date
-_RANK = {"tool": 0, "agent": 1, "user": 2}
-STANDING = 3  # answers to approvals, and sessions with the same steer, before they are a standing preference
+# The start of what is over, where nobody said since when it was true. It is a date in every time zone.
+UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
+STANDING_COUNT = 3  # equal answers in a row, or sessions with the same steer, that make a standing preference
+
+Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer
+Attribute = tuple[Scope, str, str]  # scope, subject, normalized predicate: what a fact answers
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Assertion):
     """What is believed, when it was true, and what it rests on."""
 
     id: str
-    agent: str
-    project: str | None
-    peer: str | None
-    level: str  # peer | project | agent: whom it belongs to
-    subject: str
-    predicate: str
-    value: str
-    sentence: str
-    kind: str
-    confidence: str  # explicit | inferred
-    trust: str  # user | agent | tool
     valid_from: datetime
     valid_to: datetime | None
-    superseded_by: str | None  # the fact that took its place; of a standing preference, the candidate that ended it
-    sessions: int  # distinct lineage roots that say so
-    evidence: tuple[str, ...]  # ids of candidates, in the order of what happened
+    superseded_by: str | None  # the fact that replaced it, or the candidate that ended a standing preference
+    superseded_reason: SupersededReason | None
+    sessions: int  # distinct lineage roots that support it
+    evidence: tuple[str, ...]  # ids of candidates, in the order of time
 
 
-Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer
+def scope_of(assertion: Assertion | CorrectionRow) -> Scope:
+    """Return whose memory an assertion belongs to; a project or peer that its level does not name is left out."""
+    project = assertion.project if assertion.level == "project" else None
+    peer = assertion.peer if assertion.level == "peer" else None
+    return assertion.agent, assertion.level, project, peer
 
 
-def scope_of(candidate: Candidate) -> Scope:
-    """Return to whom a candidate's fact belongs; what is not of that level is left out."""
-    project = candidate.project if candidate.level == "project" else None
-    peer = candidate.peer if candidate.level == "peer" else None
-    return candidate.agent, candidate.level, project, peer
+def attribute_of(assertion: Assertion | CorrectionRow) -> Attribute:
+    """Return the attribute that an assertion answers."""
+    return scope_of(assertion), assertion.subject, normalize_value(assertion.predicate)
 
 
-def reconcile(candidates: Iterable[Candidate]) -> list[Fact]:
-    """Return the facts of all candidates of some (scope, subject, predicate) groups, in any order; each group whole."""
-    groups: dict[tuple[Scope, str, str], list[Candidate]] = defaultdict(list)
-    for candidate in {one.id: one for one in candidates}.values():
-        predicate = candidate.predicate
-        if predicate == "approval":
-            predicate = f"approval {_operation(candidate)}"
-        groups[(scope_of(candidate), candidate.subject, normal(predicate))].append(candidate)
+def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
+    """Return the facts of candidates, in any order; each attribute of a scope must be complete."""
+    groups: dict[Attribute, list[Candidate]] = defaultdict(list)
+    for candidate in {candidate.id: candidate for candidate in candidates}.values():
+        attribute = attribute_of(candidate)
+        if candidate.predicate == "approval":  # each operation is approved or denied on its own
+            attribute = (*attribute[:2], normalize_value(f"approval {_operation_of(candidate)}"))
+        groups[attribute].append(candidate)
     facts: list[Fact] = []
     for group in groups.values():
-        ordered = sorted(group, key=_order)
+        ordered = sorted(group, key=_time_order)
         if ordered[0].predicate == "approval":
             facts += _standing_approvals(ordered)
         elif ordered[0].predicate == "steer":
             facts += _standing_steers(ordered)
         else:
-            facts += _values(ordered)
+            facts += _facts_of_attribute(ordered)
     return sorted(facts, key=lambda fact: (fact.valid_from, fact.id))
 
 
-def normal(value: str) -> str:
-    """Return a value as it is compared: case, white space, quotes and final stops do not tell values apart."""
+def normalize_value(value: str) -> str:
+    """Return a value as it is compared: without case, extra white space, quotes and punctuation at its ends."""
     return re.sub(r"\s+", " ", value.replace("’", "'")).strip(" \t.,;:!?\"'`").casefold()
 
 
-def fact_id(scope: Scope, subject: str, predicate: str, value: str, number: int = 0) -> str:
-    """Return the id of a fact: the same for the same words; `number` tells apart the times that a value held."""
+def fact_id(scope: Scope, subject: str, predicate: str, value: str, occurrence: int = 0) -> str:
+    """Return the id of a fact: equal for equal words; `occurrence` counts the times that the value held before."""
     agent, level, project, peer = scope
-    key = (agent, level, project or "", peer or "", subject, normal(predicate), normal(value), str(number))
+    key = (
+        agent, level, project or "", peer or "", subject, normalize_value(predicate), normalize_value(value),
+        str(occurrence),
+    )  # fmt: skip
     return hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def worded(facts: Iterable[Fact], refined: Mapping[str, tuple[str, str]]) -> list[Fact]:
-    """Give facts the words of the latest evidence that refines them; `refined` are value and sentence by candidate."""
-    found = []
+def apply_refinements(facts: Iterable[Fact], refinements: Mapping[str, tuple[str, str]]) -> list[Fact]:
+    """Give facts the words of the latest candidate that refines them; `refinements`: its value and sentence, by id."""
+    refined_facts = []
     for fact in facts:
-        words = next((refined[one] for one in reversed(fact.evidence) if one in refined), None)
-        found.append(fact if words is None else replace(fact, value=words[0], sentence=words[1]))
-    return found
+        words = next((refinements[cited] for cited in reversed(fact.evidence) if cited in refinements), None)
+        refined_facts.append(fact if words is None else replace(fact, value=words[0], sentence=words[1]))
+    return refined_facts
 
 
-def _order(candidate: Candidate) -> tuple[datetime, str, int, str]:
+def _time_order(candidate: Candidate) -> tuple[datetime, str, int, str]:
     return candidate.occurred_at, candidate.session_id, candidate.seq, candidate.id
 
 
-def _values(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Let the values of a single-valued predicate take each other's place; what is kept beside them holds, too."""
-    in_turn = {normal(one.value) for one in ordered if one.single_valued and not one.beside and not _is_over(one)}
-    chained = [one for one in ordered if normal(one.value) in in_turn]
-    rest = [one for one in ordered if normal(one.value) not in in_turn]
-    return (_chain(chained) if chained else []) + _several(rest)
+def _facts_of_attribute(ordered: Sequence[Candidate]) -> list[Fact]:
+    """Let values that are single-valued replace each other; the others hold beside them."""
+    replacing = {
+        normalize_value(candidate.value)
+        for candidate in ordered
+        if candidate.single_valued and not candidate.beside and not _is_over(candidate)
+    }
+    chained = [candidate for candidate in ordered if normalize_value(candidate.value) in replacing]
+    others = [candidate for candidate in ordered if normalize_value(candidate.value) not in replacing]
+    return (_chain_values(chained) if chained else []) + _keep_each_value(others)
 
 
 def _is_over(candidate: Candidate) -> bool:
-    """Tell whether a saying speaks of what is over: it neither begins when it is said nor takes another's place."""
+    """Tell whether a candidate speaks of the past: it neither begins when it is said nor replaces another value."""
     return candidate.valid_to is not None and candidate.valid_to <= candidate.occurred_at
 
 
-def _several(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Keep each value: they hold beside one another."""
+def _keep_each_value(ordered: Sequence[Candidate]) -> list[Fact]:
+    """Make a fact of each value: they hold beside one another."""
     by_value: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in ordered:
-        by_value[normal(candidate.value)].append(candidate)
-    return [_fact(said) for said in by_value.values()]
+        by_value[normalize_value(candidate.value)].append(candidate)
+    return [_make_fact(group) for group in by_value.values()]
 
 
-def _chain(ordered: Sequence[Candidate]) -> list[Fact]:
+def _chain_values(ordered: Sequence[Candidate]) -> list[Fact]:
     """Let each value hold until another one is stated."""
-    runs: list[list[Candidate]] = []
-    for candidate in (one for one in ordered if not _is_over(one)):
-        if runs and normal(runs[-1][0].value) == normal(candidate.value):
+    runs: list[list[Candidate]] = []  # of equal values in a row
+    for candidate in (candidate for candidate in ordered if not _is_over(candidate)):
+        if runs and normalize_value(runs[-1][0].value) == normalize_value(candidate.value):
             runs[-1].append(candidate)
         else:
             runs.append([candidate])
-    past: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in filter(_is_over, ordered):  # of the time that its value held last, else of one before all told
-        value = normal(candidate.value)
-        before = [run for run in runs if normal(run[0].value) == value and _order(run[0]) < _order(candidate)]
-        (before[-1] if before else past[value]).append(candidate)
+    past: dict[str, list[Candidate]] = defaultdict(list)  # values that were over before any run of them began
+    for candidate in filter(_is_over, ordered):  # it belongs to the last run of its value before it
+        value = normalize_value(candidate.value)
+        earlier = [
+            run
+            for run in runs
+            if normalize_value(run[0].value) == value and _time_order(run[0]) < _time_order(candidate)
+        ]
+        (earlier[-1] if earlier else past[value]).append(candidate)
     for run in runs:
-        run.sort(key=_order)
-    times: dict[str, int] = defaultdict(int, dict.fromkeys(past, 1))
-    facts = [_fact(said) for said in past.values()]
+        run.sort(key=_time_order)
+    times_held: dict[str, int] = defaultdict(int, dict.fromkeys(past, 1))
+    occurrences = []
+    for run in runs:
+        value = normalize_value(run[0].value)
+        occurrences.append(times_held[value])
+        times_held[value] += 1
+    facts = [_make_fact(group) for group in past.values()]
     following: Fact | None = None
-    numbers = []
-    for run in runs:
-        value = normal(run[0].value)
-        numbers.append(times[value])
-        times[value] += 1
-    for run, number in zip(reversed(runs), reversed(numbers), strict=True):
+    for run, occurrence in zip(reversed(runs), reversed(occurrences), strict=True):
         ended = (following.valid_from, following.id) if following else None
-        following = _fact(run, number=number, ended=ended)
+        following = _make_fact(run, occurrence=occurrence, ended=ended)
         facts.append(following)
     return facts
 
@@ -153,54 +160,50 @@ def _standing_approvals(ordered: Sequence[Candidate]) -> list[Fact]:
     """Make a fact of each run of at least three equal answers; the opposite answer ends it."""
     facts: list[Fact] = []
     run: list[Candidate] = []
-    number = 0
+    occurrence = 0
     for candidate in [*ordered, None]:
-        if candidate is not None and (not run or normal(candidate.value) == normal(run[0].value)):
+        if candidate is not None and (not run or normalize_value(candidate.value) == normalize_value(run[0].value)):
             run.append(candidate)
             continue
-        answers = sum(not one.extractor.startswith("model:") for one in run)  # what a model read is none
-        if answers >= STANDING:
+        answers = sum(not cited.extractor.startswith("model:") for cited in run)  # a model's candidate is no answer
+        if answers >= STANDING_COUNT:
             ended = (candidate.occurred_at, candidate.id) if candidate is not None else None
             answer = "denied" if run[0].value.startswith("denied:") else "granted"
-            sentence = f"The user {answer} `{_operation(run[0])}` {answers} times in a row."
-            facts.append(_fact(run, number=number, ended=ended, sentence=sentence))
-            number += 1
+            sentence = f"The user {answer} `{_operation_of(run[0])}` {answers} times in a row."
+            facts.append(_make_fact(run, occurrence=occurrence, ended=ended, sentence=sentence))
+            occurrence += 1
         run = [candidate] if candidate is not None else []
     return facts
 
 
 def _standing_steers(ordered: Sequence[Candidate]) -> list[Fact]:
     """Make a fact of each steer that was given in at least three sessions."""
-    facts = []
-    for fact in _several(ordered):
-        if fact.sessions >= STANDING:
-            facts.append(fact)
-    return facts
+    return [fact for fact in _keep_each_value(ordered) if fact.sessions >= STANDING_COUNT]
 
 
-def _operation(candidate: Candidate) -> str:
-    return candidate.value.partition(":")[2]
+def _operation_of(approval: Candidate) -> str:
+    return approval.value.partition(":")[2]
 
 
-def _fact(
-    said: Sequence[Candidate],
+def _make_fact(
+    group: Sequence[Candidate],
     *,
-    number: int = 0,
+    occurrence: int = 0,
     ended: tuple[datetime, str] | None = None,
     sentence: str | None = None,
 ) -> Fact:
-    """Make a fact of candidates that say the same, in order; `number` tells apart the times that a value held."""
-    first = said[0]
+    """Make a fact of candidates with the same value, in the order of time; `ended`: when it ended, and by which id."""
+    first = group[0]
     agent, level, project, peer = scope_of(first)
-    starts = [one.valid_from or one.occurred_at for one in said if one.valid_from or not _is_over(one)]
-    since, until = min(starts, default=LONG_AGO), said[-1].valid_to
-    if until is not None and until <= since and not any(one.valid_from for one in said):
-        since = LONG_AGO
+    starts = [cited.valid_from or cited.occurred_at for cited in group if cited.valid_from or not _is_over(cited)]
+    since, until = min(starts, default=UNKNOWN_START), group[-1].valid_to
+    if until is not None and until <= since and not any(cited.valid_from for cited in group):
+        since = UNKNOWN_START
     ends = [end for end in (until, ended and ended[0]) if end is not None]
-    best = max(said, key=lambda one: _RANK[one.trust])
-    explicit = any(candidate.confidence == "explicit" for candidate in said)
+    most_trusted = max(group, key=lambda cited: TRUST_RANK[cited.trust])
+    is_explicit = any(cited.confidence == "explicit" for cited in group)
     return Fact(
-        id=fact_id((agent, level, project, peer), first.subject, first.predicate, first.value, number),
+        id=fact_id((agent, level, project, peer), first.subject, first.predicate, first.value, occurrence),
         agent=agent,
         project=project,
         peer=peer,
@@ -208,13 +211,14 @@ def _fact(
         subject=first.subject,
         predicate=first.predicate,
         value=first.value,
-        sentence=sentence or best.sentence,
+        sentence=sentence or most_trusted.sentence,
         kind=first.kind,
-        confidence="explicit" if explicit else "inferred",
-        trust=best.trust,
+        confidence="explicit" if is_explicit else "inferred",
+        trust=most_trusted.trust,
         valid_from=since,
         valid_to=max(min(ends), since) if ends else None,
         superseded_by=ended[1] if ended else None,
-        sessions=len({candidate.root_id for candidate in said}),
-        evidence=tuple(candidate.id for candidate in said),
+        superseded_reason="replaced" if ended else None,
+        sessions=len({cited.root_id for cited in group}),
+        evidence=tuple(cited.id for cited in group),
     )

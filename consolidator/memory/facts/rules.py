@@ -1,86 +1,303 @@
-"""What a person states outright, by the form of their sentence.
+"""The table of rules: the forms in which people state facts in English. `statements` applies it, in this order.
 
-Precision before recall: a form that would have to be guessed at is left out. One sentence at a time, nothing else.
+A row reads: name, example, pattern, then what it makes: predicate, sentence and kind of the fact, then its options (see
+`Rule`). Precision before recall: a form that leaves room for doubt has no row.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from consolidator.memory.facts.rule import rule
+from consolidator.memory.facts.rule_patterns import (
+    ADVERBS,
+    CAPITALISED,
+    DENIAL,
+    END_OF_EMPLOYER,
+    END_OF_PLACE,
+    END_OF_ROLE,
+    END_OF_VALUE,
+    ENSURE,
+    FORBIDDEN_VERB,
+    FROM_NOW,
+    I_AM,
+    IS,
+    LANGUAGE,
+    LASTING_ORDER,
+    LIKES,
+    OPERATING_SYSTEM,
+    PROJECT,
+    RELATIVE,
+    ROLE,
+    SHOULD,
+    TEAM_ATTRIBUTE,
+    TIER,
+    USUALLY,
+    WORD,
+)
+from consolidator.memory.facts.value_checks import (
+    is_address,
+    is_anything,
+    is_chosen_technique,
+    is_corrected_value,
+    is_forbiddable,
+    is_full_clause,
+    is_generic_choice,
+    is_generic_practice,
+    is_habit,
+    is_handle,
+    is_identifier,
+    is_job,
+    is_kind_of_thing,
+    is_lasting_clause,
+    is_lasting_generic,
+    is_name,
+    is_no_date,
+    is_not_ended,
+    is_not_transient,
+    is_practice,
+    is_preferable,
+    is_short,
+    is_specific,
+    is_standing_condition,
+    is_standing_order,
+    is_team_decision,
+    is_technique,
+    is_tool,
+)
 
-from consolidator.memory.facts.personal_rules import PREFERENCES, PROFILE
-from consolidator.memory.facts.rule_pattern import Rule
-from consolidator.memory.facts.work_rules import CORRECTIONS, DECISIONS, INSTRUCTIONS, SURROUNDINGS
-from consolidator.memory.text import phrasing
-from consolidator.memory.text.phrasing import clause, in_third_person, trimmed
-
-_TABLE = (*CORRECTIONS, *PROFILE, *PREFERENCES, *INSTRUCTIONS, *SURROUNDINGS, *DECISIONS)
-_LONGEST = 200  # characters of a value
-_DOES = {"can't stand": "cannot stand", "don't like": "does not like", "do not like": "does not like"}
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """What a sentence states; `about` tells whether it is of the person or of the work at hand."""
-
-    predicate: str
-    value: str
-    sentence: str
-    kind: str
-    about: str  # person | work
-    single: bool
-    refused: str | None = None  # why it is no fact, though a rule knows its form
-
-
-def statements(sentence: str, *, at_work: bool, who: str = "the user") -> Iterator[Statement]:
-    """Yield what a sentence states: refused readings, and the first that holds.
-
-    `at_work` tells that it is said in a project, and not just in a conversation.
-    """
-    if phrasing.is_question(sentence) or phrasing.is_supposed(sentence):
-        return
-    bare = phrasing.without_lead(sentence)
-    for rule in _TABLE:
-        if rule.work_only and not at_work:
-            continue
-        text = sentence if rule.replying or rule.anywhere else bare
-        found = rule.pattern.search(text) if rule.anywhere else rule.pattern.match(text)
-        if found is None or phrasing.is_quoted(text, found.start()) or phrasing.is_doubted(text[: found.start()]):
-            continue
-        statement = _stated(rule, found, who)
-        yield statement
-        if statement.refused is None:
-            return
-
-
-def _told(rule: Rule, value: str) -> str:
-    """Return a value as it is told of its speaker: names, addresses and identifiers stay as they are."""
-    if rule.kind in ("profile", "relation") and rule.predicate != "occupation":
-        return value
-    return in_third_person(value)
-
-
-def _stated(rule: Rule, found: re.Match[str], who: str) -> Statement:
-    raw = found.group("value")
-    value = trimmed(raw) if rule.whole else clause(raw)
-    if rule.predicate == "rule" and value[1:2].islower():  # it began the sentence
-        value = value[:1].lower() + value[1:]
-    groups = {name: trimmed(group).lower() for name, group in found.groupdict().items() if group and name != "value"}
-    what = groups.get("what", "")
-    says = {"who": who, "whom": who, "value": _told(rule, value), "does": _DOES.get(what, f"{what}s"), **groups}
-    sentence = rule.says.format(**says)
-    refused = None
-    if not value or len(value) > _LONGEST:
-        refused = "says too little or too much"
-    elif not rule.check(value):
-        refused = "of the moment, or of what only those present can see"
-    return Statement(
-        predicate=rule.predicate.format(**groups)[:80],
-        value=value[:_LONGEST],
-        sentence=f"{sentence[:1].upper()}{sentence[1:]}",
-        kind=rule.kind,
-        about=rule.about,
-        single=rule.single,
-        refused=refused,
-    )
+RULES = (
+    # Corrections of what was said before
+    rule("renamed", "No, it's called Volt, not Bolt.",
+         r"(?:(?:no|nope|actually)[,.:;! –-]+)?(?:it's|it’s|it is) (?:called|named|spelled|pronounced) "
+         r"(?P<value>[^,;]{2,40}),? not (?P<other>[^,;.]{2,40})[.!]?$",
+         "not {other}", "it is called {value}, not {other}.", "project",
+         about="work", single_valued=True, keeps_lead_in=True, check=is_technique),
+    rule("corrected", "Wrong, the port is 8443.",
+         rf"{DENIAL}(?:actually,? )?(?:the|our|my) (?P<what>[\w -]{{2,40}}?) (?:is|are) "
+         r"(?:actually |really |called |named |now )?(?P<value>.+)",
+         "{what}", "the {what} is {value}.", "project",
+         about="work", single_valued=True, project_only=True, keeps_lead_in=True, check=is_corrected_value),
+    rule("contradicted", "No, it's 5433, not 5432.",
+         r"(?:(?:no|nope|actually)[,.:;! –-]+)?(?:it's|it’s|it is|that's|that is|they're) "
+         r"(?:called |named |spelled )?(?P<value>[^,;]{2,40}), not (?P<other>[^,;.]{2,40})[.!]?$",
+         "not {other}", "it is {value}, not {other}.", "project",
+         about="work", project_only=True, keeps_lead_in=True, check=is_specific),
+    # Who a person is
+    rule("name", "My name is Priya Raman.",
+         rf"\bmy (?:full |first )?name{IS}\s+(?P<value>{WORD}(?: {WORD}){{0,3}}?)"
+         r"(?=$|[,;!?(]|\.(?:\s|$)| and | but | - )",
+         "name", "the name of {whom} is {value}.", "profile", single_valued=True, anywhere=True, check=is_name),
+    rule("nickname", "You can call me Bex.",
+         rf"(?:[Yy]ou can |[Jj]ust )?[Cc]all me (?P<value>{CAPITALISED}(?: {CAPITALISED})?)"
+         r"(?=$|[,;.!?]| from now)",
+         "name", "{who} wants to be called {value}.", "profile",
+         single_valued=True, case_sensitive=True, check=is_name),
+    rule("introduction", "I'm Kwame Mensah, we spoke last week.",
+         rf"(?:{I_AM}|[Tt]his is) (?P<value>{CAPITALISED} {CAPITALISED}(?: {CAPITALISED})?)"
+         r"(?=$|[,;.!?]| from | and | here\b)",
+         "name", "the name of {whom} is {value}.", "profile", single_valued=True, case_sensitive=True, check=is_name),
+    rule("user id", "My user ID is lena_hoff_2291.",
+         rf"\bmy (?:user ?(?:id|name)|id)(?: number)?(?:{IS}|,| should be)?\s+"
+         r"(?P<value>[\w.@+-]{0,63}?[\d_@][\w.@+-]{0,63})(?<![.-])(?!['’]?\w)",
+         "user id", "the user ID of {whom} is {value}.", "profile",
+         single_valued=True, anywhere=True, check=is_identifier),
+    rule("introduction by user id", "I am raj_patel_7710.",
+         rf"i(?:'m|’m| am) (?P<value>[a-z]+(?:_[a-z]+)*_\d+){END_OF_VALUE}",
+         "user id", "the user ID of {whom} is {value}.", "profile", single_valued=True, check=is_identifier),
+    rule("account number", "My customer number is KD-448120.",
+         r"\bmy (?P<what>(?:customer|account|member(?:ship)?|employee|loyalty|frequent flyer|badge) "
+         rf"(?:id|number)){IS}\s+(?P<value>[\w.@+-]+\w)",
+         "{what}", "the {what} of {whom} is {value}.", "profile",
+         single_valued=True, anywhere=True, check=is_identifier),
+    rule("account handle", "My GitHub handle is @mossy-oak.",
+         r"\bmy (?P<what>github|gitlab|twitter|slack|discord|telegram)"
+         rf"(?: user ?name| handle| account| id){IS}\s+(?P<value>@?[\w.-]+\w)",
+         "{what} account", "the {what} account of {whom} is {value}.", "profile",
+         single_valued=True, anywhere=True, check=is_handle),
+    rule("email", "My email address is rosa.fuentes@posteo.example.",
+         rf"\bmy (?:work |personal |private )?e-?mail(?: address)?(?: on file)?{IS}\s+"
+         r"(?P<value>[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5})",
+         "email", "the email address of {whom} is {value}.", "profile",
+         single_valued=True, anywhere=True, check=is_anything),
+    rule("phone number", "My phone number is +49 170 5550123.",
+         rf"\bmy (?:(?:cell|mobile|tele|work|home) ?)?phone(?: number)?{IS}\s+(?P<value>\+?[\d() .-]{{6,20}}\d)",
+         "phone number", "the phone number of {whom} is {value}.", "profile",
+         single_valued=True, anywhere=True, check=is_anything),
+    rule("date of birth", "My date of birth is 14 March 1987.",
+         rf"\bmy (?:date of birth|dob|birth ?day|birth date){IS}(?: on)?\s+(?P<value>[A-Za-z0-9 ,/.-]{{2,30}}\d)"
+         r"(?=$|[;.!?]|, (?:and|but)| and | but )",
+         "date of birth", "{who} was born on {value}.", "profile",
+         single_valued=True, anywhere=True, check=is_not_ended),
+    rule("address", "My address is 48 Birch Lane, Leeds LS6 2AB.",
+         r"my (?:home |postal |mailing |shipping )?address is (?P<value>[^?!]*\d[^?!]*)",
+         "address", "the address of {whom} is {value}.", "profile",
+         single_valued=True, whole_sentence=True, check=is_address),
+    rule("time zone", "My time zone is Europe/Lisbon.",
+         r"my (?:local )?time ?zone is (?P<value>\S+(?: time)?)",
+         "time zone", "the time zone of {whom} is {value}.", "profile", single_valued=True, check=is_specific),
+    rule("lives in", "I live in Gothenburg.",
+         rf"[Ii] (?:currently |now )?live in (?P<value>(?:the )?{CAPITALISED}(?:,? {CAPITALISED}){{0,3}})"
+         rf"{END_OF_PLACE}",
+         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
+    rule("based in", "I'm based in Porto.",
+         rf"{I_AM} (?:based|located|living) in "
+         rf"(?P<value>(?:the )?{CAPITALISED}(?:,? {CAPITALISED}){{0,3}}){END_OF_PLACE}",
+         "home", "{who} is based in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
+    rule("works for", "I work for Northwind Logistics.",
+         rf"[Ii] work (?:at|for) (?P<value>{CAPITALISED}(?: {CAPITALISED}){{0,3}}){END_OF_EMPLOYER}",
+         "employer", "{who} works for {value}.", "profile", single_valued=True, case_sensitive=True, check=is_name),
+    rule("works as", "I work as a paediatric nurse.",
+         rf"i work as an? (?P<value>[\w -]{{3,60}}){END_OF_VALUE}",
+         "occupation", "{who} works as {value}.", "profile", single_valued=True, check=is_job),
+    rule("occupation", "I'm a structural engineer.",
+         rf"i(?:'m|’m| am) an? (?P<value>{ROLE}){END_OF_ROLE}",
+         "occupation", "{who} is a {value}.", "profile"),
+    rule("membership", "I'm a gold member.",
+         rf"(?:\bi(?:'m|’m| am|'ve been|’ve been| have been)|^as) an? {TIER}[ -](?:\w+ )?"
+         r"(?:member|customer|subscriber)\b",
+         "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=is_anything),
+    rule("diet", "I am allergic to shellfish.",
+         rf"i(?:'m|’m| am) (?P<value>vegan|vegetarian|(?:allergic|intolerant) to [\w -]+){END_OF_ROLE}",
+         "diet", "{who} is {value}.", "profile"),
+    rule("pronouns", "My pronouns are they/them.",
+         r"my pronouns are (?P<value>[\w/ ]+)",
+         "pronouns", "the pronouns of {whom} are {value}.", "profile", single_valued=True, check=is_anything),
+    rule("native language", "My native language is Polish.",
+         rf"my (?:native|first|mother) (?:language|tongue) is (?P<value>{LANGUAGE})",
+         "native language", "the native language of {whom} is {value}.", "profile",
+         single_valued=True, check=is_anything),
+    rule("language of answers", "Please answer in French.",
+         rf"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in (?P<value>{LANGUAGE})"
+         r"(?=$|[,;.!?]| from now| always| please)",
+         "language of answers", "{who} wants answers in {value}.", "preference",
+         single_valued=True, check=is_anything),
+    rule("relative", "My dog is called Biscuit.",
+         rf"[Mm]y (?P<what>{RELATIVE})(?:(?:'s|’s) name is| is called| is named) "
+         rf"(?P<value>{CAPITALISED}(?: {CAPITALISED})?)(?=$|[,;.!?]| and )",
+         "{what}", "the {what} of {whom} is {value}.", "relation",
+         single_valued=True, case_sensitive=True, check=is_name),
+    # What a person likes and does
+    rule("prefers", "I prefer window seats.",
+         rf"i (?:would )?{ADVERBS}prefer (?P<value>.+)",
+         "prefers", "{who} prefers {value}.", "preference", check=is_preferable),
+    rule("favorite", "My favorite color is teal.",
+         r"my (?P<what>(?:preferred|favou?rite) [\w -]{2,30}?) (?:is|are) (?P<value>.+)",
+         "{what}", "the {what} of {whom} is {value}.", "preference", single_valued=True),
+    rule("preference", "My preference is small pull requests.",
+         r"my preference is (?:for |to )?(?P<value>.+)",
+         "prefers", "{who} prefers {value}.", "preference", check=is_preferable),
+    rule("likes when", "I hate it when you paste whole files back.",
+         rf"i {ADVERBS}{LIKES} (?:it )?when (?P<value>.+)",
+         "{what} when", "{who} {does} it when {value}.", "preference", whole_sentence=True, check=is_lasting_clause),
+    rule("likes", "I really like jazz.",
+         rf"i {ADVERBS}{LIKES} (?P<value>.+)",
+         "{what}", "{who} {does} {value}.", "preference", check=is_kind_of_thing),
+    rule("wants only", "I only want bullet points, no paragraphs.",
+         r"i (?:would |'d )?only (?:ever )?want (?P<value>[^,;]+)",
+         "wants only", "{who} only wants {value}.", "preference", about="work"),
+    rule("expects", "I want you to always show the diff first.",
+         r"i(?: want| need| expect| would like|'d like|’d like) (?:you|everything|all \w+|every \w+) to "
+         r"(?P<value>(?:always|never) .+)",
+         "rule", "{who} wants: {value}.", "constraint", about="work", check=is_lasting_clause),
+    rule("habit", "I always travel with hand luggage.",
+         r"i (?P<what>always|never) (?P<value>.+)",
+         "{what}", "{who}, as a habit: {what} {value}.", "preference", check=is_habit),
+    rule("personal tool", "I use Obsidian for notes.",
+         r"i (?:(?:mostly|only|generally|usually|exclusively) )?use (?P<value>[^,;]{2,60}?) (?:for|as) "
+         r"(?P<what>[^,;.]{2,60})[.!]?$",
+         "uses for {what}", "{who} uses {value} for {what}.", "environment", single_valued=True, check=is_tool),
+    # How work is to be done
+    rule("remember that", "Please keep in mind that our API has a rate limit of 50 requests per second.",
+         r"(?:to )?(?:remember|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
+         r"reference|memori[sz]e|make a note)(?: that|:|,| -)\s*(?P<value>.+)",
+         "remember", "{who} asked to remember: {value}.", "project",
+         about="work", whole_sentence=True, check=is_full_clause),
+    rule("remember", "Remember our customers are mostly hospitals.",
+         r"(?:remember|keep in mind|don't forget) (?P<value>(?:i|we|our|my|you|all|every|never|always)\b .+)",
+         "remember", "{who} asked to remember: {value}.", "project",
+         about="work", whole_sentence=True, check=is_full_clause),
+    rule("remember to", "Don't forget to run the linter after every change.",
+         r"(?:remember|don't forget|do not forget) to "
+         r"(?P<value>(?:always|never) .+|.+? (?:before|after|when|whenever|every|each) .+)",
+         "rule", "{who} asked: {value}.", "constraint", about="work", whole_sentence=True, check=is_lasting_generic),
+    rule("from now on", "From now on, use snake_case for column names.",
+         rf"(?:{FROM_NOW}|in (?:the )?future(?=,? (?:please|always|never|do|don't|use)\b))[,:]? "
+         r"(?:(?:please|i want you to|i'd like you to|you should|you must|let's|we) )?"
+         rf"(?P<value>{LASTING_ORDER})",
+         "rule", "from then on, {who} wants: {value}.", "constraint",
+         about="work", whole_sentence=True, check=is_lasting_clause),
+    rule("... from now on", "Use British spelling from now on.",
+         rf"(?!(?:i|it|this|that|there)\b)(?P<value>[a-z]\w+ .+?),? {FROM_NOW}[.!]?$",
+         "rule", "from then on, {who} wants: {value}.", "constraint",
+         about="work", whole_sentence=True, check=is_lasting_clause),
+    rule("whenever", "Whenever you add an endpoint, update the OpenAPI file.",
+         r"(?P<value>(?:every time|each time|whenever) (?:you|we|there) .+?, .+)",
+         "rule", "{who} wants: {value}.", "constraint",
+         about="work", whole_sentence=True, check=is_standing_condition),
+    rule("always or never", "Always run the formatter before you commit.",
+         rf"(?:(?:(?:you|we|agents?) {SHOULD}|we|{ENSURE}) )?"
+         r"(?P<value>(?:always|never|don't ever|do not ever|never ever) .+)",
+         "rule", "{who} wants: {value}.", "constraint", about="work", whole_sentence=True, check=is_standing_order),
+    rule("if always", "If the build breaks, always revert first.",
+         r"(?P<value>if [^,]{3,80}, (?:then )?(?:please )?(?:always|never) .+)",
+         "rule", "{who} wants: {value}.", "constraint", about="work", whole_sentence=True, check=is_not_transient),
+    rule("do not", "Don't use wildcard imports.",
+         rf"(?:you (?:should not|shouldn't|must not|mustn't)|don't|do not) (?P<value>(?:{FORBIDDEN_VERB}) .+)",
+         "rule against", "{who} does not want the agent to {value}.", "constraint",
+         about="work", project_only=True, check=is_forbiddable),
+    rule("instead of", "Use logging instead of print.",
+         r"(?:we should )?(?P<what>use|prefer) (?P<value>[^,;]{2,60}?)"
+         r"(?:,? not |,? instead of |,? rather than |,? over )(?P<other>[^,;.]{2,60})[.!]?$",
+         "instead of {other}", "{who} wants to {what} {value} instead of {other}.", "constraint",
+         about="work", single_valued=True, project_only=True, check=is_technique),
+    # What a project or a team uses
+    rule("does not use", "We don't use Docker.",
+         r"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+)",
+         "does not use", "they do not use {value}.", "environment", about="work", check=is_generic_practice),
+    rule("uses for", "We use Buildkite for CI.",
+         rf"(?:here )?we {USUALLY}use (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
+         "uses for {what}", "they use {value} for {what}.", "environment",
+         about="work", single_valued=True, check=is_practice),
+    rule("uses", "We use Terraform.",
+         rf"(?:here )?we {USUALLY}use (?P<value>.+)",
+         "uses", "they use {value}.", "environment", about="work", check=is_practice),
+    rule("operating system", "I'm on Fedora 41.",
+         rf"(?:I'm|I’m|I am|i'm|i am|[Ww]e're|[Ww]e are) (?:on|using|running) (?P<value>{OPERATING_SYSTEM})",
+         "operating system", "{who} works on {value}.", "environment",
+         single_valued=True, case_sensitive=True, check=is_short),
+    rule("platform", "We're on Django 5.1.",
+         r"[Ww]e(?:'re|’re| are) (?:on|using|running) "
+         r"(?P<value>[A-Z][\w.+#-]*(?: [\w.+#-]*\d[\w.]*)?|[a-z]+ v?\d+(?:\.[\w.]+)*)"
+         r"(?=$|[,;.!]| and | for | in )",
+         "runs on", "they are on {value}.", "environment",
+         about="work", project_only=True, case_sensitive=True, check=is_no_date),
+    rule("project property", "The backend is written in Elixir.",
+         rf"(?:this|the|our|my) {PROJECT} (?P<what>uses|is written in|runs on|requires|is built with|targets|is "
+         r"deployed (?:on|to|with)|is hosted on|depends on) (?P<value>.+)",
+         "{what}", "the project {what} {value}.", "environment", about="work", project_only=True, check=is_practice),
+    rule("team attribute", "Our default branch is trunk.",
+         rf"our (?P<what>{TEAM_ATTRIBUTE}) (?:is|are) (?P<value>.+)",
+         "{what}", "their {what} is {value}.", "environment", about="work", single_valued=True, check=is_practice),
+    rule("team practice", "We deploy to Heroku.",
+         r"we (?P<what>deploy (?:on|to|with)|host (?:on|with)|run on|build with|test with|ship (?:on|with)) "
+         r"(?P<value>.+)",
+         "{what}", "they {what} {value}.", "environment", about="work", check=is_specific),
+    # What was decided
+    rule("we decided", "We chose to drop IE11 support.",
+         r"we(?:'ve| have|’ve)? (?:decided|agreed|settled|opted|chose|chosen)(?: to go)? "
+         r"(?:on|to|for|with|that|against) (?P<value>.+)",
+         "decided", "they decided: {value}.", "decision", about="work", check=is_team_decision),
+    rule("I decided", "I've decided against microservices.",
+         r"i(?:'ve| have|’ve)? decided (?:to|that|on|against) (?P<value>.+)",
+         "decided", "{who} decided: {value}.", "decision", about="work", project_only=True, check=is_generic_choice),
+    rule("let's go with", "Let's go with SQLite.",
+         r"let(?:'s|’s|s| us) (?:go|stick|stay) with (?P<value>.+)",
+         "decided", "they decided to go with {value}.", "decision",
+         about="work", project_only=True, check=is_chosen_technique),
+    rule("let's use", "Let's use asyncio.",
+         r"let(?:'s|’s|s| us) (?:just )?use (?P<value>.+)",
+         "decided", "they decided to use {value}.", "decision",
+         about="work", project_only=True, check=is_chosen_technique),
+    rule("the decision is", "The decision is to postpone the mobile app.",
+         r"the decision is (?:to |that )?(?P<value>.+)",
+         "decided", "the decision is: {value}.", "decision", about="work", check=is_lasting_clause),
+)  # fmt: skip

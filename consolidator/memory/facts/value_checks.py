@@ -1,19 +1,19 @@
-"""What a stated value must be before it is a fact: a name, an identifier, a practice; each check answers yes or no."""
+"""What a stated value must be to become a fact: a name, an identifier, a practice. Each check is a predicate."""
 
 from __future__ import annotations
 
 import re
 
-from consolidator.memory.text.phrasing import is_general, is_past, is_transient, points, words
+from consolidator.memory.text.phrasing import is_deictic, is_generic, is_past_tense, is_transient, word_set
 
-_NO_VERB = words(
+_NOT_A_VERB = word_set(
     """
     a an the so too mind again again, heard that this it in on at for with before after once more happy sure there
     here nice good great easy hard my your our his her their i we you he she they works worked fails seems looks
     feels gets happens comes goes really ever quite only enough gonna
     """
 )
-_NO_NAME = words(
+_NOT_A_NAME = word_set(
     """
     not on in under spelled wrong misspelled listed already also correct incorrect back when if later at crazy old
     the a an to gold silver platinum bronze regular sorry sure afraid happy good fine done ready ok okay sick
@@ -27,90 +27,218 @@ _VERB = re.compile(
     r"i'm|we're|expires?|depends?|owns?|handles?|hosts?|deploys?|starts?|ends?|breaks?|only)\b|\w's\b",
     re.IGNORECASE,
 )
-_NO_THING = re.compile(r"(?:an?|some|any|more|less|to|for|in|as)\b", re.IGNORECASE)
-_NO_KIND = re.compile(
+_NOT_A_TECHNIQUE = re.compile(r"(?:an?|some|any|more|less|to|for|in|as)\b", re.IGNORECASE)
+_NOT_A_KIND = re.compile(
     r"(?:an?|some|all|you|u|me|us|being able|to (?:see|know|hear|get|have|change|book|cancel|make|keep|use))\b"
     r"|.*\b(?:idea|approach|plan|design|option|suggestion|proposal|result|solution|version|look|sound)s?\b",
     re.IGNORECASE,
 )
-_NO_PRACTICE = re.compile(
+_NOT_A_PRACTICE = re.compile(
     r"(?:to|for|in|at|up|an?|some|my|your|our|more|less|too|about|only|both|either|different|same)\b"
     r"|the (?!(?-i:\S*[A-Z`]))",
     re.IGNORECASE,
 )
-_NO_CHOICE = re.compile(
+_NOT_A_CHOICE = re.compile(
     r"(?:the|ahead|on|with|for|back|through|over|\d|[a-d]\b|both|all|yes|no)\b"
     r"|.*\b(?:options?|choices?|first|second|third|fourth|former|latter|last|cheapest|flights?|plan|suggestion)\b",
     re.IGNORECASE,
 )
+_NOT_A_HABIT = re.compile(
+    r"(?:know|think|thought|understand|want(?:ed)?|see|get|find|feel|receive|remember|asked?|mind|thought)\b",
+    re.IGNORECASE,
+)
+_NOT_A_CORRECTION = re.compile(r"(?:not|wrong|still|failing|broken|missing|the|in the|too|also)\b", re.IGNORECASE)
+_OPTION = re.compile(r"\b(?:not to|instead|options?|if possible|refund|transfer|gift card|payment|pay)\b")
+_PAYMENT = re.compile(r"\b(?:card|certificate|gift|membership)s?\b")
+_ENDED = re.compile(r"\b(?:no (?:longer|more)|not|never|wrong)\b", re.IGNORECASE)
+_ORDER = re.compile(r"^(?:always|never ever|never|don't ever|do not ever) ", re.IGNORECASE)
+_UNLESS = re.compile(
+    r",? unless (?:i|we|you are|you're|it's|explicitly|asked|told|absolutely|really|necessary)\b.*", re.IGNORECASE
+)
+_AT_HAND = re.compile(r"[/@#]|\b\w+\.\w{2,4}\b|\bunless\b")  # a certain file or issue, or a condition of the moment
+_COMPLAINT = re.compile(
+    r".*?, (?:it|this|that|there|they|he|she|i|we|the|my|our|nothing|something|everything)\b", re.IGNORECASE
+)
+_WAITING = re.compile(r"you(?:'re| are) (?:ready|done|free)|you (?:can|have time|get|find|want|like)\b", re.IGNORECASE)
+_CALENDAR = re.compile(
+    r"January|February|March|April|May|June|July|August|September|October|November|December|Mon|Tues|Wednes|Thurs|Fri|"
+    r"Satur|Sun|I$"
+)
 
 
-def lasts(text: str) -> bool:
-    """Tell whether a clause of its own may last: it may say "the", but not point, nor be of the moment."""
-    return not points(text, within=2) and not is_transient(text) and len(text.split()) >= 2
+def is_anything(text: str) -> bool:
+    """Tell whether a text is not empty: the pattern alone decides."""
+    return bool(text)
 
 
-def imperative(text: str) -> bool:
-    """Tell whether a text says what to do always or never: not "always a pleasure", not "never mind"."""
-    said = text.split()
-    first = said[0].lower().strip(",.!") if said else ""
+def is_short(text: str) -> bool:
+    """Tell whether a text has at most four words."""
+    return len(text.split()) <= 4
+
+
+def is_not_transient(text: str) -> bool:
+    """Tell whether a text is not about the moment."""
+    return not is_transient(text)
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can be a name of at most four words."""
+    parts = text.split()
     return (
-        len(said) >= 2
-        and first.isalpha()
-        and first not in _NO_VERB
-        and not first.endswith("ing")
-        and not is_past(text)
-        and not points(" ".join(said[1:3]))
-        and not is_transient(text)
+        0 < len(parts) <= 4
+        and parts[0].lower().strip(".") not in _NOT_A_NAME
+        and all(part[0].isalpha() for part in parts)
+        and not is_deictic(text)
     )
 
 
-def named(text: str) -> bool:
-    """Tell whether a text can be a name, of at most four words."""
-    said = text.split()
-    return (
-        0 < len(said) <= 4
-        and said[0].lower().strip(".") not in _NO_NAME
-        and all(word[0].isalpha() for word in said)
-        and not points(text)
-    )
-
-
-def identifier(text: str) -> bool:
+def is_identifier(text: str) -> bool:
     """Tell whether a text is an identifier rather than a word."""
     return bool(re.fullmatch(r"[\w.@+-]{4,64}", text)) and any(char.isdigit() or char in "_@" for char in text)
 
 
-def token(text: str) -> bool:
+def is_handle(text: str) -> bool:
+    """Tell whether a text can be the name of an account."""
+    return is_name(text) or is_identifier(text)
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text can be a postal address: no URL, and nothing that is pointed at."""
+    return not is_deictic(text, within=2) and ":/" not in text
+
+
+def is_not_ended(text: str) -> bool:
+    """Tell whether a text neither denies nor ends what it states ("no longer", "not")."""
+    return not _ENDED.search(text)
+
+
+def is_job(text: str) -> bool:
+    """Tell whether a text can be an occupation of at most six words."""
+    return len(text.split()) <= 6 and is_not_ended(text)
+
+
+def is_preferable(text: str) -> bool:
+    """Tell whether a text can be preferred in general: no option or payment of the moment."""
+    return is_generic(text) and not _OPTION.search(text)
+
+
+def is_kind_of_thing(text: str) -> bool:
+    """Tell whether a text is a kind of thing that one can like: no article, no word for a proposal just made."""
+    return is_generic(text) and _NOT_A_KIND.match(text) is None
+
+
+def is_imperative(text: str) -> bool:
+    """Tell whether a text says what to do always or never: not "always a pleasure", not "never mind"."""
+    parts = text.split()
+    first = parts[0].lower().strip(",.!") if parts else ""
+    return (
+        len(parts) >= 2
+        and first.isalpha()
+        and first not in _NOT_A_VERB
+        and not first.endswith("ing")
+        and not is_past_tense(text)
+        and not is_deictic(" ".join(parts[1:3]))
+        and not is_transient(text)
+    )
+
+
+def is_habit(text: str) -> bool:
+    """Tell whether a text is what somebody does always or never."""
+    return is_imperative(text) and is_generic(text) and not _NOT_A_HABIT.match(text)
+
+
+def is_standing_order(text: str) -> bool:
+    """Tell whether a text after its "always" or "never" says what to do."""
+    return is_imperative(_ORDER.sub("", text))
+
+
+def is_standing_condition(text: str) -> bool:
+    """Tell whether a text asks for something on a condition: not "whenever you are ready", no complaint."""
+    return not (_WAITING.search(text) or _COMPLAINT.match(text) or is_transient(text))
+
+
+def is_lasting_clause(text: str) -> bool:
+    """Tell whether a clause of its own may last: it may say "the", but neither point nor be of the moment."""
+    return not is_deictic(text, within=2) and not is_transient(text) and len(text.split()) >= 2
+
+
+def is_lasting_generic(text: str) -> bool:
+    """Tell whether a clause may last and names nothing at hand."""
+    return is_generic(text) and is_lasting_clause(text)
+
+
+def is_full_clause(text: str) -> bool:
+    """Tell whether a text is a clause with a verb that can stand for itself, and so be remembered."""
+    return len(text.split()) >= 3 and is_lasting_clause(text) and _VERB.search(text) is not None
+
+
+def is_specific(text: str) -> bool:
     """Tell whether a text is particular: a version, path, number, proper name or quoted word, of at most six words."""
     return (
         len(text.split()) <= 6
         and re.search(r"\d|`|[A-Z]|[./_]", text) is not None
         and not is_transient(text)
-        and not points(text)
+        and not is_deictic(text)
     )
 
 
-def thing(text: str) -> bool:
-    """Tell whether a text names a tool or a technique: no article, a few words."""
-    return len(text.split()) <= 6 and is_general(text) and _NO_THING.match(text) is None
+def is_corrected_value(text: str) -> bool:
+    """Tell whether a text can be the right value of something: not "still failing", not "missing"."""
+    return is_specific(text) and not _NOT_A_CORRECTION.match(text)
 
 
-def kind_of_thing(text: str) -> bool:
-    """Tell whether a text is what one can like in general: no article, and no word for what was just proposed."""
-    return is_general(text) and _NO_KIND.match(text) is None
+def is_technique(text: str) -> bool:
+    """Tell whether a text names a tool or a technique: no article, at most six words."""
+    return len(text.split()) <= 6 and is_generic(text) and _NOT_A_TECHNIQUE.match(text) is None
 
 
-def practice(text: str) -> bool:
+def is_forbiddable(text: str) -> bool:
+    """Tell whether a verb and its object can be forbidden for good: the object is a kind of thing, no certain file."""
+    verb, _, rest = text.partition(" ")
+    forbidden = _UNLESS.sub("", rest)
+    return bool(verb) and is_technique(forbidden) and not _AT_HAND.search(forbidden)
+
+
+def is_practice(text: str) -> bool:
     """Tell whether a text is what people use: not "the same", not "the first one"; "the" only before a name."""
-    return len(text.split()) <= 10 and not points(text) and not is_transient(text) and _NO_PRACTICE.match(text) is None
+    return (
+        len(text.split()) <= 10
+        and not is_deictic(text)
+        and not is_transient(text)
+        and _NOT_A_PRACTICE.match(text) is None
+    )
 
 
-def choice(text: str) -> bool:
+def is_generic_practice(text: str) -> bool:
+    """Tell whether a text is what people use, and names nothing at hand."""
+    return is_practice(text) and is_generic(text)
+
+
+def is_tool(text: str) -> bool:
+    """Tell whether a text is what somebody uses for their work: no means of payment."""
+    return is_practice(text) and not _PAYMENT.search(text)
+
+
+def is_no_date(text: str) -> bool:
+    """Tell whether a text does not begin with a month or a day of the week."""
+    return _CALENDAR.match(text) is None
+
+
+def is_choice(text: str) -> bool:
     """Tell whether a text can have been decided on: no option's number, nothing that only this conversation knows."""
-    return len(text) >= 3 and not points(text) and not is_transient(text) and _NO_CHOICE.match(text) is None
+    return len(text) >= 3 and not is_deictic(text) and not is_transient(text) and _NOT_A_CHOICE.match(text) is None
 
 
-def clause_with_verb(text: str) -> bool:
-    """Tell whether a text is a clause that can stand for itself, and so be remembered."""
-    return len(text.split()) >= 3 and lasts(text) and _VERB.search(text) is not None
+def is_generic_choice(text: str) -> bool:
+    """Tell whether a text can have been decided on, and names nothing at hand."""
+    return is_generic(text) and is_choice(text)
+
+
+def is_chosen_technique(text: str) -> bool:
+    """Tell whether a text names a tool or technique that can have been decided on."""
+    return is_technique(text) and is_choice(text)
+
+
+def is_team_decision(text: str) -> bool:
+    """Tell whether a text can be what a team decided: a clause that lasts, or a choice."""
+    return is_generic(text) and (is_lasting_clause(text) or is_choice(text))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from consolidator.memory.text.recall_markers import without_recalled
+from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -41,7 +41,7 @@ def episode(event: Event, redact: Callable[[str], str]) -> Episode | None:
         role = "assistant"
     else:
         return None
-    said = without_recalled(str(event.data.get("text") or "")).strip()
+    said = strip_recalled(str(event.data.get("text") or "")).strip()
     if not said:
         return None
     if len(said) > MOST:

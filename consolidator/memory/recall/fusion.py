@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from consolidator.memory.facts.reconcile import LONG_AGO
-from consolidator.memory.text.recall_markers import BEGIN, END, unmarked, without_recalled
-from consolidator.memory.text.words import words
+from consolidator.memory.facts.reconcile import UNKNOWN_START
+from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers, strip_recalled
+from consolidator.memory.text.words import split_words
 
 __all__ = [  # the marks belong to it, and to whoever must skip what it wrote
-    "BEGIN",
-    "END",
+    "RECALL_BEGIN",
+    "RECALL_END",
     "RecallItem",
     "RecalledFact",
     "RecalledTurn",
@@ -30,7 +30,7 @@ __all__ = [  # the marks belong to it, and to whoever must skip what it wrote
     "fit",
     "fused",
     "looks_like_error",
-    "without_recalled",
+    "strip_recalled",
 ]
 RANK = 60  # the constant of reciprocal rank fusion
 LONGEST = 600  # characters of a turn that a block shows
@@ -47,7 +47,7 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _SMALL = frozenset(  # words that tell nothing of what a request is about
-    words(
+    split_words(
         "the and for with this that these those from not has have had was were are but you your our its into than then "
         "how what why when where who which does did can could should would will shall may must there here please"
     )
@@ -174,7 +174,7 @@ def fact_item(fact: RecalledFact, score: float) -> RecallItem:
 
 def _when(fact: RecalledFact) -> str:
     """Return when a fact is true; of what is over nobody may have said since when."""
-    since = [] if fact.at == LONG_AGO else [f"since {fact.at:%Y-%m-%d}"]
+    since = [] if fact.at == UNKNOWN_START else [f"since {fact.at:%Y-%m-%d}"]
     return " ".join([*since, *([f"until {fact.until:%Y-%m-%d}"] if fact.until else [])])
 
 
@@ -198,7 +198,7 @@ def data_item(kind: str, identity: str, told: str, score: float = 0.0) -> Recall
 
 def block(items: Sequence[RecallItem], budget: int) -> tuple[str, list[RecallItem]]:
     """Return the lines that fit into so many tokens as a block for a prompt, and their items; "" where none fits."""
-    frame = estimate(f"{BEGIN}\n{NOTE}\n{END}\n")
+    frame = estimate(f"{RECALL_BEGIN}\n{NOTE}\n{RECALL_END}\n")
     left, kept = budget - frame, []
     for item in items:
         cost = estimate(item.line + "\n")
@@ -207,7 +207,7 @@ def block(items: Sequence[RecallItem], budget: int) -> tuple[str, list[RecallIte
             kept.append(item)
     if not kept:
         return "", []
-    return "\n".join([BEGIN, NOTE, *(item.line for item in kept), END]), kept
+    return "\n".join([RECALL_BEGIN, NOTE, *(item.line for item in kept), RECALL_END]), kept
 
 
 def estimate(text: str) -> int:
@@ -228,14 +228,14 @@ def fit(asked: Sequence[str], texts: Iterable[str], *, least: int = 1) -> float:
     telling = {word for word in asked if (len(word) > 2 or not word.isascii()) and word not in _SMALL}
     if not telling:
         return 0.0
-    shared = len(telling & {word for text in texts for word in words(text)})
+    shared = len(telling & {word for text in texts for word in split_words(text)})
     enough = max(least, min(2, len(telling)))
     return shared / len(telling) if shared >= enough and 2 * shared >= len(telling) else 0.0
 
 
 def _line(text: str) -> str:
     """Return a text on one line that forges neither a mark nor a citation."""
-    flat = " ".join(unmarked(text).split())
+    flat = " ".join(escape_markers(text).split())
     return _CITED.sub("(", flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.memory.text.words import key
+from consolidator.memory.text.words import word_key
 
 TURN, FACT = "turn", "fact"
 BLOCK = 1 << 12  # turns of a session that are numbered in a row
@@ -34,7 +34,7 @@ def packed(kind: str, number: int, words: Mapping[str, int]) -> list[tuple[int, 
         often = min(count, 16)
         weight = often / (often + 1.2 * (0.25 + 0.75 * total / _USUAL[kind]))
         ref = (127 - round(weight * 127)) << 56 | (often - 1) << 52 | length << _DOCUMENT | number
-        found.append((key(kind, word), ref))
+        found.append((word_key(kind, word), ref))
     return found
 
 

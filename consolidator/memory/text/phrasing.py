@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a list written as text."""
     return frozenset(text.split())
 
@@ -56,7 +56,7 @@ _LEAD = re.compile(
     r"nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
-_POINTING = words(
+_POINTING = word_set(
     """
     this that these those it its it's that's them they he she him her here there your yours one ones such something
     anything nothing everything what which who how why where same
@@ -93,9 +93,9 @@ def is_question(sentence: str) -> bool:
     return sentence.rstrip("\"') ").endswith("?") or (bool(_ASKED.match(bare)) and not sentence.endswith((".", "!")))
 
 
-def is_supposed(sentence: str) -> bool:
+def is_hypothetical(sentence: str) -> bool:
     """Tell whether a sentence only considers something."""
-    return _SUPPOSED.match(without_lead(sentence)) is not None
+    return _SUPPOSED.match(strip_lead_in(sentence)) is not None
 
 
 def is_transient(text: str) -> bool:
@@ -103,12 +103,12 @@ def is_transient(text: str) -> bool:
     return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
 
 
-def is_doubted(before: str) -> bool:
+def ends_in_doubt(before: str) -> bool:
     """Tell whether the words before a statement take it back ("if", "whether", "pretty sure")."""
     return _DOUBTED.search(before) is not None
 
 
-def without_lead(sentence: str) -> str:
+def strip_lead_in(sentence: str) -> str:
     """Return a sentence without the words that only lead into it ("ok so also, please ...")."""
     bare = _led(sentence)
     asked = _REQUESTED.match(bare)
@@ -120,40 +120,40 @@ def _led(sentence: str) -> str:
     return sentence[lead.end() :] if lead else sentence
 
 
-def clause(text: str) -> str:
+def first_clause(text: str) -> str:
     """Return the first clause of a text, without the punctuation at its ends."""
     end = _CLAUSE_END.search(text)
-    return trimmed(text[: end.start()] if end else text)
+    return strip_punctuation(text[: end.start()] if end else text)
 
 
-def trimmed(text: str) -> str:
+def strip_punctuation(text: str) -> str:
     """Return a text without white space and stops around it."""
     return text.strip(" \t\n,.;:!?–—").strip()
 
 
-def points(text: str, *, within: int = 0) -> bool:
+def is_deictic(text: str, *, within: int = 0) -> bool:
     """Tell whether a text points at something only those present could see; `within` looks at its first words alone."""
     said = re.findall(r"[A-Za-z']+", text.lower().replace("’", "'"))
     return any(word in _POINTING for word in (said[:within] if within else said))
 
 
-def is_general(text: str) -> bool:
+def is_generic(text: str) -> bool:
     """Tell whether a text speaks of a kind of thing and not of a certain one at hand."""
-    return bool(text) and not points(text) and _DEFINITE.search(text) is None and not is_transient(text)
+    return bool(text) and not is_deictic(text) and _DEFINITE.search(text) is None and not is_transient(text)
 
 
-def is_past(text: str) -> bool:
+def is_past_tense(text: str) -> bool:
     """Tell whether a clause without its subject tells of the past ("never had a problem")."""
     return _PAST.match(text) is not None
 
 
-def is_quoted(sentence: str, position: int) -> bool:
+def is_inside_quotes(sentence: str, position: int) -> bool:
     """Tell whether a place in a sentence lies between quotation marks."""
     before = sentence[:position]
     return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
 
 
-def in_third_person(text: str) -> str:
+def to_third_person(text: str) -> str:
     """Return a statement with what its speaker calls "my" and "our" told of them by another."""
     for mine, theirs in _PERSONS:
         text = mine.sub(theirs, text)

@@ -13,13 +13,13 @@ _INK = re.compile(r"\S")
 _BLOT = "\0"  # no white space, so that what is left out is cut and stripped as the words would be
 
 
-def passed_on(text: str) -> str:
+def quoted_text(text: str) -> str:
     """Return the part of a message that its author quotes or pastes: quoted lines, fenced blocks, forwarded mail."""
     found = (line.lstrip().removeprefix(">") for line, others in _lines(text) if others)
     return "".join(found).rstrip("\r\n")
 
 
-def parted(text: str) -> tuple[str, str]:
+def split_quoted(text: str) -> tuple[str, str]:
     """Return a message with its author's own lines alone, and with those alone that they pass on.
 
     What is left out is blotted out: every word stays where it is, and no two stand together that did not before.

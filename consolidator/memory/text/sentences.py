@@ -10,7 +10,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-LONG = 1500  # characters of a message that is rather a document: only what stands around it is said to the agent
+MAX_MESSAGE_CHARS = (
+    1500  # characters of a message that is rather a document: only what stands around it is said to the agent
+)
 _EDGE = 600  # characters of a first or last paragraph that still reads as said to the agent
 _MOST = 24_000  # characters looked at, at each end of a message
 _SHORTEST, _LONGEST = 6, 300  # characters of a sentence
@@ -36,14 +38,14 @@ _ABBREVIATED = re.compile(
 )
 
 
-def sentences(text: str) -> Iterator[str]:
+def split_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a message that its writer says themselves, in order."""
     if len(text) > 2 * _MOST:
         text = f"{text[:_MOST]}\n\n{text[-_MOST:]}"
     if _PROMPT.match(text):
         return
     said = _untagged(_FENCE.sub("\n", text))
-    if len(said) > LONG:
+    if len(said) > MAX_MESSAGE_CHARS:
         said = "\n\n".join(_edges(said))
     for line in _joined(said.splitlines()):
         for sentence in _split(line):

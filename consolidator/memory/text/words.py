@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
-LONGEST = 40  # characters of a word; what is longer (a hash, a key) is found by its beginning
+MAX_WORD_CHARS = 40  # characters of a word; what is longer (a hash, a key) is found by its beginning
 # Marks that can be left out: accents, Hebrew points, Arabic vowels. Those of Indic scripts cannot.
 _ACCENTS = dict.fromkeys([*range(0x0300, 0x0370), *range(0x0591, 0x05C8), *range(0x064B, 0x0660), 0x0670])
 
@@ -34,7 +34,7 @@ _APOSTROPHE = re.compile(r"(?<=\w)['’ʼ](?=(?:s|t|re|ve|ll|d|m)\b)", re.IGNORE
 _LATIN = re.compile(r"[a-z]+")
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in order, as they are searched."""
     found: list[str] = []
     for word in _WORD.findall(_APOSTROPHE.sub("", _plain(text))):
@@ -48,13 +48,13 @@ def words(text: str) -> list[str]:
     return found
 
 
-def counted(text: str) -> Counter[str]:
+def count_words(text: str) -> Counter[str]:
     """Return how often a text has each word."""
-    return Counter(words(text))
+    return Counter(split_words(text))
 
 
 @lru_cache(maxsize=200_000)
-def key(kind: str, word: str) -> int:
+def word_key(kind: str, word: str) -> int:
     """Return the number by which the index knows a word of a kind of document."""
     digest = hashlib.blake2b(f"{kind}\x1f{word}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
@@ -78,7 +78,7 @@ def _grams(run: str) -> list[str]:
 def _folded(word: str) -> str:
     """Return a word without case and, where it is Latin, without the endings that seldom change what it is about."""
     folded = word.casefold()
-    return _stem(folded)[:LONGEST] if _LATIN.fullmatch(folded) else folded[:LONGEST]
+    return _stem(folded)[:MAX_WORD_CHARS] if _LATIN.fullmatch(folded) else folded[:MAX_WORD_CHARS]
 
 
 def _stem(word: str) -> str:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.memory.facts.candidates import Candidate, SessionContext
-from consolidator.memory.facts.extraction import QuoteSource, read_answer
-from consolidator.memory.facts.reconcile import LONG_AGO, Fact, normal, reconcile
+from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
+from consolidator.memory.facts.reconcile import UNKNOWN_START, Fact, normalize_value, reconcile_candidates
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from tests import oracle
 
@@ -69,35 +69,37 @@ def told(facts: list[Fact]) -> list[tuple[str, str, int]]:
 
 
 def test_the_same_saying_in_other_words_and_sessions_reinforces() -> None:
-    facts = reconcile([candidate("pnpm", 0), candidate("PNPM.", 1), candidate("pnpm", 2, session="s1")])
+    facts = reconcile_candidates([candidate("pnpm", 0), candidate("PNPM.", 1), candidate("pnpm", 2, session="s1")])
     assert told(facts) == [("pnpm", "current", 2)]
     assert len(facts[0].evidence) == 3
     assert facts[0].valid_from == NOW
 
 
 def test_values_of_what_can_have_several_hold_beside_one_another() -> None:
-    assert told(reconcile([candidate("pnpm", 0), candidate("Postgres", 1)])) == [
+    assert told(reconcile_candidates([candidate("pnpm", 0), candidate("Postgres", 1)])) == [
         ("pnpm", "current", 1),
         ("Postgres", "current", 1),
     ]
 
 
 def test_a_later_value_supersedes_and_nothing_is_deleted() -> None:
-    first, second = reconcile([candidate("npm", 0, single=True), candidate("pnpm", 5, single=True)])
+    first, second = reconcile_candidates([candidate("npm", 0, single=True), candidate("pnpm", 5, single=True)])
     assert told([first, second]) == [("npm", "superseded", 1), ("pnpm", "current", 1)]
     assert first.valid_to == second.valid_from == NOW + timedelta(days=5)
     assert first.superseded_by == second.id
 
 
 def test_a_value_that_returns_is_another_fact() -> None:
-    facts = reconcile([candidate(value, day, single=True) for day, value in enumerate(("npm", "pnpm", "npm"))])
+    facts = reconcile_candidates(
+        [candidate(value, day, single=True) for day, value in enumerate(("npm", "pnpm", "npm"))]
+    )
     assert [status(fact) for fact in facts] == ["superseded", "superseded", "current"]
     assert len({fact.id for fact in facts}) == 3
 
 
 def test_reinforcing_keeps_the_identifier() -> None:
-    before = reconcile([candidate("npm", 3, single=True), candidate("pnpm", 5, single=True)])
-    after = reconcile(
+    before = reconcile_candidates([candidate("npm", 3, single=True), candidate("pnpm", 5, single=True)])
+    after = reconcile_candidates(
         [candidate("npm", 1, single=True), candidate("npm", 3, single=True), candidate("pnpm", 5, single=True)]
     )
     assert [fact.id for fact in after] == [fact.id for fact in before]
@@ -106,43 +108,48 @@ def test_reinforcing_keeps_the_identifier() -> None:
 
 def test_each_scope_has_facts_of_its_own() -> None:
     ada, bob = (candidate("tea", 0, level="peer", peer=peer, single=True, session=peer) for peer in ("ada", "bob"))
-    facts = reconcile([replace(ada, id="a"), replace(bob, id="b", value="coffee")])
+    facts = reconcile_candidates([replace(ada, id="a"), replace(bob, id="b", value="coffee")])
     assert sorted(told(facts)) == [("coffee", "current", 1), ("tea", "current", 1)]
     assert all(fact.project is None for fact in facts)
 
 
 def test_three_equal_answers_are_a_standing_preference() -> None:
     denied = [answer("denied:Bash git push", day) for day in range(3)]
-    assert reconcile(denied[:2]) == []
-    (fact,) = reconcile(denied)
+    assert reconcile_candidates(denied[:2]) == []
+    (fact,) = reconcile_candidates(denied)
     assert (fact.sentence, fact.confidence) == ("The user denied `Bash git push` 3 times in a row.", "inferred")
 
 
 def test_the_opposite_answer_ends_a_standing_preference() -> None:
-    facts = reconcile([*(answer("denied:Bash git push", day) for day in range(3)), answer("granted:Bash git push", 3)])
+    facts = reconcile_candidates(
+        [*(answer("denied:Bash git push", day) for day in range(3)), answer("granted:Bash git push", 3)]
+    )
     assert told(facts) == [("denied:Bash git push", "superseded", 3)]
     assert facts[0].superseded_by == answer("granted:Bash git push", 3).id
 
 
 def test_answers_to_other_calls_contradict_nothing() -> None:
     others = [answer("granted:Bash git status", day) for day in range(2)]
-    facts = reconcile([*(answer("denied:Bash git push", day) for day in range(3)), *others])
+    facts = reconcile_candidates([*(answer("denied:Bash git push", day) for day in range(3)), *others])
     assert told(facts) == [("denied:Bash git push", "current", 3)]
 
 
 def test_mixed_answers_are_no_preference() -> None:
     answers = ["denied:rm", "denied:rm", "granted:rm", "denied:rm"]
-    assert reconcile(answer(value, day) for day, value in enumerate(answers)) == []
+    assert reconcile_candidates(answer(value, day) for day, value in enumerate(answers)) == []
 
 
 def test_a_steer_stands_after_three_sessions_and_not_after_three_times() -> None:
     steers = [candidate("run the tests", day, predicate="steer", session="one") for day in range(5)]
-    assert reconcile(steers) == []
-    assert len(reconcile([*steers, *(candidate("Run the tests!", day, predicate="steer") for day in (6, 7))])) == 1
+    assert reconcile_candidates(steers) == []
+    assert (
+        len(reconcile_candidates([*steers, *(candidate("Run the tests!", day, predicate="steer") for day in (6, 7))]))
+        == 1
+    )
 
 
 def test_values_are_compared_without_case_quotes_and_stops() -> None:
-    assert normal(" `Develop`. ") == normal("develop")
+    assert normalize_value(" `Develop`. ") == normalize_value("develop")
 
 
 CANDIDATES = st.lists(
@@ -162,13 +169,13 @@ CANDIDATES = st.lists(
 def test_the_order_of_candidates_never_matters(candidates: list[Candidate], chance: random.Random) -> None:
     shuffled = [*candidates, *candidates]
     chance.shuffle(shuffled)
-    assert reconcile(shuffled) == reconcile(candidates)
+    assert reconcile_candidates(shuffled) == reconcile_candidates(candidates)
 
 
 @UNHURRIED
 @given(CANDIDATES)
 def test_facts_are_consistent(candidates: list[Candidate]) -> None:
-    facts = reconcile(candidates)
+    facts = reconcile_candidates(candidates)
     assert len({fact.id for fact in facts}) == len(facts)
     known = {one.id for one in candidates}
     for fact in facts:
@@ -188,8 +195,8 @@ def test_what_a_model_calls_an_approval_or_a_steer_is_a_fact_like_others(predica
     for day in range(count):
         line = TranscriptLine(1, "user", "Ask Anna before a deploy.", NOW + timedelta(days=day), "user")
         here = SessionContext(f"s{day}", f"s{day}", "coder", "/src/shop")
-        found += read_answer(TranscriptChunk((line,)), answer, QuoteSource(here, "model:m:1")).candidates
-    (believed,) = reconcile(found)
+        found += read_facts(TranscriptChunk((line,)), answer, FactExtractor(here, "model:m:1")).candidates
+    (believed,) = reconcile_candidates(found)
     assert (believed.predicate, believed.sentence) == (kept, "Deploys need the approval of Anna.")
     assert believed.sessions == count
 
@@ -197,8 +204,8 @@ def test_what_a_model_calls_an_approval_or_a_steer_is_a_fact_like_others(predica
 def test_a_saying_that_counts_for_an_approval_is_no_answer() -> None:
     answers = [answer("denied:Bash git push", day) for day in range(3)]
     saying = replace(answer("denied:Bash git push", 3), extractor="model:m:1", sentence="Never push.")
-    assert reconcile([*answers[:2], saying]) == []
-    (standing,) = reconcile([*answers, saying])
+    assert reconcile_candidates([*answers[:2], saying]) == []
+    (standing,) = reconcile_candidates([*answers, saying])
     assert standing.sentence == "The user denied `Bash git push` 3 times in a row."
 
 
@@ -214,25 +221,25 @@ def home(value: str, day: int, since: int | None = None, until: int | None = Non
 
 
 def times(said: list[Candidate]) -> dict[str, tuple[datetime, datetime | None]]:
-    return {fact.value: (fact.valid_from, fact.valid_to) for fact in reconcile(said)}
+    return {fact.value: (fact.valid_from, fact.valid_to) for fact in reconcile_candidates(said)}
 
 
 def test_what_was_over_when_it_was_said_was_true_before() -> None:
-    assert times([home("Bern", 0, until=-900)]) == {"Bern": (LONG_AGO, at(-900))}
+    assert times([home("Bern", 0, until=-900)]) == {"Bern": (UNKNOWN_START, at(-900))}
     assert times([home("Bern", 0, since=-2000, until=-900)]) == {"Bern": (at(-2000), at(-900))}
     assert times([home("Bern", 0), home("Bern", 9, until=5)]) == {"Bern": (at(0), at(5))}
-    assert times([home("Bern", 0), home("Bern", 9, until=-900)]) == {"Bern": (LONG_AGO, at(-900))}
+    assert times([home("Bern", 0), home("Bern", 9, until=-900)]) == {"Bern": (UNKNOWN_START, at(-900))}
 
 
 def test_what_is_over_takes_no_place_and_keeps_its_own_end() -> None:
     for said in ([home("Bern", 0, -2000, -900), home("Rome", 9)], [home("Rome", 0), home("Bern", 9, -2000, -900)]):
-        facts = {fact.value: fact for fact in reconcile(said)}
+        facts = {fact.value: fact for fact in reconcile_candidates(said)}
         assert (facts["Bern"].valid_to, facts["Rome"].valid_to) == (at(-900), None)
         assert facts["Rome"].superseded_by is None
     again = [home("Bern", 0), home("Rome", 20), home("Bern", 30, until=10)]
     assert times(again) == {"Bern": (at(0), at(10)), "Rome": (at(20), None)}
     returned = [home("Rome", 0), home("Bern", 9, -2000, -900), home("Bern", 20)]
-    past, rome, bern = reconcile(returned)
+    past, rome, bern = reconcile_candidates(returned)
     assert (past.valid_from, past.valid_to, past.superseded_by) == (at(-2000), at(-900), None)
     assert (rome.valid_to, rome.superseded_by, bern.valid_from, bern.valid_to) == (at(20), bern.id, at(20), None)
     assert past.id != bern.id
@@ -240,13 +247,13 @@ def test_what_is_over_takes_no_place_and_keeps_its_own_end() -> None:
 
 @pytest.mark.parametrize(("until", "end"), [(5, 5), (90, 9)])
 def test_what_is_followed_ends_at_its_own_end_or_with_what_follows(until: int, end: int) -> None:
-    facts = {fact.value: fact for fact in reconcile([home("Bern", 0, until=until), home("Rome", 9)])}
+    facts = {fact.value: fact for fact in reconcile_candidates([home("Bern", 0, until=until), home("Rome", 9)])}
     assert facts["Bern"].valid_to == at(end)
     assert facts["Bern"].superseded_by == facts["Rome"].id
 
 
 def test_what_ends_one_day_is_not_superseded_yet() -> None:
-    (fact,) = reconcile([home("Bern", 0, until=90)])
+    (fact,) = reconcile_candidates([home("Bern", 0, until=90)])
     assert (fact.valid_from, fact.valid_to, fact.superseded_by) == (at(0), at(90), None)
 
 
@@ -260,7 +267,7 @@ def test_the_best_trusted_evidence_tells_trust_and_words() -> None:
     tool = replace(candidate("pnpm", 0, confidence="inferred"), trust="tool", sentence="Run pnpm!")
     user = candidate("pnpm", 1)
     for said in ([tool, user], [replace(user, occurred_at=at(-1)), tool]):
-        (fact,) = reconcile(said)
+        (fact,) = reconcile_candidates(said)
         assert (fact.trust, fact.confidence, fact.sentence) == ("user", "explicit", user.sentence)
 
 
@@ -271,10 +278,10 @@ HOMES = st.lists(st.builds(home, st.sampled_from(["Bern", "Rome", "Oslo"]), st.i
 @UNHURRIED
 @given(HOMES, st.randoms(use_true_random=False))
 def test_times_that_are_told_never_break_facts(said: list[Candidate], chance: random.Random) -> None:
-    facts = reconcile(said)
+    facts = reconcile_candidates(said)
     shuffled = [*said, *said]
     chance.shuffle(shuffled)
-    assert reconcile(shuffled) == facts
+    assert reconcile_candidates(shuffled) == facts
     assert len({fact.id for fact in facts}) == len(facts)
     assert sorted(one for fact in facts for one in fact.evidence) == sorted({one.id for one in said})
     assert all(fact.valid_to is None or fact.valid_to >= fact.valid_from for fact in facts)

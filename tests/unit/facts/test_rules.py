@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.candidates import MOST, Candidate, Proposals, SessionContext, propose, verify_quote
+from consolidator.memory.facts.candidates import Candidate, Proposals, SessionContext, is_quote_in
+from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, propose_candidates
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -26,7 +27,7 @@ def event(kind: EventType, seq: int = 1, **data: Any) -> Event:
 
 
 def said(text: str, session: SessionContext = WORK, **data: Any) -> Proposals:
-    return propose([event(EventType.USER_MESSAGE, text=text, **data)], session, redact)
+    return propose_candidates([event(EventType.USER_MESSAGE, text=text, **data)], session, redact)
 
 
 def only(text: str, session: SessionContext = WORK, **data: Any) -> Candidate:
@@ -152,7 +153,7 @@ NOT_STATED = [
 def test_what_is_stated_is_proposed_with_its_quote(text: str) -> None:
     candidate = only(text)
     assert (candidate.predicate, candidate.value) == STATED[text]
-    assert verify_quote(candidate.quote, text)
+    assert is_quote_in(candidate.quote, text)
     assert (candidate.confidence, candidate.trust, candidate.extractor) == ("explicit", "user", "rules:1")
     assert candidate.sentence[0].isupper()
     assert candidate.sentence.endswith(".")
@@ -208,7 +209,7 @@ def test_only_a_persons_words_count(origin: str) -> None:
 @pytest.mark.parametrize("kind", [EventType.ASSISTANT_RESPONSE, EventType.TOOL_RESULT])
 def test_what_agents_and_tools_say_is_no_fact(kind: EventType) -> None:
     spoken = event(kind, text="My name is Claude.", content="We use npm.", call_id="1")
-    assert propose([spoken], WORK, redact) == Proposals()
+    assert propose_candidates([spoken], WORK, redact) == Proposals()
 
 
 def test_a_sub_agents_user_is_an_agent() -> None:
@@ -252,22 +253,22 @@ def test_of_a_pasted_document_only_what_stands_around_it_is_read() -> None:
 
 
 def test_a_message_proposes_a_bounded_number() -> None:
-    text = "\n".join(f"I like tool number {chr(97 + n % 26)}{n}." for n in range(MOST + 20))
+    text = "\n".join(f"I like tool number {chr(97 + n % 26)}{n}." for n in range(MAX_CANDIDATES + 20))
     proposals = said(text[:1499])
-    assert len(proposals.candidates) <= MOST
+    assert len(proposals.candidates) <= MAX_CANDIDATES
     assert len({candidate.id for candidate in proposals.candidates}) == len(proposals.candidates)
 
 
 def test_identifiers_are_stable_and_tell_events_apart() -> None:
     assert only("We use pnpm.").id == only("We use pnpm.").id
-    other = propose([event(EventType.USER_MESSAGE, 2, text="We use pnpm.")], WORK, redact).candidates[0]
+    other = propose_candidates([event(EventType.USER_MESSAGE, 2, text="We use pnpm.")], WORK, redact).candidates[0]
     assert other.id != only("We use pnpm.").id
 
 
 def test_however_events_are_cut_the_candidates_are_the_same() -> None:
     events = [event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate(STATED, 1)]
-    whole = propose(events, WORK, redact)
-    cut = [propose([one], WORK, redact) for one in events]
+    whole = propose_candidates(events, WORK, redact)
+    cut = [propose_candidates([one], WORK, redact) for one in events]
     assert whole.candidates == [candidate for proposals in cut for candidate in proposals.candidates]
     assert whole.rejected == [rejected for proposals in cut for rejected in proposals.rejected]
 
@@ -283,16 +284,16 @@ def test_an_answer_to_an_approval_is_observed_with_what_it_was_about() -> None:
         EventType.TOOL_CALL, 1, call_id="c", tool="Bash", arguments={"command": "cd x && git push origin main"}
     )
     denial = event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason="not on a Friday")
-    (candidate,) = propose([call, denial], WORK, redact).candidates
+    (candidate,) = propose_candidates([call, denial], WORK, redact).candidates
     assert (candidate.predicate, candidate.value) == ("approval", "denied:Bash git push")
     assert candidate.quote == "not on a Friday"
-    alone = propose([denial], WORK, redact, around=[call, denial])
+    alone = propose_candidates([denial], WORK, redact, around=[call, denial])
     assert alone.candidates == [candidate]
 
 
 def test_an_approval_may_carry_its_arguments() -> None:
     grant = event(EventType.APPROVAL_GRANTED, 2, tool="shell", arguments={"command": ["bash", "-lc", "npm install x"]})
-    assert propose([grant], WORK, redact).candidates[0].value == "granted:shell npm install"
+    assert propose_candidates([grant], WORK, redact).candidates[0].value == "granted:shell npm install"
 
 
 @pytest.mark.parametrize(
@@ -305,13 +306,13 @@ def test_an_approval_may_carry_its_arguments() -> None:
     ],
 )
 def test_an_answer_that_says_nothing_of_the_next_call_is_not_observed(data: dict[str, Any]) -> None:
-    assert propose([event(EventType.APPROVAL_DENIED, 1, **data)], WORK, redact).candidates == []
+    assert propose_candidates([event(EventType.APPROVAL_DENIED, 1, **data)], WORK, redact).candidates == []
 
 
 def test_a_quote_is_verified_but_for_white_space_and_case() -> None:
-    assert verify_quote("always  use\nTABS", "Please: Always use tabs.")
-    assert not verify_quote("always use spaces", "Please: Always use tabs.")
-    assert not verify_quote(" ", "Please: Always use tabs.")
+    assert is_quote_in("always  use\nTABS", "Please: Always use tabs.")
+    assert not is_quote_in("always use spaces", "Please: Always use tabs.")
+    assert not is_quote_in(" ", "Please: Always use tabs.")
 
 
 @UNHURRIED
@@ -319,5 +320,5 @@ def test_a_quote_is_verified_but_for_white_space_and_case() -> None:
 def test_every_quote_is_in_the_redacted_text(before: str, stated: str, after: str) -> None:
     text = f"{before}\n{stated}\n{after}"
     for candidate in said(text).candidates:
-        assert verify_quote(candidate.quote, redact(text))
+        assert is_quote_in(candidate.quote, redact(text))
         assert len(candidate.quote) <= 300

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.models import turns
 from benchmarks.standin import Asked, facts_in
-from consolidator.memory.facts.extraction import SCHEMA, SYSTEM
+from consolidator.memory.facts.extraction_prompt import SCHEMA, SYSTEM
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

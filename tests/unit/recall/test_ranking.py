@@ -12,23 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quality.recall import bm25
-from consolidator.memory.facts.reconcile import LONG_AGO
+from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.fusion import RecalledFact, RecalledTurn, block, estimate, fit, fused, looks_like_error
 from consolidator.memory.recall.postings import BLOCK, FACT, TURN, packed, unpacked
 from consolidator.memory.recall.ranking import CorpusStatistics, Found, Hits
-from consolidator.memory.text.words import counted, key, words
+from consolidator.memory.text.words import count_words, split_words, word_key
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def hits(texts: list[str], query: str, first: int = BLOCK) -> Hits | None:
     """Index texts as turns of a session, and look a query up."""
-    held = [counted(text) for text in texts]
+    held = [count_words(text) for text in texts]
     posted = [one for number, told in enumerate(held) for one in packed(TURN, first + number, told)]
     found = []
-    for word in dict.fromkeys(words(query)):
-        refs = sorted(ref for of, ref in posted if of == key(TURN, word))
-        found.append(Found(key(TURN, word), len(refs), np.array(refs, dtype=np.int64)))
+    for word in dict.fromkeys(split_words(query)):
+        refs = sorted(ref for of, ref in posted if of == word_key(TURN, word))
+        found.append(Found(word_key(TURN, word), len(refs), np.array(refs, dtype=np.int64)))
     return Hits.of(found, CorpusStatistics(len(texts), sum(sum(told.values()) for told in held)))
 
 
@@ -99,7 +99,7 @@ def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
     ("since", "until", "told"),
     [
         (NOON, NOON + timedelta(days=9), "since 2026-03-02 until 2026-03-11"),
-        (LONG_AGO, NOON, "until 2026-03-02"),
+        (UNKNOWN_START, NOON, "until 2026-03-02"),
     ],
 )
 def test_what_ends_says_until_when(since: datetime, until: datetime, told: str) -> None:
@@ -120,10 +120,10 @@ def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None
 
 
 def test_a_procedure_fits_by_most_of_what_is_asked() -> None:
-    assert fit(words("please move my booking"), ["get_user → move_booking", "Please move it"]) >= 0.5
-    assert fit(words("please move my booking"), ["make tea"]) == 0
+    assert fit(split_words("please move my booking"), ["get_user → move_booking", "Please move it"]) >= 0.5
+    assert fit(split_words("please move my booking"), ["make tea"]) == 0
     assert fit([], ["anything"]) == 0
-    assert fit(words("what has the user done for this"), ["what the agent has for this"]) == 0  # only small words
+    assert fit(split_words("what has the user done for this"), ["what the agent has for this"]) == 0  # only small words
 
 
 def test_errors_are_told_from_questions() -> None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.calls.argument_diff import core
+from consolidator.memory.calls.argument_summary import strip_command
 from consolidator.memory.recall.fusion import looks_like_error
-from consolidator.memory.text.quotations import passed_on
-from consolidator.memory.text.sentences import sentences
+from consolidator.memory.text.quotations import quoted_text
+from consolidator.memory.text.sentences import split_sentences
 
 LONG = 2_000_000
 AGAIN = 300  # how often a line is read that is cut to some kilobytes before
 
 
 def test_a_rule_of_dashes_is_no_forwarded_mail() -> None:
-    assert passed_on("-" * LONG) == ""
-    assert passed_on(f"{'-' * LONG} Forwarded message\nhello").endswith("\nhello")
-    assert passed_on("look\n-----Original Message-----\nhello") == "-----Original Message-----\nhello"
+    assert quoted_text("-" * LONG) == ""
+    assert quoted_text(f"{'-' * LONG} Forwarded message\nhello").endswith("\nhello")
+    assert quoted_text("look\n-----Original Message-----\nhello") == "-----Original Message-----\nhello"
 
 
 def test_a_long_word_is_asked_for() -> None:
@@ -39,7 +39,7 @@ def test_a_long_word_is_asked_for() -> None:
     ],
 )
 def test_a_command_with_much_white_space_is_read(line: str, short: str) -> None:
-    assert {core(line) for _ in range(AGAIN)} == {short}
+    assert {strip_command(line) for _ in range(AGAIN)} == {short}
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_a_command_with_much_white_space_is_read(line: str, short: str) -> None:
 )
 def test_tags_that_nothing_closes_are_read(text: str, said: list[str]) -> None:
     for _ in range(AGAIN // 10):
-        assert [one for one in sentences(text) if "<a" not in one] == said
+        assert [one for one in split_sentences(text) if "<a" not in one] == said

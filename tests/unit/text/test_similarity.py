@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.text.similarity import LIKE, agree, likeness, lost, same_value
+from consolidator.memory.text.similarity import SIMILAR, details_agree, is_same_value, lost_details, word_overlap
 
 SAME = [
     ("The user lives in Bern.", "Bern is where the user lives."),
@@ -24,23 +24,25 @@ OTHER = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_paraphrases_agree(one: str, other: str) -> None:
-    assert agree(one, other)
-    assert agree(other, one)
-    assert likeness(one, other) >= LIKE
+    assert details_agree(one, other)
+    assert details_agree(other, one)
+    assert word_overlap(one, other) >= SIMILAR
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_what_differs_in_a_number_a_name_a_denial_or_its_time_does_not_agree(one: str, other: str) -> None:
-    assert not agree(one, other)
-    assert likeness(one, other) >= LIKE  # so somebody looks
+    assert not details_agree(one, other)
+    assert word_overlap(one, other) >= SIMILAR  # so somebody looks
 
 
 def test_what_a_sentence_would_lose_is_named() -> None:
-    assert lost("The server is db-7 since 2024.", "The server is a database.") == "2024, 7"
-    assert lost("My home is in Bern.", "Bern is where I live.") is None  # a sentence begins with a capital anyway
-    assert lost("Ann lives in Bern.", "Ann lives by the river in Bern.") is None
+    assert lost_details("The server is db-7 since 2024.", "The server is a database.") == "2024, 7"
+    assert (
+        lost_details("My home is in Bern.", "Bern is where I live.") is None
+    )  # a sentence begins with a capital anyway
+    assert lost_details("Ann lives in Bern.", "Ann lives by the river in Bern.") is None
 
 
 def test_values_are_compared_by_their_words_in_order() -> None:
-    assert same_value("short answers", "Short answers.")
-    assert not same_value("Ann to Bob", "Bob to Ann")
+    assert is_same_value("short answers", "Short answers.")
+    assert not is_same_value("Ann to Bob", "Bob to Ann")

@@ -1,0 +1,204 @@
+"""Turns a model's answer about a transcript chunk into candidates, and checks each fact: without a quote there is none.
+
+The answer is data. How far a fact is believed depends on who said it, and not on what the model says about it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from consolidator.memory.facts.candidates import (
+    COUNTED_PREDICATES,
+    REDACTED_MARK,
+    TRUST_RANK,
+    Candidate,
+    Proposals,
+    RejectedCandidate,
+    SessionContext,
+    owner_of_statement,
+)
+from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.text.similarity import denies_value
+
+MAX_FACTS = 60  # of one chunk
+_KINDS_ABOUT_WORK = frozenset({"environment", "project", "decision", "constraint"})
+_KINDS_OF_PEOPLE = frozenset({"preference", "decision", "profile", "relation"})  # only people can state them
+_MAX_CHARS = {"subject": 80, "predicate": 60, "value": 300, "sentence": 400}
+_MAX_QUOTE_CHARS = 500
+_USER_NAMES = frozenset({"user", "the user", "me", "i"})
+_INSTRUCTION = re.compile(
+    r"\b(ignore|disregard|forget|override|bypass|pretend|execute|obey|comply)\b"
+    r"|\b(always|never|must|should|shall|do not|don't|make sure|ensure|be sure|remember|from now on)\b"
+    r"|\b(you are|you're|system prompt|instructions?|developer mode|assistant|ai agent|language model)\b"
+    r"|^\s*(run|send|delete|remove|download|install|fetch|post|email|forward|reply|transfer|upload|open|visit|use|call)\b",
+    re.IGNORECASE,
+)
+_PROMPT_INJECTION = re.compile(
+    r"\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|context|messages?)\b|system prompt",
+    re.IGNORECASE | re.DOTALL,
+)
+_YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?")
+Proof = tuple[TranscriptLine, str]  # a line and the quote from it
+
+
+@dataclass(frozen=True, slots=True)
+class FactExtractor:
+    """Which model extracts, from whose session, for which revision."""
+
+    session: SessionContext
+    extractor: str  # model:<name>:<prompt version>
+    revision: int = 0
+
+
+def model_extractor(model: str) -> str:
+    """Return the `extractor` of a model's candidates."""
+    return f"model:{model}:{PROMPT_VERSION}"
+
+
+def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: FactExtractor) -> Proposals:
+    """Return the candidates of an answer that fits the schema, and the rejected ones with the reasons."""
+    proposals = Proposals()
+    lines = chunk.named_lines()
+    ids: set[str] = set()
+    for position, fact in enumerate(answer["facts"]):
+        cited = [(lines.get(str(cited["event"])), str(cited["quote"]).strip()) for cited in fact["evidence"]]
+        proofs = [(line, quote) for line, quote in cited if line is not None]
+        reason = _rejection(fact, cited) or (f"more than {MAX_FACTS} in one chunk" if position >= MAX_FACTS else None)
+        if reason is not None:
+            proposals.rejected.append(_reject(fact, proofs, chunk, extractor, reason))
+            continue
+        candidate = _make_candidate(fact, proofs, extractor)
+        if candidate.id not in ids:
+            ids.add(candidate.id)
+            proposals.candidates.append(candidate)
+    return proposals
+
+
+def _rejection(fact: Mapping[str, Any], cited: Sequence[tuple[TranscriptLine | None, str]]) -> str | None:
+    """Return why a fact of an answer makes no candidate; None where it makes one."""
+    if not cited:
+        return "no evidence"
+    texts = [str(fact[name]) for name in _MAX_CHARS]
+    if not all(text.strip() for text in texts) or any(len(fact[name]) > limit for name, limit in _MAX_CHARS.items()):
+        return "empty or too long"
+    for line, quote in cited:
+        if line is None:
+            return "cites an event that was not shown"
+        if not line.citable:
+            return "cites what the agent said"
+        if len(quote) > _MAX_QUOTE_CHARS or not line.contains(quote):
+            return "quote not in event"
+    if any(REDACTED_MARK in text for text in [*texts, *(quote for _, quote in cited)]):
+        return "contains a secret"
+    if any(fact[name] is not None and _parse_date(fact[name]) is None for name in ("valid_from", "valid_to")):
+        return "a date that is none"
+    proofs = [(line, quote) for line, quote in cited if line is not None]
+    is_users_word = _least_trust(proofs) == "user"
+    if not is_users_word and fact["kind"] in _KINDS_OF_PEOPLE and not _is_instruction(fact, proofs):
+        return f"a {fact['kind']} that no user stated"
+    if is_users_word and any(_PROMPT_INJECTION.search(text) for text in [*texts, *(quote for _, quote in proofs)]):
+        return "an instruction, not a fact"
+    return None
+
+
+def _least_trust(proofs: Sequence[Proof]) -> str:
+    return min((line.trust_of(quote) for line, quote in proofs), key=lambda trust: TRUST_RANK[trust])
+
+
+def _is_instruction(fact: Mapping[str, Any], proofs: Sequence[Proof]) -> bool:
+    """Tell whether a fact instructs somebody."""
+    texts = (fact["value"], fact["sentence"], *(quote for _, quote in proofs))
+    return any(_INSTRUCTION.search(text) for text in texts)
+
+
+def _make_candidate(fact: Mapping[str, Any], proofs: Sequence[Proof], extractor: FactExtractor) -> Candidate:
+    (latest, quote), *others = sorted(proofs, key=lambda proof: (proof[0].occurred_at, proof[0].seq), reverse=True)
+    trust, session = _least_trust(proofs), extractor.session
+    subject, predicate = _subject_of(fact["subject"], latest), _snake_case(fact["predicate"])
+    value, sentence = fact["value"].strip(), fact["sentence"].strip()
+    if denies_value(sentence, predicate, value):  # else "no longer lives in Bern" would reinforce "lives in Bern"
+        value = f"not {value}"
+    level, peer = owner_of_statement(session, about_work=fact["kind"] in _KINDS_ABOUT_WORK)
+    key = (session.session_id, str(latest.seq), extractor.extractor, str(extractor.revision), subject, predicate, value)
+    needs_review = trust != "user" and _is_instruction(fact, proofs)
+    return Candidate(
+        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        session_id=session.session_id,
+        root_id=session.root_id,
+        seq=latest.seq,
+        occurred_at=latest.occurred_at,
+        agent=session.agent,
+        project=session.project,
+        peer=peer,
+        level=level,
+        subject=subject,
+        predicate=predicate,
+        value=value,
+        sentence=sentence,
+        kind=fact["kind"],
+        confidence="explicit" if trust == "user" else "inferred",
+        trust=trust,
+        quote=quote,
+        extractor=extractor.extractor,
+        single_valued=fact["single_valued"],
+        evidence=tuple((line.seq, cited_quote) for line, cited_quote in others),
+        revision=extractor.revision,
+        quarantined="an instruction from a source that is not the user" if needs_review else None,
+        valid_from=_parse_date(fact["valid_from"], latest.local_time.tzinfo),
+        valid_to=_parse_date(fact["valid_to"], latest.local_time.tzinfo),
+    )
+
+
+def _subject_of(subject: str, line: TranscriptLine) -> str:
+    """Return whom a fact is about: the speaker, by name where there is one, or whom the model names."""
+    name = subject.strip()
+    if name.casefold() in _USER_NAMES or (line.speaker and name.casefold() == line.speaker.casefold()):
+        return line.speaker or "user"
+    return name
+
+
+def _snake_case(predicate: str) -> str:
+    """Return a predicate's name; never one of those that count approvals and steers."""
+    name = re.sub(r"\W+", "_", predicate.strip().casefold()).strip("_") or "is"
+    return f"stated_{name}" if name in COUNTED_PREDICATES else name
+
+
+def _parse_date(text: str | None, zone: tzinfo | None = UTC) -> datetime | None:
+    """Return an ISO date as a time in UTC; without an offset it is in `zone`. None where it is no date.
+
+    A year or a month, which is all that many people tell, stands for its first day.
+    """
+    if text is None:
+        return None
+    if _YEAR_OR_MONTH.fullmatch(text):
+        text += "-01-01" if len(text) == 4 else "-01"
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=zone or UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):  # the first and last hours of the calendar do not exist in every zone
+        return None
+
+
+def _reject(
+    fact: Mapping[str, Any],
+    proofs: Sequence[Proof],
+    chunk: TranscriptChunk,
+    extractor: FactExtractor,
+    reason: str,
+) -> RejectedCandidate:
+    line = proofs[0][0] if proofs else chunk.lines[0]
+    return RejectedCandidate(
+        session_id=extractor.session.session_id,
+        seq=line.seq,
+        predicate=_snake_case(fact["predicate"])[: _MAX_CHARS["predicate"]],
+        reason=reason,
+        quote=fact["sentence"][:_MAX_QUOTE_CHARS],
+        extractor=extractor.extractor,
+        subject=_subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]],
+    )

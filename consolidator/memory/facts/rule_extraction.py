@@ -1,0 +1,184 @@
+"""Extracts facts by rules: what a user states outright, and what their steers and approvals show, as candidates.
+
+A candidate rests on one event alone, so that the candidates are the same however the log is cut into nights. Nothing
+that an agent, a tool, a harness or the caller of a sub-agent says is a fact here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import assert_never
+
+from consolidator.memory.calls.approvals import describe_approval
+from consolidator.memory.facts.candidates import (
+    REDACTED_MARK,
+    Candidate,
+    Proposals,
+    RejectedCandidate,
+    SessionContext,
+    is_quote_in,
+    owner_of_statement,
+)
+from consolidator.memory.facts.statements import Statement, find_statements
+from consolidator.memory.text.phrasing import is_question
+from consolidator.memory.text.quotations import quoted_text
+from consolidator.memory.text.recall_markers import strip_recalled
+from consolidator.memory.text.sentences import split_sentences
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+RULE_EXTRACTOR = "rules:1"
+MAX_CANDIDATES = 50  # of one message
+_MAX_QUOTE_CHARS = 300
+_MAX_STEER_CHARS = 160  # a longer steer is about the moment
+
+
+def propose_candidates(
+    events: Sequence[Event],
+    session: SessionContext,
+    redact: Callable[[str], str],
+    around: Sequence[Event] | None = None,
+) -> Proposals:
+    """Return the candidates of events; `around` are more events of the session, to find the calls of approvals."""
+    proposals = Proposals()
+    if session.is_subagent:  # its user is an agent
+        return proposals
+    for event in events:
+        match event.type:
+            case EventType.USER_MESSAGE:
+                _read_message(event, session, redact, proposals)
+            case EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
+                _read_approval(event, session, redact, events if around is None else around, proposals)
+            case (
+                EventType.SESSION_START
+                | EventType.SESSION_END
+                | EventType.ASSISTANT_RESPONSE
+                | EventType.TOOL_CALL
+                | EventType.TOOL_RESULT
+                | EventType.THINKING_START
+                | EventType.POLICY_DECISION
+                | EventType.TASK_START
+                | EventType.TASK_END
+                | EventType.ERROR
+                | EventType.SUBAGENT_SPAWN
+                | EventType.SUBAGENT_COMPLETE
+                | EventType.APPROVAL_REQUESTED
+            ):
+                pass  # no user's word
+            case _:
+                assert_never(event.type)
+    return proposals
+
+
+def _read_message(event: Event, session: SessionContext, redact: Callable[[str], str], proposals: Proposals) -> None:
+    if event.data.get("origin", "user") != "user":
+        return
+    text = redact(strip_recalled(str(event.data.get("text", ""))))
+    speaker = event.data.get("speaker")
+    name = redact(str(speaker))[:80] if isinstance(speaker, str) and speaker.strip() else None
+    subject = name or "user"
+    quoted = quoted_text(text)
+    ids: set[str] = set()
+    for statement, quote in _find_quoted_statements(text, session, name):
+        reason = statement.rejected or _rejection(statement, quote, text)
+        if reason is None and quoted and is_quote_in(quote, quoted):
+            reason = "quoted from elsewhere"
+        candidate = _make_candidate(event, session, statement, quote, subject=subject)
+        if reason is None and candidate.id not in ids and len(ids) >= MAX_CANDIDATES:
+            reason = f"more than {MAX_CANDIDATES} in one message"
+        if reason is not None:
+            proposals.rejected.append(_reject(event, session, statement.predicate, reason, quote, subject=subject))
+        elif candidate.id not in ids:
+            ids.add(candidate.id)
+            proposals.candidates.append(candidate)
+    steer = _standing_steer(text) if event.data.get("mode") == "steer" else None
+    if steer is not None:
+        statement = Statement("steer", steer, f"The user steered: {steer}", "preference", "work", single_valued=False)
+        proposals.candidates.append(_make_candidate(event, session, statement, steer, subject=subject, inferred=True))
+
+
+def _find_quoted_statements(text: str, session: SessionContext, name: str | None) -> Iterator[tuple[Statement, str]]:
+    """Yield the statements of a message, each with its quote."""
+    for sentence in split_sentences(text):
+        for statement in find_statements(sentence, at_work=session.project is not None, who=name or "the user"):
+            yield statement, sentence[:_MAX_QUOTE_CHARS]
+
+
+def _rejection(statement: Statement, quote: str, text: str) -> str | None:
+    if REDACTED_MARK in statement.value or REDACTED_MARK in statement.predicate:
+        return "contains a secret"
+    return None if is_quote_in(quote, text) else "quote not in event"
+
+
+def _standing_steer(text: str) -> str | None:
+    """Return a steer that may be meant for good: a short sentence that is no question; else None."""
+    steer = " ".join(text.split())
+    if len(steer) > _MAX_STEER_CHARS or len(steer.split()) < 3 or REDACTED_MARK in steer or is_question(steer):
+        return None
+    return steer
+
+
+def _read_approval(
+    event: Event,
+    session: SessionContext,
+    redact: Callable[[str], str],
+    around: Sequence[Event],
+    proposals: Proposals,
+) -> None:
+    call = describe_approval(event, around)
+    if call is None:
+        return
+    answer = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
+    operation = redact(call)
+    reason = event.data.get("reason")
+    words = redact(reason)[:_MAX_QUOTE_CHARS] if isinstance(reason, str) and reason.strip() else ""
+    if REDACTED_MARK in operation:
+        proposals.rejected.append(_reject(event, session, "approval", "contains a secret", words, subject="user"))
+        return
+    statement = Statement(
+        predicate="approval",
+        value=f"{answer}:{operation}",
+        sentence=f"The user {answer} {operation}.",
+        kind="preference",
+        about="work",
+        single_valued=False,
+    )
+    quote = words or str(event.data.get("tool") or operation)[:_MAX_QUOTE_CHARS]
+    proposals.candidates.append(_make_candidate(event, session, statement, quote, subject="user", inferred=True))
+
+
+def _make_candidate(
+    event: Event, session: SessionContext, statement: Statement, quote: str, *, subject: str, inferred: bool = False
+) -> Candidate:
+    level, peer = owner_of_statement(session, about_work=statement.about == "work")
+    key = (session.session_id, str(event.seq), RULE_EXTRACTOR, subject, statement.predicate, statement.value)
+    return Candidate(
+        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        session_id=session.session_id,
+        root_id=session.root_id,
+        seq=event.seq,
+        occurred_at=event.occurred_at,
+        agent=session.agent,
+        project=session.project,
+        peer=peer,
+        level=level,
+        subject=subject,
+        predicate=statement.predicate,
+        value=statement.value,
+        sentence=statement.sentence,
+        kind=statement.kind,
+        confidence="inferred" if inferred else "explicit",
+        trust="user",
+        quote=quote,
+        extractor=RULE_EXTRACTOR,
+        single_valued=statement.single_valued,
+    )
+
+
+def _reject(
+    event: Event, session: SessionContext, predicate: str, reason: str, quote: str, *, subject: str
+) -> RejectedCandidate:
+    return RejectedCandidate(
+        session.session_id, event.seq, predicate, reason, quote[:_MAX_QUOTE_CHARS], RULE_EXTRACTOR, subject
+    )

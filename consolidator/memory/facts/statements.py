@@ -1,0 +1,98 @@
+"""Finds what a sentence states outright, by the rules of `rules`. One sentence at a time, nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from consolidator.memory.facts.rule import Rule
+from consolidator.memory.facts.rules import RULES
+from consolidator.memory.text.phrasing import (
+    ends_in_doubt,
+    first_clause,
+    is_hypothetical,
+    is_inside_quotes,
+    is_question,
+    strip_lead_in,
+    strip_punctuation,
+    to_third_person,
+)
+
+_MAX_VALUE_CHARS = 200
+_MAX_PREDICATE_CHARS = 80
+_THIRD_PERSON = {"can't stand": "cannot stand", "don't like": "does not like", "do not like": "does not like"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a sentence states about a person, or about the work at hand."""
+
+    predicate: str
+    value: str
+    sentence: str
+    kind: str
+    about: str  # person | work
+    single_valued: bool
+    rejected: str | None = None  # why it is no fact, though a rule matches
+    rule: str | None = None  # the name of the rule; None for what was observed
+
+
+def find_statements(sentence: str, *, at_work: bool, who: str = "the user") -> Iterator[Statement]:
+    """Yield what a sentence states: rejected readings, then the first that holds.
+
+    `at_work`: it is said in a project, and not just in a conversation. `who` is the name of the speaker in facts.
+    """
+    if is_question(sentence) or is_hypothetical(sentence):
+        return
+    bare = strip_lead_in(sentence)
+    for rule in RULES:
+        if rule.project_only and not at_work:
+            continue
+        text = sentence if rule.keeps_lead_in or rule.anywhere else bare
+        match = rule.pattern.search(text) if rule.anywhere else rule.pattern.match(text)
+        if match is None or is_inside_quotes(text, match.start()) or ends_in_doubt(text[: match.start()]):
+            continue
+        statement = _make_statement(rule, match, who)
+        yield statement
+        if statement.rejected is None:
+            return
+
+
+def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
+    text = match.group("value")
+    value = strip_punctuation(text) if rule.whole_sentence else first_clause(text)
+    if rule.predicate == "rule" and value[1:2].islower():  # the value began the sentence
+        value = value[:1].lower() + value[1:]
+    groups = {
+        name: strip_punctuation(group).lower() for name, group in match.groupdict().items() if group and name != "value"
+    }
+    verb = groups.get("what", "")
+    does = _THIRD_PERSON.get(verb, f"{verb}s")
+    sentence = rule.sentence.format(
+        **{"who": who, "whom": who, "value": _in_third_person(rule, value), "does": does, **groups}
+    )
+    return Statement(
+        predicate=rule.predicate.format(**groups)[:_MAX_PREDICATE_CHARS],
+        value=value[:_MAX_VALUE_CHARS],
+        sentence=f"{sentence[:1].upper()}{sentence[1:]}",
+        kind=rule.kind,
+        about=rule.about,
+        single_valued=rule.single_valued,
+        rejected=_rejection(rule, value),
+        rule=rule.name,
+    )
+
+
+def _in_third_person(rule: Rule, value: str) -> str:
+    """Return a value as it reads in a sentence about its speaker; names, addresses and identifiers stay the same."""
+    if rule.kind in ("profile", "relation") and rule.predicate != "occupation":
+        return value
+    return to_third_person(value)
+
+
+def _rejection(rule: Rule, value: str) -> str | None:
+    """Return why a value makes no fact; None where it makes one."""
+    if not value or len(value) > _MAX_VALUE_CHARS:
+        return "says too little or too much"
+    return None if rule.check(value) else "of the moment, or of what only those present can see"
