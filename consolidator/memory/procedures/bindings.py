@@ -1,7 +1,8 @@
-"""Where arguments come from: for every argument of a call, which earlier value would have predicted it.
+"""Learn where arguments come from: for each argument of a call, which earlier values would have predicted it.
 
-A left fold over a session's calls and its user's words. It counts hits and the chances for them, so that sums over
-sessions give the precision of every binding; values are kept as salted hashes, of the last calls alone.
+A left fold over a session's calls and its user's words. It counts *hits* (a source had the argument's value) and
+*uses* (the source was there when the argument was given): summed over sessions, hits / uses is a binding's precision.
+Values are kept as salted hashes, and only those of recent calls.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ from consolidator.memory.calls.command_templates import template_columns
 from consolidator.memory.calls.symbols import SHELL_PREFIX, command_argument
 from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json
 
-MAX_SOURCES = 32  # tools whose last values are kept
-MAX_USED = 64  # values that an argument is remembered to have had
+MAX_SOURCES = 32  # symbols whose last values are kept
+MAX_USED = 64  # used values kept of an argument, and arguments whose used values are kept
 MAX_WORDS = 64  # of the user
-MAX_HITS = 12  # sources that are credited for one value
-MAX_LITERAL = 80
-MAX_TEMPLATE = 120
-MAX_CALL = 200
+MAX_HITS = 12  # paths of one source that are credited for one value
+MAX_LITERAL = 80  # characters of a constant's JSON
+MAX_TEMPLATE = 120  # characters of a command template's JSON
+MAX_CALL = 200  # characters of a whole call's JSON
 
 
-_NOTHING: dict[int, None] = {}
-_SAID_ONCE = frozenset({"$", "$usage", "description", "timeout"})  # of a shell call: from no earlier value
+_NOT_USED: dict[int, None] = {}
+_WRITTEN_FOR_CALL = frozenset({"$", "$usage", "description", "timeout"})  # shell arguments that come from no value
 
 
 class ValueSource:
-    """The last values of one tool: "<path" of its arguments, ">path" of its result."""
+    """The hashed values of a symbol's last call, by path: "<path" in its arguments, ">path" in its result."""
 
     __slots__ = ("index", "paths")
 
     def __init__(self, paths: dict[str, list[int]]) -> None:
         self.paths = paths
-        self.index: dict[int, list[str]] = {}
+        self.index: dict[int, list[str]] = {}  # value -> paths that hold it
         for path, column in paths.items():
             for value in dict.fromkeys(column):
                 self.index.setdefault(value, []).append(path)
 
 
 def first_unused(column: list[int], used: Mapping[int, None]) -> int | None:
-    """Return the first value that was not used yet; a single value may be used again."""
+    """Return the first value of a column that was not used yet; a single value may be used again."""
     if len(column) == 1:
         return column[0]
     for value in column:
@@ -62,193 +63,190 @@ def first_unused(column: list[int], used: Mapping[int, None]) -> int | None:
 
 
 class BindingFold:
-    """Feed it calls in order; it counts into `counts`."""
+    """Counts bindings into `counts`. Feed it a session's calls and user messages in order.
+
+    With `keep_values` it also keeps the clear values, in memory only, so that predictions can fill arguments.
+    """
 
     def __init__(
         self, counts: KeyCounts, salt: bytes, redact: Callable[[str], str], *, keep_values: bool = False
     ) -> None:
         self.counts = counts
         self.redactor = argument_redactor(redact)
-        self.sources: dict[str, ValueSource] = {}  # oldest first
-        self.used: dict[str, dict[int, None]] = {}  # tool and argument -> values, oldest first
-        self.user_words: list[tuple[str, int]] = []  # shape and value of the user's telling words
-        self.argument_counts: dict[tuple[str, str], int] = {}  # tool and argument -> how often, in this process
-        self._since: dict[str, dict[tuple[str, str], int]] = {}  # source -> `given` when it came, or was settled
-        self._owed: set[tuple[str, str, str]] = set()  # tool, argument and source
-        self._shapes: dict[tuple[str, tuple[str, ...]], CountKey] = {}
-        self.values: dict[int, Scalar] | None = {} if keep_values else None
-        self._digest = self._hasher(salt)
-        self._hash = lru_cache(maxsize=1 << 14)(self._digest)
-
-    @staticmethod
-    def _hasher(salt: bytes) -> Callable[[Hashable, Hashable], int]:
-        seed = hashlib.blake2b(digest_size=8, key=salt[:64])
-
-        def hashed(value: Hashable, kind: Hashable) -> int:  # the kind keeps 1, 1.0, True and "1" apart
-            hasher = seed.copy()
-            value = 0.0 if kind == "float" and value == 0 else value  # equal, so that the cache may answer for -0.0
-            hasher.update(f"{kind}:{value}".encode("utf-8", "surrogatepass"))
-            return int.from_bytes(hasher.digest(), "big", signed=True)
-
-        return hashed
+        self.sources: dict[str, ValueSource] = {}  # by symbol, oldest first
+        self.used_values: dict[str, dict[int, None]] = {}  # "symbol path" -> values given so far, oldest first
+        self.user_words: list[tuple[str, int]] = []  # shape and hash of words that look like values
+        self.argument_counts: dict[tuple[str, str], int] = {}  # symbol and path -> times given, in this process
+        self._counted_uses: dict[str, dict[tuple[str, str], int]] = {}  # source -> `argument_counts` already counted
+        self._reserved_uses: set[tuple[str, str, str]] = set()  # symbol, path and source
+        self._shape_keys: dict[tuple[str, tuple[str, ...]], CountKey] = {}
+        self.clear_values: dict[int, Scalar] | None = {} if keep_values else None
+        self._hash = _salted_hasher(salt)
+        self._hash_cached = lru_cache(maxsize=1 << 14)(self._hash)
 
     def hash_values(self, column: list[Scalar]) -> list[int]:
-        """Return the salted hashes of a column, and remember the clear values when asked to."""
-        found = [
-            (self._digest if isinstance(value, str) and len(value) > MAX_TEXT else self._hash)(
+        """Return the salted hashes of a column."""
+        hashes = [
+            (self._hash if isinstance(value, str) and len(value) > MAX_TEXT else self._hash_cached)(
                 value, type(value).__name__
             )
             for value in column
         ]
-        if self.values is not None:
-            self.values.update(zip(found, column, strict=True))
-        return found
+        if self.clear_values is not None:
+            self.clear_values.update(zip(hashes, column, strict=True))
+        return hashes
 
     def feed_user_message(self, text: str) -> None:
         """Take a user's message."""
-        for find_user_word in value_words(text):
-            self.user_words.append((value_shape(find_user_word), self.hash_values([find_user_word])[0]))
+        for word in value_words(text):
+            self.user_words.append((value_shape(word), self.hash_values([word])[0]))
         del self.user_words[:-MAX_WORDS]
 
-    def feed_call(self, tool: str, arguments: Any, result: Any, *, ok: bool) -> None:
+    def feed_call(self, symbol: str, arguments: Any, result: Any, *, ok: bool) -> None:
         """Take a call: count what would have predicted its arguments, then remember its values."""
-        clear = flatten(arguments)
-        given = self.redactor.redact_columns(clear)
-        hashed = {path: self.hash_values(column) for path, column in given.items()}
-        shell = tool.startswith(SHELL_PREFIX)
-        line = command_argument(arguments) if shell else None
-        hidden = None if line is None else self.redactor.redact_command(line)
-        self._count_shape(tool, arguments, given, hashed, secret=given is not clear or hidden != line)
-        if hidden is not None:
-            extra = template_columns(hidden)
-            given |= extra
-            hashed |= {path: self.hash_values(column) for path, column in extra.items()}
+        raw_columns = flatten(arguments)
+        columns = self.redactor.redact_columns(raw_columns)
+        hashed = {path: self.hash_values(column) for path, column in columns.items()}
+        is_shell = symbol.startswith(SHELL_PREFIX)
+        line = command_argument(arguments) if is_shell else None
+        redacted_line = None if line is None else self.redactor.redact_command(line)
+        has_secret = columns is not raw_columns or redacted_line != line
+        self._count_shape(symbol, arguments, columns, hashed, has_secret=has_secret)
+        if redacted_line is not None:
+            template = template_columns(redacted_line)
+            columns |= template
+            hashed |= {path: self.hash_values(column) for path, column in template.items()}
         for path, column in hashed.items():
-            self._count_argument(tool, path, column, given[path])
+            self._count_argument(symbol, path, column, columns[path])
         paths = {"<" + path: column for path, column in hashed.items()}
-        if ok and not shell:
+        if ok and not is_shell:
             for path, values in self.redactor.redact_columns(flatten_result(result)).items():
                 paths[">" + path] = self.hash_values(values)
-        elif not ok and tool in self.sources:
-            paths |= {path: column for path, column in self.sources[tool].paths.items() if path[0] == ">"}
-        if self.sources.pop(tool, None) is None:
-            self._since[tool] = dict(self.argument_counts)
-        self.sources[tool] = ValueSource(paths)
+        elif not ok and symbol in self.sources:  # a failed call leaves the last result as it is
+            paths |= {path: column for path, column in self.sources[symbol].paths.items() if path[0] == ">"}
+        self._add_source(symbol, ValueSource(paths))
+        if ok:
+            self._mark_used(symbol, hashed)
+
+    def _add_source(self, symbol: str, source: ValueSource) -> None:
+        if self.sources.pop(symbol, None) is None:
+            self._counted_uses[symbol] = dict(self.argument_counts)
+        self.sources[symbol] = source
         if len(self.sources) > MAX_SOURCES:
             oldest = next(iter(self.sources))
-            self._settle(oldest)
-            del self.sources[oldest], self._since[oldest]
-        if ok:
-            self._use(tool, hashed)
+            self._count_uses_of(oldest)
+            del self.sources[oldest], self._counted_uses[oldest]
 
-    def last_argument_values(self, tool: str) -> list[int]:
-        """Return the argument values of a tool's last call; of a command its operands."""
-        source = self.sources.get(tool)
+    def last_argument_values(self, symbol: str) -> list[int]:
+        """Return the hashed argument values of a symbol's last call; of a command its operands."""
+        source = self.sources.get(symbol)
         if source is None:
             return []
-        begin = "<$" if tool.startswith(SHELL_PREFIX) else "<"
-        paths = {path: column for path, column in source.paths.items() if path.startswith(begin)}
-        return [value for path, column in paths.items() if path[1:] not in _SAID_ONCE for value in column]
+        prefix = "<$" if symbol.startswith(SHELL_PREFIX) else "<"
+        paths = {path: column for path, column in source.paths.items() if path.startswith(prefix)}
+        return [value for path, column in paths.items() if path[1:] not in _WRITTEN_FOR_CALL for value in column]
 
     @property
-    def latest_tool(self) -> str:
-        """The tool of the last call."""
+    def latest_symbol(self) -> str:
+        """The symbol of the last call; "" before the first one."""
         return next(reversed(self.sources), "")
 
-    def _use(self, tool: str, hashed: dict[str, list[int]]) -> None:
+    def _mark_used(self, symbol: str, hashed: dict[str, list[int]]) -> None:
         for path, column in hashed.items():
-            used = self.used.pop(f"{tool} {path}", {})
+            used = self.used_values.pop(f"{symbol} {path}", {})
             used.update(dict.fromkeys(column))
             while len(used) > MAX_USED:
                 del used[next(iter(used))]
-            self.used[f"{tool} {path}"] = used
-        while len(self.used) > MAX_USED:
-            del self.used[next(iter(self.used))]
+            self.used_values[f"{symbol} {path}"] = used
+        while len(self.used_values) > MAX_USED:
+            del self.used_values[next(iter(self.used_values))]
 
     def _count_shape(
-        self, tool: str, arguments: Any, given: Columns, hashed: dict[str, list[int]], *, secret: bool
+        self, symbol: str, arguments: Any, columns: Columns, hashed: dict[str, list[int]], *, has_secret: bool
     ) -> None:
+        """Count which arguments were given together, and the whole call."""
         paths = tuple(hashed)
-        shaped = self._shapes.get((tool, paths))
-        if shaped is None:
-            shaped = self._shapes[(tool, paths)] = ("shape", tool, "\n".join(sorted(paths)))
-        self.counts.add(shaped)
-        whole: list[str | int] = ["call", tool]
+        shape_key = self._shape_keys.get((symbol, paths))
+        if shape_key is None:
+            shape_key = self._shape_keys[(symbol, paths)] = ("shape", symbol, "\n".join(sorted(paths)))
+        self.counts.add(shape_key)
+        parts: list[str | int] = ["call", symbol]
         for path in sorted(paths):
-            whole.append(path)
-            whole += hashed[path]
-        key: CountKey = tuple(whole)
-        if key not in self.counts:
-            literal = None if secret else _literal(["call", tool, arguments], given)
-            if literal is not None and len(literal) <= MAX_CALL + len(tool):
-                self.counts.set_text(key, literal)
+            parts.append(path)
+            parts += hashed[path]
+        call_key: CountKey = tuple(parts)
+        if call_key not in self.counts:
+            literal = None if has_secret else _short_literal(["call", symbol, arguments], columns)
+            if literal is not None and len(literal) <= MAX_CALL + len(symbol):
+                self.counts.set_text(call_key, literal)
             else:
-                self.counts.ignore(key)
-        self.counts.add(key)
+                self.counts.ignore(call_key)
+        self.counts.add(call_key)
 
-    def _count_argument(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
+    def _count_argument(self, symbol: str, path: str, column: list[int], values: list[Scalar]) -> None:
+        """Count every binding that would have predicted an argument; `column` holds the hashes of `values`."""
         counts = self.counts
-        counts.add(("arg", tool, path))
-        self.argument_counts[(tool, path)] = self.argument_counts.get((tool, path), 0) + 1
-        for name in self.sources:  # a chance has its place from now on, whenever it is settled
-            if (tool, path, name) not in self._owed:
-                self._owed.add((tool, path, name))
-                if _comes_from(tool, path, name):
-                    counts.reserve(("use", tool, path, name))
-        self._count_constant(tool, path, column, given)
-        if not column or not _comes_from(tool, path, ""):
+        counts.add(("arg", symbol, path))
+        self.argument_counts[(symbol, path)] = self.argument_counts.get((symbol, path), 0) + 1
+        for source_symbol in self.sources:  # reserve now: which keys fit must not depend on when uses are counted
+            if (symbol, path, source_symbol) not in self._reserved_uses:
+                self._reserved_uses.add((symbol, path, source_symbol))
+                if _can_come_from(symbol, path, source_symbol):
+                    counts.reserve(("use", symbol, path, source_symbol))
+        self._count_constant(symbol, path, column, values)
+        if not column or not _can_come_from(symbol, path, ""):
             return
-        used = self.used.get(f"{tool} {path}", _NOTHING)
-        own = path == "command" and tool.startswith(SHELL_PREFIX)
-        value, listed, latest = column[0], "[]" in path, self.latest_tool
-        if latest and (not own or latest == tool):
-            counts.add(("use", tool, path, latest, "near"))
-        for name, source in self.sources.items():
+        used = self.used_values.get(f"{symbol} {path}", _NOT_USED)
+        own_only = path == "command" and symbol.startswith(SHELL_PREFIX)  # a command comes from the same program only
+        value, is_list, latest = column[0], "[]" in path, self.latest_symbol
+        if latest and (not own_only or latest == symbol):
+            counts.add(("use", symbol, path, latest, "near"))
+        for source_symbol, source in self.sources.items():
             origins = source.index.get(value)
-            if origins is None or (own and name != tool):
+            if origins is None or (own_only and source_symbol != symbol):
                 continue
             for origin in origins[:MAX_HITS]:
                 offered = source.paths[origin]
-                if (offered == column) if listed else (first_unused(offered, used) == value):
-                    counts.add(("hit", tool, path, name, origin))
-                    if name == latest:
-                        counts.add(("hit", tool, path, name, origin, "near"))
-        if self.user_words and not listed and isinstance(given[0], str):
-            look = value_shape(given[0])
-            word = self.word(look, used)
+                if (offered == column) if is_list else (first_unused(offered, used) == value):
+                    counts.add(("hit", symbol, path, source_symbol, origin))
+                    if source_symbol == latest:
+                        counts.add(("hit", symbol, path, source_symbol, origin, "near"))
+        if self.user_words and not is_list and isinstance(values[0], str):
+            shape = value_shape(values[0])
+            word = self.find_user_word(shape, used)
             if word is not None:
-                counts.add(("said", tool, path, look))
+                counts.add(("said", symbol, path, shape))
                 if word == value:
-                    counts.add(("word", tool, path, look))
+                    counts.add(("word", symbol, path, shape))
 
-    def _count_constant(self, tool: str, path: str, column: list[int], given: list[Scalar]) -> None:
-        key: CountKey = ("const", tool, path, *column)
+    def _count_constant(self, symbol: str, path: str, column: list[int], values: list[Scalar]) -> None:
+        key: CountKey = ("const", symbol, path, *column)
         if key not in self.counts:
-            literal = encode_json(given if "[]" in path else given[0])
+            literal = encode_json(values if "[]" in path else values[0])
             if len(literal) <= (MAX_TEMPLATE if path[:1] == "$" else MAX_LITERAL):
-                self.counts.set_text(key, f'["const", {encode_json(tool)}, {encode_json(path)}, {literal}]')
+                self.counts.set_text(key, f'["const", {encode_json(symbol)}, {encode_json(path)}, {literal}]')
             else:
                 self.counts.ignore(key)
         self.counts.add(key)
 
     def count_pending_uses(self) -> None:
-        """Count the chances that are still owed: how often each argument was given while each source was there."""
-        for name in self.sources:
-            self._settle(name)
+        """Count the uses that are not counted yet: how often each argument was given while each source was there."""
+        for symbol in self.sources:
+            self._count_uses_of(symbol)
 
-    def _settle(self, name: str) -> None:
-        since = self._since[name]
-        for (tool, path), count in self.argument_counts.items():
-            chances = count - since.get((tool, path), 0)
-            if chances and _comes_from(tool, path, name):
-                self.counts.add(("use", tool, path, name), chances)
-        self._since[name] = dict(self.argument_counts)
+    def _count_uses_of(self, source_symbol: str) -> None:
+        counted = self._counted_uses[source_symbol]
+        for (symbol, path), times in self.argument_counts.items():
+            new_uses = times - counted.get((symbol, path), 0)
+            if new_uses and _can_come_from(symbol, path, source_symbol):
+                self.counts.add(("use", symbol, path, source_symbol), new_uses)
+        self._counted_uses[source_symbol] = dict(self.argument_counts)
 
-    def word(self, look: str, used: Mapping[int, None]) -> int | None:
+    def find_user_word(self, shape: str, used: Mapping[int, None]) -> int | None:
         """Return the user's last word of this shape that was not used yet, else the last one of this shape."""
         last: int | None = None
-        for kind, value in reversed(self.user_words):
-            if kind == look:
+        for word_shape, value in reversed(self.user_words):
+            if word_shape == shape:
                 if value not in used:
                     return value
                 if last is None:
@@ -258,22 +256,34 @@ class BindingFold:
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON: hashes only."""
         return {
-            "sources": [[tool, source.paths] for tool, source in self.sources.items()],
-            "used": [[name, list(values)] for name, values in self.used.items()],
+            "sources": [[symbol, source.paths] for symbol, source in self.sources.items()],
+            "used": [[name, list(values)] for name, values in self.used_values.items()],
             "words": self.user_words,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state that `to_json` returned."""
-        self.sources = {tool: ValueSource(paths) for tool, paths in state["sources"]}
-        self._since = {tool: {} for tool in self.sources}
-        self.used = {name: dict.fromkeys(values) for name, values in state["used"]}
-        self.user_words = [(look, value) for look, value in state["words"]]
+        """Continue from a state that `to_json` returned."""
+        self.sources = {symbol: ValueSource(paths) for symbol, paths in state["sources"]}
+        self._counted_uses = {symbol: {} for symbol in self.sources}
+        self.used_values = {name: dict.fromkeys(values) for name, values in state["used"]}
+        self.user_words = [(shape, value) for shape, value in state["words"]]
 
 
-def _literal(value: Any, given: Columns) -> str | None:
-    """Return short arguments as JSON; None where they are long or nested too deeply."""
-    if any(isinstance(one, str) and len(one) > MAX_CALL for column in given.values() for one in column):
+def _salted_hasher(salt: bytes) -> Callable[[Hashable, Hashable], int]:
+    seed = hashlib.blake2b(digest_size=8, key=salt[:64])
+
+    def hash_value(value: Hashable, kind: Hashable) -> int:  # the kind keeps 1, 1.0, True and "1" apart
+        hasher = seed.copy()
+        value = 0.0 if kind == "float" and value == 0 else value  # -0.0 == 0.0, so a cache may mix them up
+        hasher.update(f"{kind}:{value}".encode("utf-8", "surrogatepass"))
+        return int.from_bytes(hasher.digest(), "big", signed=True)
+
+    return hash_value
+
+
+def _short_literal(value: Any, columns: Columns) -> str | None:
+    """Return short arguments as JSON; None where a text is long or the nesting too deep."""
+    if any(isinstance(scalar, str) and len(scalar) > MAX_CALL for column in columns.values() for scalar in column):
         return None
     try:
         return encode_json(value)
@@ -281,8 +291,8 @@ def _literal(value: Any, given: Columns) -> str | None:
         return None
 
 
-def _comes_from(tool: str, path: str, name: str) -> bool:
-    """Whether an argument may come from a source at all ("" is any): most of a shell call is written for it."""
-    if not tool.startswith(SHELL_PREFIX):
+def _can_come_from(symbol: str, path: str, source_symbol: str) -> bool:
+    """Whether an argument may come from a source ("" for any): most arguments of a shell call may not."""
+    if not symbol.startswith(SHELL_PREFIX):
         return True
-    return path not in _SAID_ONCE and (path != "command" or name in ("", tool))
+    return path not in _WRITTEN_FOR_CALL and (path != "command" or source_symbol in ("", symbol))

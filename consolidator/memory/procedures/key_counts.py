@@ -1,6 +1,12 @@
-"""A sparse vector of whatever is counted: each key is a tuple of words, kept as a 64-bit hash with its text.
+"""Count keys of one session: a sparse vector whose keys are tuples of words, stored as 64-bit hashes with texts.
 
-Sums over digests need only the hashes; the texts name the winners.
+Sums over sessions need only the hashes; the texts name the keys that are published.
+
+Example. A session calls `get` twice and `put` once (real hashes have 64 bits; here they are 11 and 12):
+
+    add(("step", "get")), add(("step", "get")), add(("step", "put"))
+    to_arrays()          keys [11, 12], counts [2, 1]
+    after commit_texts   texts {11: '["step", "get"]', 12: '["step", "put"]'}
 """
 
 from __future__ import annotations
@@ -14,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-CountKey: TypeAlias = tuple[str | int, ...]
+CountKey: TypeAlias = tuple[str | int, ...]  # a kind, then what is counted: ("arg", tool, path)
 
-encode_json = json.JSONEncoder(ensure_ascii=False).encode  # made once: json.dumps makes an encoder for each call
+encode_json = json.JSONEncoder(ensure_ascii=False).encode  # created once: json.dumps creates an encoder for each call
 
 MAX_KEYS = 50_000  # distinct keys of one session; later ones are not counted
+_IGNORED = 0  # the hash of a key that is not counted
 
 
 def hash_text(text: str) -> int:
@@ -33,75 +40,75 @@ def hash_key(key: CountKey) -> int:
 
 
 class KeyCounts:
-    """Counts keys; what was counted before a cut comes back as hashes, and goes on."""
+    """Counts keys, also across nights: earlier counts come back by hash and are added to."""
 
-    def __init__(self, totals: Mapping[int, int] | None = None, texts: Mapping[int, str] | None = None) -> None:
-        self.totals: dict[int, int] = dict(totals or {})
-        self.terms: dict[int, str] = dict(texts or {})
-        self._slots: dict[CountKey, int] = {}
-        self._new: dict[int, CountKey | str] = {}  # counted, but not yet named
-        self._labels: dict[int, str] = {}
+    def __init__(self, counts: Mapping[int, int] | None = None, texts: Mapping[int, str] | None = None) -> None:
+        self.counts: dict[int, int] = dict(counts or {})  # by key hash
+        self.texts: dict[int, str] = dict(texts or {})  # by key hash or symbol hash
+        self._hashes: dict[CountKey, int] = {}  # of the keys met by this object
+        self._pending_texts: dict[int, CountKey | str] = {}  # of new keys, until `commit_texts`
+        self._pending_symbols: dict[int, str] = {}
 
-    def add(self, key: CountKey, often: int = 1) -> None:
+    def add(self, key: CountKey, times: int = 1) -> None:
         """Count a key."""
-        slot = self._slots.get(key)
-        if slot is None:
-            slot = self._slot(key)
-        if slot:
-            self.totals[slot] += often
+        hashed = self._hashes.get(key)
+        if hashed is None:
+            hashed = self._register(key)
+        if hashed:
+            self.counts[hashed] += times
 
     def reserve(self, key: CountKey) -> None:
-        """Give a key its place now, while there is room; what it counts is added later."""
-        if key not in self._slots:
-            self._slot(key)
+        """Register a key now, while `MAX_KEYS` allows it, though its count is added later."""
+        if key not in self._hashes:
+            self._register(key)
 
     def ignore(self, key: CountKey) -> None:
         """Never count this key."""
-        self._slots[key] = 0
+        self._hashes[key] = _IGNORED
 
     def set_text(self, key: CountKey, text: str) -> None:
-        """Name a key that does not say it all by itself; before it is counted for the first time."""
-        slot = hash_key(key)
-        if slot not in self.terms:
-            self._new[slot] = text
+        """Set the text of a key whose JSON is not its text. Call it before the key is counted for the first time."""
+        hashed = hash_key(key)
+        if hashed not in self.texts:
+            self._pending_texts[hashed] = text
 
-    def set_symbol_text(self, value: int, text: str) -> None:
-        """Name a hash that is not counted here, such as a symbol of the sequence."""
-        if value not in self.terms:
-            self._labels[value] = text
+    def set_symbol_text(self, symbol_hash: int, symbol: str) -> None:
+        """Set the text of a symbol of the session's sequence, which is not counted here."""
+        if symbol_hash not in self.texts:
+            self._pending_symbols[symbol_hash] = symbol
 
     def __contains__(self, key: CountKey) -> bool:
-        return key in self._slots
+        return key in self._hashes
 
-    def _slot(self, key: CountKey) -> int:
-        slot = hash_key(key)
-        if slot not in self.totals:
-            if len(self.totals) >= MAX_KEYS:
-                slot = 0
+    def _register(self, key: CountKey) -> int:
+        hashed = hash_key(key)
+        if hashed not in self.counts:
+            if len(self.counts) >= MAX_KEYS:
+                hashed = _IGNORED
             else:
-                self.totals[slot] = 0
-        if slot and slot not in self.terms:
-            self._new.setdefault(slot, key)
-        self._slots[key] = slot
-        return slot
+                self.counts[hashed] = 0
+        if hashed and hashed not in self.texts:
+            self._pending_texts.setdefault(hashed, key)
+        self._hashes[key] = hashed
+        return hashed
 
     def commit_texts(self, redact: Callable[[str], str]) -> None:
-        """Turn new names into terms; what redaction would change stays without a name, and is never published."""
-        for slot, name in self._new.items():
-            if slot not in self.totals:
+        """Store the pending texts. A text that redaction would change is dropped, so its key is never published."""
+        for hashed, key_or_text in self._pending_texts.items():
+            if hashed not in self.counts:
                 continue
-            text = name if isinstance(name, str) else encode_json(name)
+            text = key_or_text if isinstance(key_or_text, str) else encode_json(key_or_text)
             if redact(text) == text:
-                self.terms[slot] = text
-        self._new.clear()
-        for value, text in self._labels.items():
-            if redact(text) == text:
-                self.terms[value] = text
-        self._labels.clear()
+                self.texts[hashed] = text
+        self._pending_texts.clear()
+        for symbol_hash, symbol in self._pending_symbols.items():
+            if redact(symbol) == symbol:
+                self.texts[symbol_hash] = symbol
+        self._pending_symbols.clear()
 
     def to_arrays(self) -> tuple[Ints, Ints]:
-        """Return keys in ascending order, and how often each was counted."""
-        keys = np.fromiter(self.totals.keys(), np.int64, len(self.totals))
-        counts = np.fromiter(self.totals.values(), np.int64, len(self.totals))
+        """Return the key hashes, ascending, and the count of each."""
+        keys = np.fromiter(self.counts.keys(), np.int64, len(self.counts))
+        counts = np.fromiter(self.counts.values(), np.int64, len(self.counts))
         order = np.argsort(keys)
         return keys[order], counts[order]

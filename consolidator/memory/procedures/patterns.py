@@ -102,7 +102,7 @@ class MinedPatterns:
     """What all digests of a scope add up to."""
 
     patterns: list[Pattern]  # closed and frequent, best first
-    totals: KeySums
+    key_sums: KeySums
     roots: int
 
 

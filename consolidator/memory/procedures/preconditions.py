@@ -1,12 +1,12 @@
-"""Steps that errors teach: a call failed, another tool was used on the same thing, and then the call worked.
+"""Learn preconditions from errors: a call failed, another tool was used on the same thing, then the call worked.
 
-A left fold that counts such triples ("Edit" worked after "Read" of the same path), for the preconditions of steps.
+A left fold that counts such triples: Edit worked after Read of the same path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from consolidator.memory.procedures.key_counts import KeyCounts
 
@@ -14,43 +14,52 @@ MAX_FAILED = 8  # failed calls that wait for a success
 WINDOW = 40  # calls
 
 
+class _FailedCall(NamedTuple):
+    symbol: str
+    position: int  # of the call in its session, from 1
+    values: list[int]  # hashes of its argument values
+    done_since: list[str]  # symbols that used mostly the same values since
+
+
 class PreconditionFold:
-    """Feed it calls in order, each with the hashes of its argument values."""
+    """Counts preconditions into `counts`. Feed it calls in order, each with the hashes of its argument values."""
 
     def __init__(self, counts: KeyCounts) -> None:
         self.counts = counts
-        self.count = 0
-        # the failed calls: symbol, index, values, and what was done to the same values since
-        self.failed: list[tuple[str, int, list[int], list[str]]] = []
+        self.call_count = 0
+        self.failed_calls: list[_FailedCall] = []
 
-    def feed(self, name: str, values: list[int], *, ok: bool) -> None:
+    def feed(self, symbol: str, values: list[int], *, ok: bool) -> None:
         """Take a completed call."""
-        self.count += 1
-        self.failed = [entry for entry in self.failed if self.count - entry[1] <= WINDOW]
+        self.call_count += 1
+        self.failed_calls = [call for call in self.failed_calls if self.call_count - call.position <= WINDOW]
         given = frozenset(values)
         if not ok:
-            self.failed.append((name, self.count, values, []))
-            del self.failed[:-MAX_FAILED]
+            self.failed_calls.append(_FailedCall(symbol, self.call_count, values, []))
+            del self.failed_calls[:-MAX_FAILED]
             return
-        waiting = []
-        for entry in self.failed:
-            if given.isdisjoint(entry[2]):
-                waiting.append(entry)
-            elif entry[0] != name:
-                same = 2 * len(given.intersection(entry[2])) >= len(given)  # mostly about the same thing
-                if same and name not in entry[3] and len(entry[3]) < MAX_FAILED:
-                    entry[3].append(name)
-                waiting.append(entry)
+        still_failed = []
+        for failed in self.failed_calls:
+            if given.isdisjoint(failed.values):
+                still_failed.append(failed)
+            elif failed.symbol != symbol:
+                is_same_thing = 2 * len(given.intersection(failed.values)) >= len(given)
+                if is_same_thing and symbol not in failed.done_since and len(failed.done_since) < MAX_FAILED:
+                    failed.done_since.append(symbol)
+                still_failed.append(failed)
             else:
-                for inserted in entry[3]:
-                    self.counts.add(("fixed", name, inserted))
-        self.failed = waiting
+                for precondition in failed.done_since:
+                    self.counts.add(("fixed", symbol, precondition))
+        self.failed_calls = still_failed
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON: names and hashes."""
-        return {"count": self.count, "failed": self.failed}
+        """Return the state as JSON: symbols and hashes."""
+        return {"count": self.call_count, "failed": self.failed_calls}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state that `to_json` returned."""
-        self.count = state["count"]
-        self.failed = [(name, at, list(values), list(done)) for name, at, values, done in state["failed"]]
+        """Continue from a state that `to_json` returned."""
+        self.call_count = state["count"]
+        self.failed_calls = [
+            _FailedCall(symbol, position, list(values), list(done))
+            for symbol, position, values, done in state["failed"]
+        ]

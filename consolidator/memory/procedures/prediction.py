@@ -1,23 +1,24 @@
-"""What usually follows: the next call of an unfinished session, with its arguments filled in.
+"""Predict the next call of an unfinished session, with its arguments filled in.
 
-Pure: takes profiles and a digest that was folded with clear values, and touches no database.
+Pure: reads tool profiles and a digest that was folded with clear values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from consolidator.memory.calls.columns import Scalar, unflatten
 from consolidator.memory.calls.command_templates import count_holes, fill_template
 from consolidator.memory.calls.symbols import SHELL_PREFIX
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
-from consolidator.memory.procedures.digest import Digest
+from consolidator.memory.procedures.digest import START, Digest
 from consolidator.memory.procedures.tool_profiles import Binding, ToolProfile, context_key
 
-MIN_CHANCES = 2  # a context seen less often is too thin to speak
+MIN_CHANCES = 2  # a context seen less often predicts nothing
 FREE = "…"  # stands for an argument that nothing predicts
+_CONTEXT_PRIOR = 5.0  # a context seen n times gets the weight n / (n + prior); the next shorter one gets the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,137 +34,158 @@ class Suggestion:
     free: tuple[str, ...] = ()  # arguments that nothing predicts
 
 
+class PredictedValue(NamedTuple):
+    """The value that an argument is predicted to have."""
+
+    column: list[Scalar] | None  # None where nothing predicts it; one element, or those of a list
+    confidence: float
+    source: str  # where the value comes from, for people; "" for a constant
+
+
 @dataclass(frozen=True, slots=True)
-class _Filled:
+class _FilledArguments:
     arguments: Any
-    sure: float
+    confidence: float
     why: str
     free: tuple[str, ...]
 
 
-def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, most: int = 5) -> list[Suggestion]:
-    """Return what may come next, the surest whole call first."""
-    found = []
-    for symbol, share, after in _following(profiles, digest):
+_UNPREDICTED = PredictedValue(None, 0.0, "")
+
+
+def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, limit: int = 5) -> list[Suggestion]:
+    """Return the calls that may come next, the most confident first."""
+    suggestions = []
+    for symbol, likelihood, after in _next_symbols(profiles, digest):
         profile = profiles.get(symbol)
         if profile is None or not profile.tool:
             continue
-        filled = _fill(profile, digest.bindings)
-        why = f"{share:.0%} after {after}" + (f"; {filled.why}" if filled.why else "")
-        sure = share * filled.sure
-        found.append(Suggestion(profile.tool, symbol, filled.arguments, share, sure, why, filled.free))
-    found.sort(key=lambda one: (-one.confidence, -one.likelihood, one.symbol))
-    return found[:most]
+        filled = _fill_arguments(profile, digest.bindings)
+        why = f"{likelihood:.0%} after {after}" + (f"; {filled.why}" if filled.why else "")
+        confidence = likelihood * filled.confidence
+        suggestions.append(Suggestion(profile.tool, symbol, filled.arguments, likelihood, confidence, why, filled.free))
+    suggestions.sort(key=lambda suggestion: (-suggestion.confidence, -suggestion.likelihood, suggestion.symbol))
+    return suggestions[:limit]
 
 
-def _following(profiles: Mapping[str, ToolProfile], digest: Digest) -> list[tuple[str, float, str]]:
-    """Return the symbols that follow the longest context seen often enough, with their shares."""
-    before, last = digest.previous
-    spoken = "user" if digest.user_spoke else ""
+def _next_symbols(profiles: Mapping[str, ToolProfile], digest: Digest) -> list[tuple[str, float, str]]:
+    """Return the symbols that may follow, each with its likelihood and the last symbol for people.
+
+    Blends contexts, the longest first; each counts for as much as it was seen.
+    """
+    before_last, last = digest.last_symbols
+    user = "user" if digest.user_spoke else ""
     profile = profiles.get(last.removesuffix("!"))
     if profile is None:
         return []
-    blended: dict[str, float] = {}
-    weight = 1.0
-    for name in (
-        context_key(before, last, spoken),
-        context_key(last, spoken),
-        context_key(last, "" if spoken else "user"),
-    ):
-        chances = profile.chances.get(name, 0)
+    likelihoods: dict[str, float] = {}
+    remaining = 1.0
+    contexts = (
+        context_key(before_last, last, user),
+        context_key(last, user),
+        context_key(last, "" if user else "user"),
+    )
+    for context in contexts:
+        chances = profile.chances.get(context, 0)
         if chances < MIN_CHANCES:
             continue
-        share = chances / (chances + 5.0)  # the longer context speaks for as much as it was seen
-        for symbol, count in profile.follows[name]:
-            blended[symbol] = blended.get(symbol, 0.0) + weight * share * count / chances
-        weight *= 1 - share
-    after = "the start" if last == "^" else last.replace("!", " (failed)")
-    return [(symbol, share, after) for symbol, share in blended.items()]
+        weight = chances / (chances + _CONTEXT_PRIOR)
+        for symbol, count in profile.follows[context]:
+            likelihoods[symbol] = likelihoods.get(symbol, 0.0) + remaining * weight * count / chances
+        remaining *= 1 - weight
+    after = "the start" if last == START else last.replace("!", " (failed)")
+    return [(symbol, likelihood, after) for symbol, likelihood in likelihoods.items()]
 
 
-def _fill(profile: ToolProfile, bindings: BindingFold) -> _Filled:
-    best = _from_parts(profile, bindings)
-    for value, count, roots in profile.whole:
-        share = count / max(profile.calls, 1)
-        if share > best.sure and roots >= 2:
-            best = _Filled(value, share, f"the same arguments {count} of {profile.calls} times", ())
+def _fill_arguments(profile: ToolProfile, bindings: BindingFold) -> _FilledArguments:
+    """Fill a call's arguments: one by one, or all at once where the same arguments are common enough."""
+    best = _fill_each_argument(profile, bindings)
+    for arguments, count, roots in profile.whole:
+        confidence = count / max(profile.calls, 1)
+        if confidence > best.confidence and roots >= 2:
+            why = f"the same arguments {count} of {profile.calls} times"
+            best = _FilledArguments(arguments, confidence, why, ())
     return best
 
 
-def _from_parts(profile: ToolProfile, bindings: BindingFold) -> _Filled:
+def _fill_each_argument(profile: ToolProfile, bindings: BindingFold) -> _FilledArguments:
     if not profile.shapes:
-        return _Filled({}, 0.0, "", ())
-    paths, often = profile.shapes[0]
-    sure = often / max(profile.calls, 1)
-    parts: list[tuple[str, list[Scalar]]] = []
+        return _FilledArguments({}, 0.0, "", ())
+    paths, shape_count = profile.shapes[0]
+    confidence = shape_count / max(profile.calls, 1)
+    columns: list[tuple[str, list[Scalar]]] = []
     free: list[str] = []
-    whys: list[str] = []
+    sources: list[str] = []
     for path in paths:
-        value, chance, why = predict_argument(profile, path, bindings)
-        if value is None:
+        column, probability, source = predict_argument(profile, path, bindings)
+        if column is None:
             free.append(path)
-            value = [FREE]
-        elif why:
-            whys.append(f"{path} from {why}")
-        sure *= chance
-        parts.append((path, value))
-    arguments = unflatten(parts)
+            column = [FREE]
+        elif source:
+            sources.append(f"{path} from {source}")
+        confidence *= probability
+        columns.append((path, column))
+    arguments = unflatten(columns)
     if isinstance(arguments, dict) and list(arguments) == [""]:
         arguments = arguments[""]
-    return _Filled(arguments, sure if arguments is not None else 0.0, "; ".join(whys), tuple(free))
+    return _FilledArguments(arguments, confidence if arguments is not None else 0.0, "; ".join(sources), tuple(free))
 
 
-def _command(profile: ToolProfile, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
-    """Fill the usual template of a command with operands from earlier."""
-    best: tuple[list[Scalar] | None, float, str] = (None, 0.0, "")
+def predict_argument(profile: ToolProfile, path: str, bindings: BindingFold) -> PredictedValue:
+    """Return the value that an argument would have if this tool came next."""
+    predicted = _apply_best_binding(profile, path, bindings)
+    if path == "command" and profile.symbol.startswith(SHELL_PREFIX):
+        from_template = _fill_command_template(profile, bindings)
+        return max(predicted, from_template, key=lambda value: value.confidence)
+    return predicted
+
+
+def _fill_command_template(profile: ToolProfile, bindings: BindingFold) -> PredictedValue:
+    """Fill the usual template of a command with earlier operands."""
+    best = _UNPREDICTED
     for binding in profile.bindings.get("$", []):
-        pattern = str(binding.value)
-        operands = [_bound(profile, f"${number}", bindings) for number in range(1, count_holes(pattern) + 1)]
-        if not operands or binding.kind != "constant" or any(value is None for value, _, _ in operands):
+        template = str(binding.value)
+        operands = [
+            _apply_best_binding(profile, f"${number}", bindings) for number in range(1, count_holes(template) + 1)
+        ]
+        if not operands or binding.kind != "constant" or any(operand.column is None for operand in operands):
             continue
-        sure = binding.precision
-        for _, chance, _ in operands:
-            sure *= chance
-        if sure > best[1]:
-            words = [str(value[0]) for value, _, _ in operands if value]
-            best = ([fill_template(pattern, words)], sure, operands[0][2])
+        confidence = binding.precision
+        for operand in operands:
+            confidence *= operand.confidence
+        if confidence > best.confidence:
+            words = [str(operand.column[0]) for operand in operands if operand.column]
+            best = PredictedValue([fill_template(template, words)], confidence, operands[0].source)
     return best
 
 
-def predict_argument(profile: ToolProfile, path: str, bindings: BindingFold) -> tuple[list[Scalar] | None, float, str]:
-    """Return the value an argument would have if this tool came next, how sure it is, and where it comes from."""
-    found = _bound(profile, path, bindings)
-    if path == "command" and profile.symbol.startswith(SHELL_PREFIX):
-        return max(found, _command(profile, bindings), key=lambda one: one[1])
-    return found
-
-
-def _bound(profile: ToolProfile, path: str, fold: BindingFold) -> tuple[list[Scalar] | None, float, str]:
-    """Return the value that the best applicable binding gives, how sure it is, and where it comes from."""
-    used = fold.used.get(f"{profile.symbol} {path}", {})
+def _apply_best_binding(profile: ToolProfile, path: str, bindings: BindingFold) -> PredictedValue:
+    """Return what the best binding that applies now gives."""
+    used = bindings.used_values.get(f"{profile.symbol} {path}", {})
     for binding in profile.bindings.get(path, []):
-        found = _resolve(binding, path, fold, used)
-        if found is not None:
-            return found, binding.precision, "" if binding.kind == "constant" else str(binding)
-    return None, 0.0, ""
+        column = _apply_binding(binding, path, bindings, used)
+        if column is not None:
+            return PredictedValue(column, binding.precision, "" if binding.kind == "constant" else str(binding))
+    return _UNPREDICTED
 
 
-def _resolve(binding: Binding, path: str, fold: BindingFold, used: Mapping[int, None]) -> list[Scalar] | None:
+def _apply_binding(binding: Binding, path: str, bindings: BindingFold, used: Mapping[int, None]) -> list[Scalar] | None:
+    """Return the value that a binding gives now, or None where it does not apply."""
     if binding.kind == "constant":
         return list(binding.value) if "[]" in path else [binding.value]
-    values = fold.values or {}
-    if binding.near and binding.source != fold.latest_tool:
+    clear_values = bindings.clear_values or {}
+    if binding.near and binding.source != bindings.latest_symbol:
         return None
     if binding.kind == "user":
-        word = fold.word(binding.path, used)
-        return [values[word]] if word in values else None
-    source = fold.sources.get(binding.source)
+        word = bindings.find_user_word(binding.path, used)
+        return [clear_values[word]] if word in clear_values else None
+    source = bindings.sources.get(binding.source)
     if source is None:
         return None
     column = source.paths.get(("<" if binding.kind == "argument" else ">") + binding.path)
     if not column:
         return None
     if "[]" in path:
-        return [values[value] for value in column] if all(value in values for value in column) else None
-    chosen = first_unused(column, used)
-    return [values[chosen]] if chosen in values else None
+        return [clear_values[value] for value in column] if all(value in clear_values for value in column) else None
+    value = first_unused(column, used)
+    return [clear_values[value]] if value in clear_values else None

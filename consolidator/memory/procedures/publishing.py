@@ -108,7 +108,7 @@ def publish_scope(
 
     Patterns with a symbol that has no name are left out.
     """
-    profiles = build_profiles(tally.totals, names)
+    profiles = build_profiles(tally.key_sums, names)
     telling = _TitleWords(profiles)
     chosen = _Chosen()
     procedures = []

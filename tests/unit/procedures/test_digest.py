@@ -75,7 +75,7 @@ def test_a_run_that_goes_on_after_a_cut_is_still_one_element() -> None:
 def test_a_shell_call_is_named_by_what_it_reports() -> None:
     digest = fold(Log().sh("cd x && git add . && git commit -m y | tail -1").events)
     digest.pack()
-    assert digest.counts.terms[digest.sequence[0]] == "sh:git commit"
+    assert digest.counts.texts[digest.sequence[0]] == "sh:git commit"
 
 
 def test_results_are_kept_as_salted_hashes_only() -> None:

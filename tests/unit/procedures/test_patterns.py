@@ -24,7 +24,7 @@ def digests(sequences: list[tuple[int, list[int]]]) -> list[DigestArrays]:
 
 def told(found: MinedPatterns) -> object:
     patterns = [(one.symbols, one.support, one.outcomes, one.evidence()) for one in found.patterns]
-    return patterns, found.totals.told(), found.roots
+    return patterns, found.key_sums.to_dict(), found.roots
 
 
 def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dict[tuple[int, ...], int]:
@@ -66,8 +66,8 @@ def test_support_counts_roots_and_not_repeats_or_forks() -> None:
 
 def test_sums_are_exact_and_keep_what_recurs() -> None:
     found = mine_patterns(digests([(0, [5, 6]), (1, [5]), (1, [5, 6, 7])]))
-    assert found.totals.told() == {5: (30, 2), 6: (24, 2), 7: (14, 1)}
-    assert found.totals.recurring().told() == {5: (30, 2), 6: (24, 2)}
+    assert found.key_sums.to_dict() == {5: (30, 2), 6: (24, 2), 7: (14, 1)}
+    assert found.key_sums.recurring().to_dict() == {5: (30, 2), 6: (24, 2)}
 
 
 def test_evidence_is_the_first_place_in_each_of_the_latest_sessions() -> None:

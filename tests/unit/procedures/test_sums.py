@@ -46,7 +46,7 @@ def brute_force(sessions: list[One]) -> dict[int, tuple[int, int]]:
 
 @given(SESSIONS)
 def test_sums_are_those_of_counting_one_by_one(sessions: dict[int, One]) -> None:
-    assert KeySums.of_sessions(sessions.values()).told() == brute_force(list(sessions.values()))
+    assert KeySums.of_sessions(sessions.values()).to_dict() == brute_force(list(sessions.values()))
 
 
 @given(st.lists(SESSIONS, min_size=1, max_size=6))
@@ -58,7 +58,7 @@ def test_what_changed_roots_bring_leads_where_summing_all_anew_does(states: list
         old, new = ([one for one in state.values() if one.root_id in roots] for state in (before, after))
         kept = kept.plus(KeySums.of_sessions(new).minus(KeySums.of_sessions(old)))
         kept, before = KeySums.unpack(**kept.pack()), after
-    assert kept.told() == brute_force(list(before.values()))
+    assert kept.to_dict() == brute_force(list(before.values()))
 
 
 @given(SESSIONS)
@@ -77,8 +77,8 @@ def test_a_total_that_is_not_there_is_nothing() -> None:
 def test_sums_too_large_for_half_the_bytes_are_stored_in_all_of_them() -> None:
     for large in (1, (1 << 31) - 1, 1 << 31, 1 << 40):
         sums = KeySums.of_sessions([One("a", {1: large, 5: 3})])
-        assert KeySums.unpack(**sums.pack()).told() == {1: (large, 1), 5: (3, 1)}
-    assert KeySums.unpack(**EMPTY_SUMS.pack()).told() == {}
+        assert KeySums.unpack(**sums.pack()).to_dict() == {1: (large, 1), 5: (3, 1)}
+    assert KeySums.unpack(**EMPTY_SUMS.pack()).to_dict() == {}
 
 
 def test_a_lineage_moves_with_each_part_of_it() -> None:
@@ -92,7 +92,7 @@ def test_of_a_group_the_most_frequent_are_told_with_their_ties() -> None:
     terms = {n: json.dumps(["const", "git", "branch", f"b{n}"]) for n in range(6)}
     terms |= {10: '["arg", "git", "branch"]', 11: '["use", "git", "branch", "ls"]', 12: "git", 13: ""}
     counts = {0: 9, 1: 7, 2: 5, 3: 5, 4: 1, 5: 1, 10: 1, 11: 4, 12: 4, 13: 4, 99: 4}
-    found = list(KeyTexts.from_dict(terms).most_frequent(KeySums.of_sessions([One("a", counts)]), most=3))
+    found = list(KeyTexts.from_dict(terms).most_frequent(KeySums.of_sessions([One("a", counts)]), limit=3))
     assert sorted(term[-1] for term, _, _ in found) == ["b0", "b1", "b2", "b3", "branch"]
     assert {term[-1]: total for term, total, _ in found}["b1"] == 7
 
@@ -101,7 +101,7 @@ def test_of_a_group_the_most_frequent_are_told_with_their_ties() -> None:
 def test_a_tool_whose_name_looks_like_a_term_is_a_tool(tool: str) -> None:
     names = KeyTexts.from_dict({hash_text(tool): tool, 1: '["tool", "git", "bash"]'})
     assert names.text(hash_text(tool)) == tool
-    assert [term for term, _, _ in names.most_frequent(KeySums.of_sessions([One("a", {1: 2})]), most=3)] == [
+    assert [term for term, _, _ in names.most_frequent(KeySums.of_sessions([One("a", {1: 2})]), limit=3)] == [
         ["tool", "git", "bash"]
     ]
 
