@@ -24,10 +24,10 @@ from consolidator.cli import (
     runtime,
     session,
 )
-from consolidator.cli.output import ERR, ReaderGone, flush
+from consolidator.cli.output import ERR, OutputClosed, flush_output
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 
-_PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 app = typer.Typer(
     name="consolidator",
@@ -42,19 +42,19 @@ app = typer.Typer(
 )
 _PANELS = {
     "Start here": ("demo", "import", "learned"),
-    "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "generations", "mcp"),
+    "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "revisions", "mcp"),
     "Nights": ("serve", "run", "runs", "retry", "backfill"),
     "Log": ("sessions", "events", "export", "erase", "db"),
     "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
 }
 for part in (demo, learned, chat, log, nights, facts, revisions, memory, recall, runtime, session, mcp, database):
     part.register(app)
-_PLACES = {name: title for title, names in _PANELS.items() for name in names}
-app.registered_commands.sort(key=lambda info: list(_PLACES).index(str(info.name)))
+_PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}
+app.registered_commands.sort(key=lambda info: list(_PANEL_OF).index(str(info.name)))
 for command in app.registered_commands:
-    command.rich_help_panel = _PLACES[str(command.name)]
+    command.rich_help_panel = _PANEL_OF[str(command.name)]
 for group in app.registered_groups:
-    group.rich_help_panel = _PLACES[str(group.name)]
+    group.rich_help_panel = _PANEL_OF[str(group.name)]
 
 
 def main() -> None:
@@ -62,11 +62,11 @@ def main() -> None:
     level = os.environ.get("CONSOLIDATOR_LOG_LEVEL", "INFO").upper()
     known = level if level in logging.getLevelNamesMapping() else "INFO"
     handler = RichHandler(console=ERR, show_path=False) if ERR.is_terminal else logging.StreamHandler()
-    logging.basicConfig(level=known, handlers=[handler], format="%(message)s" if ERR.is_terminal else _PLAIN)
+    logging.basicConfig(level=known, handlers=[handler], format="%(message)s" if ERR.is_terminal else _LOG_FORMAT)
     for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[known]))
     try:
-        _refuse_what_is_no_text(sys.argv[1:])
+        _require_utf8(sys.argv[1:])
         app()  # a wrong word ends here: one message, exit code 2
     except Interrupted as error:
         ERR.print(f"interrupted: {error}", style="yellow", markup=False)
@@ -74,13 +74,13 @@ def main() -> None:
     except ConsolidatorError as error:
         ERR.print(f"error: {error}", style="red", markup=False, highlight=False)
         sys.exit(error.exit_code)
-    except ReaderGone:
+    except OutputClosed:
         sys.exit(0)
     finally:
-        flush()
+        flush_output()
 
 
-def _refuse_what_is_no_text(words: list[str]) -> None:
+def _require_utf8(words: list[str]) -> None:
     """Refuse bytes that are not UTF-8, which no database can hold; a file may be called so where it is there."""
     for word in words:
         try:

@@ -1,120 +1,123 @@
-"""consolidator generations: facts derived again by another model, compared, promoted, discarded, restored."""
+"""consolidator revisions: compare, promote, discard and restore facts that another model read."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import opened, run, stop_on_signals
-from consolidator.cli.output import AsJson, Limit, emit, say, short, table
+from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.cli.output import AsJson, Limit, print_json, print_line, print_table, shorten
 from consolidator.jobs.consolidation import revisions as jobs
-from consolidator.jobs.scheduler import summary
+from consolidator.jobs.scheduler import summarize
 from consolidator.store.memory import revisions
 
-generations_app = typer.Typer(invoke_without_command=True)
-Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Of a generation, as `generations` lists it.")]
-SHOWN = 30  # lines of each part of a comparison
+revisions_app = typer.Typer(invoke_without_command=True)
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="A revision's number, as `revisions` lists it.")]
+MAX_LINES = 30  # lines of each part of a comparison
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.add_typer(generations_app, name="generations")
+    app.add_typer(revisions_app, name="revisions")
 
 
-@generations_app.callback()
-def generations_command(context: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List what was derived again by `backfill --reprocess --model X`: drafts, and what was promoted."""
+@revisions_app.callback()
+def revisions_command(context: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List revisions of the facts: drafts that `backfill --reprocess --model X` made, and promoted ones."""
     if context.invoked_subcommand:
         return
 
-    async def work() -> list[dict[str, Any]]:
-        async with opened() as (database, _), database.connection() as conn:
-            return await revisions.listing(conn, limit)
+    async def load() -> list[revisions.RevisionSummaryRow]:
+        async with open_configured() as (database, _), database.connection() as conn:
+            return await revisions.list_revisions(conn, limit)
 
-    found = run(work())
+    rows = run_async(load())
     if as_json:
-        emit(found)
+        print_json([asdict(row) for row in rows])
         return
-    columns = ("number", "model", "status", "sessions", "events", "sayings", "begun", "promoted")
-    shown = (
-        (g["id"], g["model"], g["status"], g["sessions"], g["events"], g["sayings"], g["created_at"], g["promoted_at"])
-        for g in found
+    columns = ("number", "model", "status", "sessions", "events", "candidates", "begun", "promoted")
+    cells = (
+        (row.id, row.model, row.status, row.sessions, row.events, row.candidates, row.created_at, row.promoted_at)
+        for row in rows
     )
-    table("generations", columns, shown, right=("number", "sessions", "events", "sayings"))
+    print_table("revisions", columns, cells, right=("number", "sessions", "events", "candidates"))
 
 
-@generations_app.command("show")
+@revisions_app.command("show")
 def show_command(number: Number, as_json: AsJson = False) -> None:
-    """Show what promoting a draft would add, lose and change of the facts; writes nothing."""
+    """Show which facts promoting a draft would add, lose and change; writes nothing."""
 
-    async def work() -> dict[str, Any]:
-        async with opened() as (database, _):
-            return await jobs.compare(database, number)
+    async def compare() -> dict[str, Any]:
+        async with open_configured() as (database, _):
+            return await jobs.compare_revision(database, number)
 
-    told = run(work())
+    comparison = run_async(compare())
     if as_json:
-        emit(told)
+        print_json(comparison)
     else:
-        show_comparison(told)
+        print_comparison(comparison)
 
 
-def show_comparison(told: dict[str, Any]) -> None:
-    """Print what a generation would add, lose and change."""
-    sums = ", ".join(f"{len(told[what])} {what}" for what in ("added", "lost", "changed"))
-    say(f"generation {told['generation']} ({told['model']}): {told['kept']} facts kept, {sums}", style="bold")
-    if told["changed"]:
-        pairs = ((short(was, 120), short(now, 120)) for was, now in told["changed"][:SHOWN])
-        table("changed", ("before", "after"), pairs)
-    for sign, what in (("-", "lost"), ("+", "added")):
-        for line in told[what][:SHOWN]:
-            say(f"  {sign} {short(line, 160)}")
-        if len(told[what]) > SHOWN:
-            say(f"  {sign} and {len(told[what]) - SHOWN} more (--json shows all)")
+def print_comparison(comparison: dict[str, Any]) -> None:
+    """Print which facts a revision would add, lose and change."""
+    counts = ", ".join(f"{len(comparison[part])} {part}" for part in ("added", "lost", "changed"))
+    kept = f"{comparison['kept']} facts kept"
+    print_line(f"revision {comparison['revision']} ({comparison['model']}): {kept}, {counts}", style="bold")
+    if comparison["changed"]:
+        pairs = ((shorten(old, 120), shorten(new, 120)) for old, new in comparison["changed"][:MAX_LINES])
+        print_table("changed", ("before", "after"), pairs)
+    for sign, part in (("-", "lost"), ("+", "added")):
+        lines = comparison[part]
+        for line in lines[:MAX_LINES]:
+            print_line(f"  {sign} {shorten(line, 160)}")
+        if len(lines) > MAX_LINES:
+            print_line(f"  {sign} and {len(lines) - MAX_LINES} more (--json shows all)")
 
 
-@generations_app.command("promote")
+@revisions_app.command("promote")
 def promote_command(number: Number, as_json: AsJson = False) -> None:
-    """Believe a draft in place of what was read before. `generations restore` undoes it, until retention."""
+    """Make a draft the current revision. `revisions restore` undoes it until retention deletes what it replaced."""
 
-    async def work() -> dict[str, Any]:
+    async def promote() -> dict[str, Any]:
         stop = stop_on_signals()
-        async with opened() as (database, settings):
-            return await jobs.promote(database, settings, number, stop)
+        async with open_configured() as (database, settings):
+            return await jobs.promote_revision(database, settings, number, stop)
 
-    done = run(work())
+    report = run_async(promote())
     if as_json:
-        emit(done)
+        print_json(report)
     else:
-        say(f"generation {number} is believed: {summary(done)}")
+        print_line(f"revision {number} is current: {summarize(report)}")
 
 
-@generations_app.command("discard")
+@revisions_app.command("discard")
 def discard_command(number: Number, as_json: AsJson = False) -> None:
-    """Give a draft up, with all that it read."""
+    """Discard a draft with all that it read."""
 
-    async def work() -> None:
-        async with opened() as (database, _), database.transaction() as conn:
+    async def discard() -> None:
+        async with open_configured() as (database, _), database.transaction() as conn:
             await revisions.discard(conn, number)
 
-    run(work())
+    run_async(discard())
     if as_json:
-        emit({"discarded": number})
+        print_json({"discarded": number})
     else:
-        say(f"generation {number} is discarded")
+        print_line(f"revision {number} is discarded")
 
 
-@generations_app.command("restore")
+@revisions_app.command("restore")
 def restore_command(as_json: AsJson = False) -> None:
-    """Undo the last promotion: what was believed before is believed again, and its generation is a draft once more."""
+    """Undo the last promotion: the former revision is current again, and the promoted one is a draft."""
 
-    async def work() -> dict[str, Any]:
+    async def restore() -> dict[str, Any]:
         stop = stop_on_signals()
-        async with opened() as (database, settings):
-            return await jobs.restore(database, settings, stop)
+        async with open_configured() as (database, settings):
+            return await jobs.restore_revision(database, settings, stop)
 
-    done = run(work())
+    report = run_async(restore())
     if as_json:
-        emit(done)
+        print_json(report)
     else:
-        say(f"generation {done['restored']} is a draft again: {summary(done)}")
+        print_line(f"revision {report['restored']} is a draft again: {summarize(report)}")

@@ -1,39 +1,56 @@
-"""A generation of memory: what one model and prompt read in the log, and how much of the log they have read again."""
+"""A revision of memory: what one model and prompt read in the log, and how much of the log they have read again."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Index, text
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, document, maybe_moment, moment, words
+from consolidator.models.columns import (
+    bigint_column,
+    json_object_column,
+    nullable_timestamp_column,
+    text_column,
+    timestamp_column,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """A row of `revision`: a draft is compared, then promoted or discarded; what it replaced can be restored."""
+
+    id: int  # from 2; 1 is what the nights read before any draft was promoted
+    model: str
+    status: str  # draft | current | former | discarded
+    choice: dict[str, Any]  # which sessions it reads
+    created_at: datetime
+    promoted_at: datetime | None
 
 
 class RevisionTable(SQLModel, table=True):
-    """A draft is compared and then promoted or discarded; what it took the place of can be restored."""
+    """Revisions of the facts."""
 
-    __tablename__ = "memory_generation"
-    __table_args__ = (
-        Index("memory_generation_current", "status", unique=True, postgresql_where=text("status = 'current'")),
-    )
+    __tablename__ = "revision"
+    __table_args__ = (Index("revision_current", "status", unique=True, postgresql_where=text("status = 'current'")),)
 
-    id: int = Field(primary_key=True, nullable=False)  # from 2: what nights read before any was made is 1
-    model: str = words()
-    status: str = words(default="draft")  # draft | current | former | discarded
-    choice: dict[str, Any] = document()  # which sessions it reads
-    created_at: datetime = moment()
-    promoted_at: datetime | None = maybe_moment()
+    id: int = Field(primary_key=True, nullable=False)
+    model: str = text_column()
+    status: str = text_column(default="draft")
+    choice: dict[str, Any] = json_object_column()
+    created_at: datetime = timestamp_column()
+    promoted_at: datetime | None = nullable_timestamp_column()
 
 
 class RevisionReachTable(SQLModel, table=True):
-    """What of a session a generation has read: after < seq <= upto."""
+    """Which events of a session a revision has read: after < seq <= upto."""
 
-    __tablename__ = "generation_reach"
-    __table_args__ = (Index("generation_reach_session", "session_id"),)
+    __tablename__ = "revision_reach"
+    __table_args__ = (Index("revision_reach_session", "session_id"),)
 
-    generation: int = count(primary_key=True)
-    session_id: str = words(primary_key=True)
-    after: int = count()
-    upto: int = count()
+    revision: int = bigint_column(primary_key=True)
+    session_id: str = text_column(primary_key=True)
+    after: int = bigint_column()
+    upto: int = bigint_column()

@@ -8,7 +8,7 @@ from typing import Any
 
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import oracle
-from tests.support import command, in_thread
+from tests.support import in_thread, run_cli
 
 SAID = ["Tea is my fuel. Please tidy the imports.", "Bern is where my desk stands."]
 BETTER = "gpt-4o"
@@ -42,14 +42,14 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         }  # fmt: skip
 
         async def run(*words: str) -> Any:
-            done = await in_thread(command, *words, "--json", environment=told)
+            done = await in_thread(run_cli, *words, "--json", environment=told)
             return json.loads(done.stdout)
 
         await run("import", "openai-messages", conversation(tmp_path / "talk.json"))
         told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
         night = await run("run", "consolidation")
         assert night["model"]["calls"] == 1
-        shown = (await in_thread(command, "runs", "show", night["run"], environment=told)).stdout
+        shown = (await in_thread(run_cli, "runs", "show", night["run"], environment=told)).stdout
         assert f"model gpt-4o-mini: 1 call, {sum(night['model'][one] for one in TAKEN):,} tokens, 0." in shown
         facts = {one["sentence"]: one["id"] for one in await run("facts")}
         assert set(facts) == {"The user's fuel is Tea.", "The user lives in Bern."}
@@ -64,11 +64,11 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         assert [[was in one, now in other] for one, other in draft["changed"]] == [[True, True]]
         assert (draft["added"], draft["lost"], draft["deferred"]) == ([], [], 0)
         assert was in {one["sentence"] for one in await run("facts")}  # a draft is no belief
-        await run("generations", "promote", str(draft["generation"]))
+        await run("revisions", "promote", str(draft["revision"]))
         assert now in {one["sentence"] for one in await run("facts")}
-        await run("generations", "restore")
+        await run("revisions", "restore")
         assert was in {one["sentence"] for one in await run("facts")}
-        assert [one["status"] for one in await run("generations")] == ["draft"]
+        assert [one["status"] for one in await run("revisions")] == ["draft"]
 
 
 async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp
             "CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-wrong",
             "CONSOLIDATOR_CLOCK": "2026-05-01T12:00:00+00:00",
         }  # fmt: skip
-        await in_thread(command, "import", "openai-messages", conversation(tmp_path / "talk.json"), environment=told)
+        await in_thread(run_cli, "import", "openai-messages", conversation(tmp_path / "talk.json"), environment=told)
         told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
-        done = await in_thread(command, "run", "consolidation", environment=told)
+        done = await in_thread(run_cli, "run", "consolidation", environment=told)
     shown = " ".join((done.stdout + done.stderr).split())
     assert "4 deferred" in shown
     assert "stopped: the model's server says 401" in shown

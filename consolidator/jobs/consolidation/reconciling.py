@@ -1,10 +1,11 @@
-"""Turns the candidates of every slot that has news into facts, in the caller's transaction.
+"""Makes facts of the candidates of every attribute that changed, in the caller's transaction.
 
-A slot is what facts of one subject and predicate are believed of somebody; what others have there is not looked at.
+Only the changed attributes of the owners concerned are read, so the cost does not grow with the agent's other facts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,69 +14,68 @@ from consolidator.database.jsonb import escape
 from consolidator.jobs.consolidation.changes import Changes
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.memory.facts.candidates import Candidate
-from consolidator.memory.facts.corrections import heeded, words_of
-from consolidator.memory.facts.reconcile import Fact, reconcile, worded
+from consolidator.memory.facts.corrections import apply_corrections, collect_corrections
+from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates
+from consolidator.models.provenance import Provenance
 from consolidator.store.memory import facts
-from consolidator.store.queries import Row
-
-_NAMED = {"flagged": "flag"}  # of a fact's columns, the values with other names
+from consolidator.store.memory.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
 
 
-async def reconcile_agent(conn: Connection, agent: str, stamp: dict[str, Any], changes: Changes) -> None:
-    """Turn the candidates of every slot that has news into facts."""
-    news = await facts.news(conn, agent)
-    slots = sorted({slot for one in news for slot in _slots(one)})
+async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, changes: Changes) -> None:
+    """Publish and index the facts of every attribute with changed candidates; the caller holds the agent's lock."""
+    unreconciled = await facts.lock_unreconciled(conn, agent)
+    attributes = sorted({attribute for row in unreconciled for attribute in _attributes_of(row)})
     touched: set[str] = set()
-    if slots:
-        published = await facts.published(conn, agent, slots)
-        found = await facts.candidates_of(conn, agent, slots)
-        believed = await _believed(conn, agent, found)
-        flags = {r["id"]: r["flagged"] for r in found if r["flagged"]}
-        for values in (_fact_row(fact, flags) for fact in believed):
-            if _is_same(published.get(values["id"]), values):
+    if attributes:
+        published = await facts.load_published(conn, agent, attributes)
+        rows = await facts.load_candidates(conn, agent, attributes)
+        believed = await _reconcile_rows(conn, agent, rows)
+        flags = {row.id: row.flagged for row in rows if row.flagged}
+        for values in (_fact_values(fact, flags) for fact in believed):
+            if _is_published(published.get(values["id"]), values):
                 continue
-            outcome = await facts.save_fact(conn, values | stamp)
+            outcome = await facts.save_fact(conn, values | asdict(stamp))
             changes.note("facts", "reinforced" if outcome == "changed" else outcome, values["sentence"])
         kept = [fact.id for fact in believed]
-        changes.gone("facts", await facts.drop_stale(conn, agent, slots, kept, stamp["now"]))
+        changes.gone("facts", await facts.drop_unsupported(conn, agent, attributes, kept, stamp.now))
         touched = {*published, *kept}
-    await facts.mark_reconciled(conn, agent, [one["id"] for one in news])
+    await facts.mark_reconciled(conn, agent, [row.id for row in unreconciled])
     await index_facts(conn, agent, sorted(touched))
 
 
-def _slots(candidate: Row) -> set[facts.Slot]:
-    """Return the slots that news of a candidate concerns: its own, and the one that it counts for."""
-    whose = candidate["level"], candidate["owner"]
-    own = (*whose, candidate["subject"], candidate["predicate"])
-    moved = candidate["as_subject"] is not None
-    return {own, (*whose, candidate["as_subject"], candidate["as_predicate"])} if moved else {own}
+def _attributes_of(row: UnreconciledRow) -> set[OwnedAttribute]:
+    """Return the attributes that a changed candidate concerns: its own, and the one it counts for."""
+    attributes = {OwnedAttribute(row.level, row.owner, row.subject, row.predicate)}
+    if row.as_subject is not None and row.as_predicate is not None:
+        attributes.add(OwnedAttribute(row.level, row.owner, row.as_subject, row.as_predicate))
+    return attributes
 
 
-async def _believed(conn: Connection, agent: str, found: list[Row]) -> list[Fact]:
-    """Return the facts of candidates, by what was decided of each and what people said."""
-    candidates = [candidate_of(r) for r in found]
-    told = words_of(await facts.words(conn, agent))
-    refined = {r["id"]: (r["value"], r["sentence"]) for r in found if r["operation"] == "refine"}
-    believed = heeded(reconcile(candidates), candidates, told)
-    return heeded(worded(believed, refined), candidates, told) if refined else believed
+async def _reconcile_rows(conn: Connection, agent: str, rows: Sequence[LineageCandidateRow]) -> list[Fact]:
+    """Return the facts of candidates, with the decisions about them and people's corrections applied."""
+    candidates = [candidate_of(row) for row in rows]
+    corrections = collect_corrections(await facts.load_corrections(conn, agent))
+    refined = {row.id: (row.value, row.sentence) for row in rows if row.operation == "refine"}
+    believed = apply_corrections(reconcile_candidates(candidates), candidates, corrections)
+    return apply_corrections(apply_refinements(believed, refined), candidates, corrections) if refined else believed
 
 
-def candidate_of(row: Row) -> Candidate:
+def candidate_of(row: LineageCandidateRow) -> Candidate:
     """Return a stored candidate as what it counts for."""
-    values = {name: row[name] for name in Candidate.__dataclass_fields__}
-    if row["as_subject"] is not None:
-        values |= {name: row[f"as_{name}"] for name in ("subject", "predicate", "value")}
+    values = {name: getattr(row, name) for name in Candidate.__dataclass_fields__}
+    if row.as_subject is not None:
+        values |= {"subject": row.as_subject, "predicate": row.as_predicate, "value": row.as_value}
     return Candidate(**values)
 
 
-def _is_same(stored: Row | None, values: dict[str, Any]) -> bool:
-    """Tell whether a fact is published as it should be."""
-    return stored is not None and all(stored[name] == values[_NAMED.get(name, name)] for name in stored)
+def _is_published(stored: PublishedFactRow | None, values: Mapping[str, Any]) -> bool:
+    """Tell whether a fact is stored as it should be."""
+    return stored is not None and all(getattr(stored, name) == values[name] for name in stored.__dataclass_fields__)
 
 
-def _fact_row(fact: Fact, flags: dict[str, str]) -> dict[str, Any]:
-    values = asdict(fact)
-    values = {key: escape(value) if isinstance(value, str) else value for key, value in values.items()}
-    flag = next((flags[one] for one in fact.evidence if one in flags), None)
-    superseded = fact.superseded_by is not None
-    return values | {"superseded": superseded, "evidence": list(fact.evidence), "flag": None if superseded else flag}
+def _fact_values(fact: Fact, flags: Mapping[str, str]) -> dict[str, Any]:
+    """Return a fact's columns; `flags` are those of candidates, by id."""
+    values = {key: escape(value) if isinstance(value, str) else value for key, value in asdict(fact).items()}
+    flag = next((flags[candidate] for candidate in fact.evidence if candidate in flags), None)
+    is_superseded = fact.superseded_reason is not None
+    return values | {"evidence": list(fact.evidence), "flagged": None if is_superseded else flag}

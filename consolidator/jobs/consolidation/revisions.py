@@ -1,13 +1,14 @@
-"""Derives facts again from the log that is kept, by another model or prompt, beside what is believed.
+"""Reads the log again with another model or prompt, as a revision of the facts.
 
-A draft changes nothing. Promoted, its sayings count where it has read; what they took the place of can be restored.
+A draft changes no fact. Once it is promoted, its candidates count wherever it has read, in place of those that other
+revisions read there; these can be restored until retention deletes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -18,174 +19,191 @@ import psycopg
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation.changes import Changes
-from consolidator.jobs.consolidation.deciding import Deciding, decide_by_code
-from consolidator.jobs.consolidation.learning import bounds_of, context_of
-from consolidator.jobs.consolidation.manual_run import Choice, begin
-from consolidator.jobs.consolidation.pipeline import calls_of, merge_news, report_of
+from consolidator.jobs.consolidation.deciding import CandidateDecider, decide_by_code
+from consolidator.jobs.consolidation.learning import session_context
+from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
+from consolidator.jobs.consolidation.model_access import open_model_calls
+from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.reconciling import reconcile_agent
-from consolidator.jobs.consolidation.units import WINDOW, WatermarkMoved, nothing_to_bury
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, record_progress
+from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved
+from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
 from consolidator.jobs.model.calls import model_of
-from consolidator.jobs.model.extraction import Extraction, Read
-from consolidator.memory.facts.extraction import PROMPT
-from consolidator.memory.text.similarity import LIKE, likeness
+from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.text.similarity import SIMILAR, word_overlap
+from consolidator.models.event import Event
+from consolidator.models.provenance import Provenance
+from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests, facts, rederive, revisions
+from consolidator.store.memory import agent_locks, facts, rederive, revisions, scopes
+from consolidator.store.memory.published import PublishedItem, load_published
 from consolidator.store.nights import runs
-from consolidator.store.queries import Row
+
+MAX_LISTED_EVENTS = 20  # events that a unit's note names
 
 
 @dataclass(slots=True)
-class RevisionDraft:
-    """How sessions are read for a revision, window by window; who is stopped goes on where it was."""
+class DraftReader:
+    """Reads sessions for a draft, window by window; an interrupted one resumes after the last window it saved."""
 
     database: Database
-    reader: Extraction
+    reader: FactReader
     ledger: Ledger
 
     async def run(self, units: list[Unit]) -> None:
-        """Read sessions up to their stamps."""
+        """Read sessions up to their watermarks."""
         for unit in units:
             done = False
             while not done:
                 with suppress(WatermarkMoved):
-                    done = await self._window(unit)
+                    done = await self._read_window(unit)
                 if not done and self.ledger.stop.is_set():
                     raise Interrupted("asked to stop between two windows of a session")
 
-    async def _window(self, unit: Unit) -> bool:
-        """Read one window; tell whether it was the session's last."""
-        name = unit.name.removeprefix("draft:")
+    async def _read_window(self, unit: Unit) -> bool:
+        """Read one window of a session; return whether it was the last one."""
         async with self.database.connection() as conn:
-            found = await sessions.get_each(conn, [name])
-            reached = await revisions.reached(conn, self.reader.revision, name)
-            session = found[0] if found else None
-            window = await self._events(conn, session, reached) if session else []
+            existing = await sessions.get_each(conn, [unit.name])
+            reach = await revisions.get_reach(conn, self.reader.revision, unit.name)
+            session = existing[0] if existing else None
+            window = await self._load_window(conn, session, reach) if session else []
         if session is None or not window:
             async with self.database.transaction() as conn:
-                await record_progress(conn, [unit], [runs.UnitProgress(unit.name, done=True)])
+                await record_progress(conn, [unit], [unit.progress()])
             return True
-        read = await self.reader.read(context_of(session), window)
+        read = await self.reader.read(session_context(session), window)
         upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
-        last = read.stopped_before is not None or upto >= session["consolidated_to"]
-        read, taken = read.upto(upto), sum(event.seq <= upto for event in window)
-        left = session["consolidated_to"] - upto if last else 0
-        step = runs.UnitProgress(
-            unit.name, done=last, learned=len(read.sources), nothing=taken - len(read.sources), deferred=left
-        )
+        is_last = read.stopped_before is not None or upto >= session.consolidated_to
+        read, count = read.upto(upto), sum(event.seq <= upto for event in window)
+        learned, deferred = len(read.sources), session.consolidated_to - upto if is_last else 0
+        progress = unit.progress(done=is_last, learned=learned, nothing=count - learned, deferred=deferred)
         async with self.database.transaction() as conn:
-            if taken:
-                await self._save(conn, session, read, unit, reached=reached, upto=upto, after=window[0].seq - 1)
-            await record_progress(conn, [unit], [step])
-        return last
+            if count:
+                await self._save(conn, session, read, unit, reach=reach, upto=upto, after=window[0].seq - 1)
+            await record_progress(conn, [unit], [progress])
+        return is_last
 
-    async def _events(self, conn: Connection, session: Row, reached: int | None) -> list[Any]:
-        after, upto = max(reached or 0, session["pruned_to"]), session["consolidated_to"]
-        if after >= upto or session["simulated"]:
+    async def _load_window(self, conn: Connection, session: SessionRow, reach: int | None) -> list[Event]:
+        after, upto = max(reach or 0, session.pruned_to), session.consolidated_to
+        if after >= upto or session.simulated:
             return []
-        return await events.read(conn, session["id"], after=after, upto=upto, limit=WINDOW, bounds=bounds_of(session))
+        return await events.read(conn, session.id, after=after, upto=upto, limit=WINDOW, bounds=session.ingest_bounds)
 
     async def _save(
-        self, conn: Connection, session: Row, read: Read, unit: Unit, *, reached: int | None, upto: int, after: int
+        self,
+        conn: Connection,
+        session: SessionRow,
+        read: ReadResult,
+        unit: Unit,
+        *,
+        reach: int | None,
+        upto: int,
+        after: int,
     ) -> None:
-        number, name = self.reader.revision, session["id"]
-        if not await revisions.reach(conn, number, name, after=after, before=reached, upto=upto):
+        revision = self.reader.revision
+        if not await revisions.advance_reach(conn, revision, session.id, after=after, before=reach, upto=upto):
             raise WatermarkMoved
         proposed = [asdict(candidate) for candidate in read.candidates]
-        refused = [facts.refused(session, one) | {"revision": number} for one in read.rejected]
-        await facts.save_candidates(conn, proposed + refused, run_id=unit.run, active=False)
+        rejected = [facts.rejected_candidate(session, one) | {"revision": revision} for one in read.rejected]
+        await facts.save_candidates(conn, proposed + rejected, run_id=unit.run_id, active=False)
         if read.dead:
-            told = ", ".join(str(seq) for seq in sorted(read.dead)[:20])
-            await runs.set_note(conn, unit.run, unit.name, f"no answer could be had for events {told}")
+            seqs = ", ".join(str(seq) for seq in sorted(read.dead)[:MAX_LISTED_EVENTS])
+            await runs.set_note(
+                conn, unit.run_id, unit.kind, unit.name, f"the model gave no valid answer for events {seqs}"
+            )
 
 
 @dataclass(slots=True)
 class Reprocessing:
-    """Reads sessions again with a model into a draft of their own, and says what would be different."""
+    """Reads sessions again with a model into a draft, and compares the draft with the current facts."""
 
     database: Database
     settings: Settings
-    choice: Choice
+    choice: SessionFilter
     model: str
     stop: asyncio.Event
     started: Callable[[int], None] | None = None
     progress: Callable[[str], None] | None = None
 
     async def run(self) -> dict[str, Any]:
-        """Do it in the ledger, going on where the same command was cut short; return the comparison."""
+        """Read in the ledger, resuming the same command if it was interrupted; return report and comparison."""
         choice = self.choice
-        told = {**choice.as_json(), "prompt": PROMPT}  # another prompt reads into a draft of its own
+        arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
         async with self.database.transaction() as conn:
-            found = await rederive.chosen(
+            chosen = await rederive.list_sessions(
                 conn,
                 session=choice.session,
                 agent=choice.agent,
                 since=choice.since,
                 until=choice.until,
-                learned_too=True,
+                include_learned=True,
             )
-            draft = await revisions.draft(conn, model=self.model, choice=told, now=self.database.clock.now())
+            draft = await revisions.open_draft(conn, model=self.model, choice=arguments, now=self.database.clock.now())
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        await begin(ledger, {**told, "model": self.model})
+        await resume_or_start_run(ledger, {**arguments, "model": self.model})
         if self.started:
-            self.started(len(found))
-        report = await logged(ledger, self._read(ledger, [one["id"] for one in found], draft))
-        return {**report, **await compare(self.database, draft)}
+            self.started(len(chosen))
+        report = await _run_logged(ledger, self._read(ledger, [session.id for session in chosen], draft))
+        return {**report, **await compare_revision(self.database, draft)}
 
-    async def _read(self, ledger: Ledger, found: list[str], draft: int) -> dict[str, Any]:
+    async def _read(self, ledger: Ledger, session_ids: list[str], draft: int) -> dict[str, Any]:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
-        async with calls_of(self.database, settings, ledger.run_id) as calls:
+        async with open_model_calls(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
-            reader = Extraction(calls, self.model, settings.chunk_tokens, draft)
-            await ledger.add_units([f"draft:{one}" for one in found])
-            await ledger.run_phase(0, RevisionDraft(self.database, reader, ledger).run, nothing_to_bury)
+            reader = FactReader(calls, self.model, settings.chunk_tokens, draft)
+            await ledger.add_units("draft", session_ids)
+            await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})
 
 
-async def logged(ledger: Ledger, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """Do a run's work, and say which run it is."""
+async def _run_logged(ledger: Ledger, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Await a run's work and return its report, with the run's id."""
     async with manual_run(ledger):
         return {"run": ledger.run_id, "job": "backfill", **await work}
 
 
-async def compare(database: Database, revision: int) -> dict[str, Any]:
-    """Return what promoting a draft would add, lose and change of the facts; writes nothing.
+async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
+    """Return which facts promoting a draft would add, lose and change; writes nothing.
 
-    What a model would be asked about near duplicates is not asked, so some additions may turn out to be known.
+    No model is asked about near duplicates, so some additions may turn out to repeat existing facts.
     """
     async with database.connection() as conn:
-        told = await revisions.get(conn, revision)
+        row = await revisions.get(conn, revision)
     async with database.transaction() as conn:
-        held = {*await revisions.agents(conn, revision), *await digests.agents_with_news(conn)}
-        await digests.lock_agents(conn, held)
-        before = (await digests.published(conn))["facts"]
-        await revisions.turn_to(conn, revision)
-        for agent in sorted(held.intersection(await digests.agents_with_news(conn))):
+        agents = {*await revisions.list_agents(conn, revision), *await scopes.list_agents_with_news(conn)}
+        await agent_locks.lock_agents(conn, agents)
+        before = (await load_published(conn))["facts"]
+        await revisions.activate_candidates(conn, revision)
+        for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
             await decide_by_code(conn, agent)
-            await reconcile_agent(conn, agent, {"run_id": "rehearsal", "now": database.clock.now()}, Changes())
-        after = (await digests.published(conn))["facts"]
+            await reconcile_agent(conn, agent, Provenance("rehearsal", "run", database.clock.now()), Changes())
+        after = (await load_published(conn))["facts"]
         raise psycopg.Rollback
-    return {"revision": revision, "model": told["model"], "status": told["status"], **_beside(before, after)}
+    return {"revision": revision, "model": row.model, "status": row.status, **_diff_facts(before, after)}
 
 
-def _beside(before: dict[str, Row], after: dict[str, Row]) -> dict[str, Any]:
-    """Return added, lost and changed lines; what is lost and what is like it among the added go side by side."""
-    added = {name: row["line"] for name, row in after.items() if name not in before}
-    lost = {name: row["line"] for name, row in before.items() if name not in after}
+def _diff_facts(before: Mapping[str, PublishedItem], after: Mapping[str, PublishedItem]) -> dict[str, Any]:
+    """Return the lines of added, lost and changed facts; a lost fact is paired with the most similar added one."""
+    added = {fact_id: fact.line for fact_id, fact in after.items() if fact_id not in before}
+    lost = {fact_id: fact.line for fact_id, fact in before.items() if fact_id not in after}
     changed = [
-        (before[name]["line"], row["line"])
-        for name, row in after.items()
-        if name in before and row["line"] != before[name]["line"]
+        (before[fact_id].line, fact.line)
+        for fact_id, fact in after.items()
+        if fact_id in before and fact.line != before[fact_id].line
     ]
-    by_agent: dict[str, list[str]] = defaultdict(list)
-    for name, line in added.items():
-        by_agent[line.partition(": ")[0]].append(name)
-    for name, line in list(lost.items()):
-        options = [(likeness(line, added[one]), one) for one in by_agent[line.partition(": ")[0]] if one in added]
-        like, best = max(options, default=(0.0, ""))
-        if like > LIKE:
-            changed.append((lost.pop(name), added.pop(best)))
+    added_by_agent: dict[str, list[str]] = defaultdict(list)
+    for fact_id, line in added.items():
+        added_by_agent[_agent_of(line)].append(fact_id)
+    for fact_id, line in list(lost.items()):
+        overlaps = [
+            (word_overlap(line, added[other_id]), other_id)
+            for other_id in added_by_agent[_agent_of(line)]
+            if other_id in added
+        ]
+        overlap, most_similar = max(overlaps, default=(0.0, ""))
+        if overlap > SIMILAR:
+            changed.append((lost.pop(fact_id), added.pop(most_similar)))
     return {
         "kept": len(before) - len(lost) - len(changed),
         "added": sorted(added.values()),
@@ -194,33 +212,41 @@ def _beside(before: dict[str, Row], after: dict[str, Row]) -> dict[str, Any]:
     }
 
 
-async def promote(database: Database, settings: Settings, revision: int, stop: asyncio.Event) -> dict[str, Any]:
-    """Believe a draft in place of what was read before, and merge; return the run's report."""
+def _agent_of(line: str) -> str:
+    return line.partition(": ")[0]
+
+
+async def promote_revision(
+    database: Database, settings: Settings, revision: int, stop: asyncio.Event
+) -> dict[str, Any]:
+    """Promote a draft and merge what changed; return the run's report."""
     async with database.transaction() as conn:
         await revisions.promote(conn, revision, database.clock.now())
-    return await _merged(database, settings, stop, {"promoted": revision})
+    return await _merge_in_run(database, settings, stop, {"promoted": revision})
 
 
-async def restore(database: Database, settings: Settings, stop: asyncio.Event) -> dict[str, Any]:
-    """Undo the last promotion, and merge; return the run's report."""
+async def restore_revision(database: Database, settings: Settings, stop: asyncio.Event) -> dict[str, Any]:
+    """Undo the last promotion and merge what changed; return the run's report."""
     since = database.clock.now() - timedelta(days=settings.retention_days)
     async with database.transaction() as conn:
-        taken_back = await revisions.restore(conn, since=since)
-    return await _merged(database, settings, stop, {"restored": taken_back})
+        restored = await revisions.restore(conn, since=since)
+    return await _merge_in_run(database, settings, stop, {"restored": restored})
 
 
-async def _merged(database: Database, settings: Settings, stop: asyncio.Event, told: dict[str, Any]) -> dict[str, Any]:
-    """Merge what has news; killed before it is done, the next night does it."""
+async def _merge_in_run(
+    database: Database, settings: Settings, stop: asyncio.Event, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """Merge what changed in a run of its own; if it is killed, the next night merges the rest."""
     ledger = Ledger(database, settings, "", stop)
-    await begin(ledger, told)
-    return await logged(ledger, _merge(ledger, told))
+    await resume_or_start_run(ledger, arguments)
+    return await _run_logged(ledger, _merge(ledger, arguments))
 
 
-async def _merge(ledger: Ledger, told: dict[str, Any]) -> dict[str, Any]:
+async def _merge(ledger: Ledger, arguments: dict[str, Any]) -> dict[str, Any]:
     settings = ledger.settings
-    async with calls_of(ledger.database, settings, ledger.run_id) as calls:
-        await merge_news(ledger, Deciding(ledger.database, calls, settings.model or model_of(settings)))
-        report = await report_of(ledger.database, ledger.run_id)
+    async with open_model_calls(ledger.database, settings, ledger.run_id) as calls:
+        await merge_agents(ledger, CandidateDecider(ledger.database, calls, settings.model or model_of(settings)))
+        report = await load_memory_report(ledger)
         if calls:
             report["model"] = await calls.report()
-    return await ledger.finish({**told, **report})
+    return await ledger.finish({**arguments, **report})

@@ -1,6 +1,7 @@
-"""Vectors for recall, where a model for them is set: filled in the background, batch by batch, and asked for a query.
+"""Embeds documents and queries for recall, where an embedding model is configured.
 
-What has none yet is what is left to do: whoever is stopped goes on from there, and another model's are made anew.
+A document without a vector of the configured model is still to be embedded: an interrupted job resumes from there, and
+another model embeds every document again.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelRefused, ModelTruncated
-from consolidator.jobs.model.calls import Calls
-from consolidator.llm.client import client_of
+from consolidator.jobs.model.calls import ModelCalls
+from consolidator.llm.client import create_client
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.store.search import vectors
 
 log = logging.getLogger("consolidator.jobs")
-BATCH = 64  # texts of one request
-LOT = 32 * BATCH  # documents looked for at once: to find those without a vector costs a look at all that there are
-LONGEST = 2000  # characters of a text that a model reads
-PLAIN = "hello"  # what no server refuses that makes vectors
-PATIENCE = 5  # seconds that a question waits for its vector
-_told: set[str] = set()
+BATCH_SIZE = 64  # texts of one request
+LOOKUP_SIZE = 32 * BATCH_SIZE  # documents loaded at once: finding those without a vector scans all documents
+MAX_TEXT_LENGTH = 2000  # characters of a text that a model reads
+PROBE_TEXT = "hello"  # a text that every embedding server accepts
+QUERY_TIMEOUT = 5  # seconds that a query waits for its vector
+_warned: set[str] = set()
 
 
 async def embed_missing(
@@ -34,41 +35,43 @@ async def embed_missing(
     settings: Settings,
     stop: asyncio.Event | None = None,
     *,
-    run: str | None = None,
+    run_id: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> str | None:
-    """Make the vectors that are missing; return what came of it in words, None where no model for them is set.
+    """Embed the documents that have no vector; return a line for the run's report, None where no model is configured.
 
-    The calls count in a `run` and stop at its caps; `progress` is told how many have been made.
+    The calls count for the run and stop at its caps; `progress` receives the number of vectors made so far.
     """
     if settings.embed_model is None:
         return None
     async with database.connection() as conn:
-        if await vectors.prepare(conn) is None:
-            return _once("this server has no pgvector: recall searches by words alone")
-    async with database.connection() as alone:  # held, idle: two replicas of a night would both pay for the same
-        if not await runs.enter(alone, "embed"):
+        if await vectors.ensure_pgvector(conn) is None:
+            return _warn_once("this server has no pgvector: recall searches by words alone")
+    async with database.connection() as locked:  # held idle, so that two replicas do not pay for the same vectors
+        if not await runs.try_lock_job(locked, "embed"):
             return "left to another replica, which is making them"
         try:
-            return await _embedded(database, settings, settings.embed_model, stop, run=run, progress=progress)
+            return await _embed_documents(
+                database, settings, settings.embed_model, stop, run_id=run_id, progress=progress
+            )
         finally:
-            await runs.leave(alone, "embed")
+            await runs.unlock_job(locked, "embed")
 
 
-async def _embedded(
+async def _embed_documents(
     database: Database,
     settings: Settings,
     model: str,
     stop: asyncio.Event | None,
     *,
-    run: str | None,
+    run_id: str | None,
     progress: Callable[[int], None] | None,
 ) -> str:
-    calls, done = Calls(database, settings, run or str(ULID())), 0
+    calls, done = ModelCalls(database, settings, run_id or str(ULID())), 0
     try:
-        async with aclosing(_batches(calls, model, stop)) as made:
-            async for many in made:
-                done += many
+        async with aclosing(_embed_batches(calls, model, stop)) as batches:
+            async for count in batches:
+                done += count
                 if progress is not None:
                     progress(done)
     except ModelError as error:
@@ -76,60 +79,60 @@ async def _embedded(
     finally:
         await calls.close()
     async with database.connection() as conn:
-        await vectors.index_many(conn, model)
+        await vectors.update_index(conn, model)
     return f"{done} made"
 
 
-async def _batches(calls: Calls, model: str, stop: asyncio.Event | None) -> AsyncGenerator[int, None]:
-    """Make the vectors that are missing, batch by batch; no connection is held while the model is asked."""
+async def _embed_batches(calls: ModelCalls, model: str, stop: asyncio.Event | None) -> AsyncGenerator[int, None]:
+    """Embed documents in batches and yield the vectors of each; no connection is held while the model is asked."""
     while True:
         async with calls.database.connection() as conn:
-            waiting = await vectors.waiting(conn, model, LOT)
-        for start in range(0, len(waiting), BATCH):
+            documents = await vectors.load_unembedded(conn, model, LOOKUP_SIZE)
+        for start in range(0, len(documents), BATCH_SIZE):
             if stop and stop.is_set():
                 return
-            batch = waiting[start : start + BATCH]
-            found = await _made(calls, model, [one["text"][:LONGEST] for one in batch])
+            batch = documents[start : start + BATCH_SIZE]
+            embedded = await _embed_texts(calls, model, [document.text[:MAX_TEXT_LENGTH] for document in batch])
             async with calls.database.transaction(flushed=False) as conn:
-                await vectors.save(conn, model, batch, found)
-            yield sum(map(bool, found))
-        if not waiting:
+                await vectors.save_vectors(conn, model, batch, embedded)
+            yield sum(map(bool, embedded))
+        if not documents:
             return
 
 
-async def _made(calls: Calls, model: str, texts: list[str]) -> list[list[float]]:
-    """Return a vector for each text; an empty one, which is near to nothing, for what the server refuses by itself.
+async def _embed_texts(calls: ModelCalls, model: str, texts: list[str]) -> list[list[float]]:
+    """Return a vector for each text; an empty one for a text that the server refuses even alone.
 
-    It is kept, so that no later night asks again.
+    The empty vector is stored and near to nothing, so that no later night asks again.
     """
     try:
         return await calls.embed(model, texts)
     except (ModelRefused, ModelTruncated) as error:
         if len(texts) == 1:
-            await calls.embed(model, [PLAIN])  # raises where every text is refused: then this one is not at fault
+            await calls.embed(model, [PROBE_TEXT])  # raises where the server refuses every text
             log.warning("a text of %d characters stays without a vector: %s", len(texts[0]), error)
             return [[]]
         middle = len(texts) // 2
-        return await _made(calls, model, texts[:middle]) + await _made(calls, model, texts[middle:])
+        return await _embed_texts(calls, model, texts[:middle]) + await _embed_texts(calls, model, texts[middle:])
 
 
-async def vector_of(settings: Settings | None, query: str) -> list[float] | None:
-    """Return a query's vector; None where no model is set, or it does not answer: words alone will do."""
+async def embed_query(settings: Settings | None, query: str) -> list[float] | None:
+    """Return a query's vector; None where no model is configured or it does not answer in time."""
     if settings is None or settings.embed_model is None:
         return None
-    client = client_of(settings)
+    client = create_client(settings)
     try:
-        async with asyncio.timeout(PATIENCE):
-            return (await client.embed(settings.embed_model, [query[:LONGEST]])).vectors[0]
+        async with asyncio.timeout(QUERY_TIMEOUT):
+            return (await client.embed(settings.embed_model, [query[:MAX_TEXT_LENGTH]])).vectors[0]
     except (ModelError, TimeoutError) as error:
-        log.warning("recall by words alone: %s", error or f"no vector within {PATIENCE} s")
+        log.warning("recall by words alone: %s", error or f"no vector within {QUERY_TIMEOUT} s")
         return None
     finally:
         await client.close()
 
 
-def _once(told: str) -> str:
-    if told not in _told:
-        _told.add(told)
-        log.warning("%s", told)
-    return told
+def _warn_once(message: str) -> str:
+    if message not in _warned:
+        _warned.add(message)
+        log.warning("%s", message)
+    return message

@@ -1,189 +1,198 @@
-"""Keeps recall's index beside what it indexes, in the caller's transaction.
+"""Keeps recall's index in step with episodes and facts, in the transaction that changes them.
 
-Turns come in as nights read them, facts as they change, and both go out when they go.
+Episodes are indexed as the nights read them, facts as they change; both are removed from the index with what they show.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.memory.recall.episodes import Episode, searched
 from consolidator.memory.recall.postings import BLOCK, FACT, TURN, packed
-from consolidator.memory.text.words import counted
-from consolidator.store.queries import Row
+from consolidator.memory.text.words import count_words
+from consolidator.models.index import EpisodeRow
+from consolidator.models.session import SessionRow
 from consolidator.store.search import index
-from consolidator.store.search.index import Posted, SearchScope, Share
+from consolidator.store.search.index import Posting, ScopeCounts, ScopedFactRow, SearchScope, UnindexedFactRow
 
-BATCH = 500  # documents put in or taken out at once
+ScopeT = TypeVar("ScopeT", SearchScope, int)
+BATCH_SIZE = 500  # documents indexed or removed at once
 
 
-async def save_episodes(conn: Connection, told: Sequence[tuple[Row, Sequence[Episode]]]) -> None:
-    """Store what was said in sessions, and index it; what is there already stays as it is."""
-    told = [(session, episodes) for session, episodes in told if episodes and not session["simulated"]]
-    if not told:
+@dataclass(slots=True)
+class DocumentWords:
+    """The postings of some documents, and the counts of each document by its number."""
+
+    postings: list[Posting] = field(default_factory=list)
+    counts: dict[int, ScopeCounts] = field(default_factory=dict)
+
+    def add(self, kind: str, number: int, scope: int, text: str) -> None:
+        """Add a document; one without words counts as no document."""
+        words = count_words(text)
+        self.postings.extend((word, scope, ref) for word, ref in packed(kind, number, words))
+        total = sum(words.values())
+        if not words:
+            self.counts[number] = ScopeCounts()
+        elif kind == TURN:
+            self.counts[number] = ScopeCounts(turns=1, turn_words=total)
+        else:
+            self.counts[number] = ScopeCounts(facts=1, fact_words=total)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """A document whose postings may be missing."""
+
+    number: int
+    indexed_scope: int  # the scope that the index has for it
+    scope: SearchScope  # the scope that it belongs to
+    text: str
+
+
+async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Sequence[Episode]]]) -> None:
+    """Store and index the episodes of sessions; episodes that are stored already stay as they are."""
+    read = [(session, episodes) for session, episodes in read if episodes and not session.simulated]
+    if not read:
         return
-    heads = await index.heads(conn, [session["id"] for session, _ in told])
-    stored: list[dict[str, Any]] = []
-    posted: list[Posted] = []
-    shares: defaultdict[SearchScope, Share] = defaultdict(Share)
-    for session, episodes in told:
-        scope, head = SearchScope(session["agent"], session["project"], session["peer"]), heads[session["id"]]
-        number = head["block"] * BLOCK if head["last"] is None else head["last"] + 1
+    heads = await index.load_episode_heads(conn, [session.id for session, _ in read])
+    rows: list[EpisodeRow] = []
+    documents = DocumentWords()
+    scopes: dict[int, SearchScope] = {}
+    for session, episodes in read:
+        scope, head = SearchScope(session.agent, session.project, session.peer), heads[session.id]
+        number = head.block * BLOCK if head.last_id is None else head.last_id + 1
         for episode in episodes:
-            if head["seq"] is not None and episode.seq <= head["seq"]:
+            if head.last_seq is not None and episode.seq <= head.last_seq:
                 continue
-            if number % BLOCK == 0:  # a session's first turn, or the first after a full block
-                number = head["block"] * BLOCK
-            text = escape(episode.text)
-            stored.append(_episode_row(session["id"], scope, number, episode, text))
-            _post(TURN, number, scope.number, searched(stored[-1]["speaker"], text), posted, shares[scope])
+            if number % BLOCK == 0:  # a session's first episode, or the first after a full block
+                number = head.block * BLOCK
+            row = _episode_row(session.id, scope, number, episode)
+            rows.append(row)
+            documents.add(TURN, number, scope.number, searched(row.speaker, row.text))
+            scopes[number] = scope
             number += 1
-    await index.save_episodes(conn, stored)
-    await index.post(conn, posted)
-    await index.share(conn, shares)
+    await index.save_episodes(conn, rows)
+    await index.add_postings(conn, documents.postings)
+    await index.add_counts(conn, _sum_by_scope(documents.counts, scopes))
 
 
-def _episode_row(session: str, scope: SearchScope, number: int, episode: Episode, text: str) -> dict[str, Any]:
-    return {
-        "id": number,
-        "session_id": session,
-        "seq": episode.seq,
-        "scope": scope.number,
-        "role": episode.role,
-        "speaker": None if episode.speaker is None else escape(episode.speaker),
-        "text": text,
-        "occurred_at": episode.occurred_at,
-    }
+def _episode_row(session_id: str, scope: SearchScope, number: int, episode: Episode) -> EpisodeRow:
+    return EpisodeRow(
+        id=number,
+        session_id=session_id,
+        seq=episode.seq,
+        scope=scope.number,
+        role=episode.role,
+        speaker=None if episode.speaker is None else escape(episode.speaker),
+        text=escape(episode.text),
+        occurred_at=episode.occurred_at,
+    )
 
 
-def _post(kind: str, number: int, scope: int, text: str, posted: list[Posted], share: Share) -> None:
-    """Note a document's words, and that it is one more in its scope; one without words is none."""
-    words = counted(text)
-    posted.extend((word, scope, ref) for word, ref in packed(kind, number, words))
-    if words:
-        _add(kind, sum(words.values()), share)
-
-
-def _add(kind: str, words: int, share: Share) -> None:
-    if kind == TURN:
-        share.turns += 1
-        share.turn_words += words
-    else:
-        share.facts += 1
-        share.fact_words += words
+def _sum_by_scope(counts: Mapping[int, ScopeCounts], scopes: Mapping[int, ScopeT]) -> dict[ScopeT, ScopeCounts]:
+    """Return the counts of documents summed by scope; both arguments are by document number."""
+    sums: defaultdict[ScopeT, ScopeCounts] = defaultdict(ScopeCounts)
+    for number, scope in scopes.items():
+        sums[scope].add(counts[number])
+    return sums
 
 
 async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = None) -> None:
-    """Bring the index to what is believed of an agent now; under the agent's lock, after its facts have changed.
+    """Bring the index in step with an agent's facts; the caller holds the agent's lock.
 
-    Who knows which facts may have changed names them: all of an agent's are compared otherwise.
+    `ids` are the facts that may have changed; without them all of the agent's facts are compared.
     """
-    while gone := await index.gone_facts(conn, agent, ids, BATCH):
-        await _take_out(conn, agent, FACT, [(one["number"], one["scope"], one["sentence"]) for one in gone])
-        await index.drop_facts(conn, [one["id"] for one in gone])
-    while new := await index.new_facts(conn, agent, ids, BATCH):
-        await _take_in(conn, new)
-    await index.sum_up(conn, agent)
+    while outdated := await index.load_outdated_facts(conn, agent, ids, BATCH_SIZE):
+        await _remove(conn, agent, FACT, [(fact.number, fact.scope, fact.sentence) for fact in outdated])
+        await index.delete_facts(conn, [fact.id for fact in outdated])
+    while unindexed := await index.load_unindexed_facts(conn, agent, ids, BATCH_SIZE):
+        await _add_facts(conn, unindexed)
+    await index.compact_counts(conn, agent)
 
 
-async def _take_in(conn: Connection, new: Sequence[Row]) -> None:
-    posted: list[Posted] = []
-    shares: defaultdict[SearchScope, Share] = defaultdict(Share)
-    numbers = await index.save_facts(conn, [{**fact, "scope": _scope_of(fact).number} for fact in new])
-    for fact in new:
-        scope = _scope_of(fact)
-        _post(FACT, numbers[fact["id"]], scope.number, fact["sentence"], posted, shares[scope])
-    await index.post(conn, posted)
-    await index.share(conn, shares)
+async def _add_facts(conn: Connection, facts: Sequence[UnindexedFactRow]) -> None:
+    documents = DocumentWords()
+    scopes: dict[int, SearchScope] = {}
+    numbers = await index.save_facts(conn, [(fact, _fact_scope(fact).number) for fact in facts])
+    for fact in facts:
+        number, scope = numbers[fact.id], _fact_scope(fact)
+        documents.add(FACT, number, scope.number, fact.sentence)
+        scopes[number] = scope
+    await index.add_postings(conn, documents.postings)
+    await index.add_counts(conn, _sum_by_scope(documents.counts, scopes))
 
 
-def _scope_of(fact: Row) -> SearchScope:
-    """Return whom a fact belongs to: what was learned in a project holds for all peers there."""
-    if fact["level"] == "project":
-        return SearchScope(fact["agent"], project=fact["project"])
-    return SearchScope(fact["agent"], peer=fact["peer"] if fact["level"] == "peer" else None)
+def _fact_scope(fact: UnindexedFactRow | ScopedFactRow) -> SearchScope:
+    """Return whom a fact belongs to; what was learned in a project holds for all peers there."""
+    if fact.level == "project":
+        return SearchScope(fact.agent, project=fact.project)
+    return SearchScope(fact.agent, peer=fact.peer if fact.level == "peer" else None)
 
 
 async def forget_turns(
     conn: Connection, agent: str, session: str, upto: int | None = None, before: datetime | None = None
 ) -> int:
-    """Take turns of a session out of the index, up to a seq and before a time where told; return how many, bounded."""
-    gone = await index.take_turns(conn, session, BATCH, upto=upto, before=before)
-    if gone:
-        await _take_out(conn, agent, TURN, [(t["id"], t["scope"], searched(t["speaker"], t["text"])) for t in gone])
-    return len(gone)
+    """Remove a batch of a session's episodes, if given only those up to a seq and before a time; return how many."""
+    removed = await index.remove_turns(conn, session, BATCH_SIZE, upto=upto, before=before)
+    if removed:
+        await _remove(conn, agent, TURN, [(turn.id, turn.scope, searched(turn.speaker, turn.text)) for turn in removed])
+    return len(removed)
 
 
-async def _take_out(conn: Connection, agent: str, kind: str, documents: Sequence[tuple[int, int, str]]) -> None:
-    """Take the words of documents out of the index: they are made of the stored texts as they were when they came."""
-    posted: list[Posted] = []
-    alone: dict[int, tuple[int, Share]] = {}
-    for number, scope, text in documents:
-        alone[number] = (scope, Share())
-        _post(kind, number, scope, text, posted, alone[number][1])
-    gone = await index.unpost(conn, posted)
-    shares: defaultdict[int, Share] = defaultdict(Share)
-    for number in gone:  # a document whose words are not there, as while the index is built anew, counts nowhere
-        scope, share = alone[number]
-        _sum(share, shares[scope])
-    await index.shrink(conn, agent, shares)
-
-
-def _sum(one: Share, share: Share) -> None:
-    for name in Share.__dataclass_fields__:
-        setattr(share, name, getattr(share, name) + getattr(one, name))
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A turn or a fact that is to be put back."""
-
-    number: int
-    was: int  # the scope it had
-    scope: SearchScope
-    text: str
+async def _remove(conn: Connection, agent: str, kind: str, removed: Sequence[tuple[int, int, str]]) -> None:
+    """Remove the postings of documents (number, scope, text); the text is the one that was indexed."""
+    documents = DocumentWords()
+    scopes: dict[int, int] = {}
+    for number, scope, text in removed:
+        documents.add(kind, number, scope, text)
+        scopes[number] = scope
+    # A document without postings, as while the index is being rebuilt, is counted in no scope.
+    indexed = await index.remove_postings(conn, documents.postings)
+    counts = _sum_by_scope(documents.counts, {number: scopes[number] for number in indexed})
+    await index.subtract_counts(conn, agent, counts)
 
 
 async def restore_turns(conn: Connection, session: str) -> None:
-    """Put back the words of a session's turns where they are missing; whoever takes turns out waits for us."""
+    """Add the missing postings of a session's episodes; nobody can remove these episodes meanwhile."""
     after = 0
-    while found := await index.kept_turns(conn, session, after=after, limit=BATCH):
-        after = found[-1]["seq"]
-        told = [
-            Document(
-                turn["number"], turn["scope"], SearchScope(turn["agent"], turn["project"], turn["peer"]),
-                searched(turn["speaker"], turn["text"]),
+    while turns := await index.lock_turns(conn, session, after=after, limit=BATCH_SIZE):
+        after = turns[-1].seq
+        documents = [
+            IndexedDocument(
+                turn.number, turn.scope, SearchScope(turn.agent, turn.project, turn.peer),
+                searched(turn.speaker, turn.text),
             )
-            for turn in found
+            for turn in turns
         ]  # fmt: skip
-        await _restore(conn, TURN, told)
+        await _restore(conn, TURN, documents)
 
 
 async def restore_facts(conn: Connection, agent: str) -> None:
-    """Put back the words of an agent's facts where they are missing; under the agent's lock."""
+    """Add the missing postings of an agent's facts; the caller holds the agent's lock."""
     after = 0
-    while found := await index.kept_facts(conn, agent, after=after, limit=BATCH):
-        after = found[-1]["number"]
-        told = [Document(fact["number"], fact["scope"], _scope_of(fact), fact["sentence"]) for fact in found]
-        await _restore(conn, FACT, told)
+    while facts := await index.load_indexed_facts(conn, agent, after=after, limit=BATCH_SIZE):
+        after = facts[-1].number
+        documents = [IndexedDocument(fact.number, fact.scope, _fact_scope(fact), fact.sentence) for fact in facts]
+        await _restore(conn, FACT, documents)
     await index_facts(conn, agent)
 
 
-async def _restore(conn: Connection, kind: str, documents: Sequence[Document]) -> None:
-    posted: list[Posted] = []
-    alone: dict[int, tuple[SearchScope, Share]] = {}
-    for one in documents:
-        alone[one.number] = (one.scope, Share())
-        _post(kind, one.number, one.scope.number, one.text, posted, alone[one.number][1])
-    await index.move(conn, kind, {one.number: one.scope.number for one in documents if one.was != one.scope.number})
-    shares: defaultdict[SearchScope, Share] = defaultdict(Share)
-    for number in await index.repost(conn, posted):
-        scope, share = alone[number]
-        _sum(share, shares[scope])
-    await index.share(conn, shares)
+async def _restore(conn: Connection, kind: str, restored: Sequence[IndexedDocument]) -> None:
+    documents = DocumentWords()
+    for document in restored:
+        documents.add(kind, document.number, document.scope.number, document.text)
+    moved = {
+        document.number: document.scope.number
+        for document in restored
+        if document.indexed_scope != document.scope.number
+    }
+    await index.move_documents(conn, kind, moved)
+    added = await index.add_missing_postings(conn, documents.postings)
+    scopes = {document.number: document.scope for document in restored if document.number in added}
+    await index.add_counts(conn, _sum_by_scope(documents.counts, scopes))

@@ -29,19 +29,19 @@ create table digest (
     terms bytea default ''::bytea not null,
     quotes bytea default ''::bytea not null,
     state bytea default ''::bytea not null,
-    folds bytea default ''::bytea not null,
+    error_state bytea default ''::bytea not null,
     summary jsonb default '{}'::jsonb not null,
     version text not null,
     summed boolean default false not null,
-    was_keys bytea,
-    was_counts bytea,
+    summed_keys bytea,
+    summed_counts bytea,
     outcome integer default 0 not null,
     primary key (session_id)
 );
 create index digest_new on digest (agent) where not summed;
 create index digest_scope on digest (agent, project);
 
-create table summed (
+create table agent_sums (
     agent text not null,
     version text not null,
     lineage bigint default 0 not null,
@@ -59,7 +59,7 @@ create table scope_sum (
 alter table scope_sum alter column keys set storage external,
     alter column totals set storage external, alter column roots set storage external;
 
-create table summed_name (
+create table sum_text (
     agent text not null,
     part integer not null,
     keys bytea default ''::bytea not null,
@@ -76,7 +76,7 @@ create table error_record (
     fingerprint text not null,
     status text not null,
     record jsonb default '{}'::jsonb not null,
-    shape text,
+    fix_shape text,
     merged boolean default false not null,
     primary key (session_id, seq)
 );
@@ -103,7 +103,8 @@ create table procedure (
     learned_at timestamptz not null,
     updated_at timestamptz not null,
     retired_at timestamptz,
-    run_id text not null,
+    run_id text,
+    cause text default 'run' not null,
     primary key (id)
 );
 create index procedure_scope on procedure (agent, project);
@@ -132,7 +133,8 @@ create table solution (
     learned_at timestamptz not null,
     updated_at timestamptz not null,
     retired_at timestamptz,
-    run_id text not null,
+    run_id text,
+    cause text default 'run' not null,
     primary key (id)
 );
 create index solution_fingerprint on solution (fingerprint);
@@ -143,14 +145,18 @@ create index solution_signature on solution (substr(fingerprint, strpos(fingerpr
 
 CONSTRAINTS = """
 alter table error_record add constraint error_status check (status in ('open', 'resolved', 'unresolved', 'noise'));
+alter table procedure add constraint procedure_cause check (cause in ('run', 'person', 'review', 'erasure'));
+alter table procedure add constraint procedure_run check ((run_id is not null) = (cause = 'run'));
+alter table solution add constraint solution_cause check (cause in ('run', 'person', 'review', 'erasure'));
+alter table solution add constraint solution_run check ((run_id is not null) = (cause = 'run'));
 """
 
 COMMENTS = """
 comment on table setting is 'Values that belong to this database alone, such as the salt of its hashes.';
 comment on table digest is 'All that is kept of a session''s calls once its events are pruned.';
-comment on table summed is 'Which digests the kept sums of an agent include.';
+comment on table agent_sums is 'Which digests the kept sums of an agent include.';
 comment on table scope_sum is 'Sums over the digests of an agent in one project, or in all.';
-comment on table summed_name is 'The texts of what an agent''s sums count.';
+comment on table sum_text is 'The texts of what an agent''s sums count.';
 comment on table error_record is 'Failed calls of sessions, and what resolved them.';
 comment on table scope is 'An agent''s memory in one project: whether it has to be merged again.';
 comment on table procedure is 'Published procedures.';
@@ -172,9 +178,9 @@ def downgrade() -> None:
         "procedure",
         "scope",
         "error_record",
-        "summed_name",
+        "sum_text",
         "scope_sum",
-        "summed",
+        "agent_sums",
         "digest",
         "setting",
     ):

@@ -30,7 +30,7 @@ create table candidate (
     extractor text not null,
     single_valued boolean default false not null,
     evidence jsonb default '[]'::jsonb not null,
-    generation integer default 0 not null,
+    revision integer default 0 not null,
     quarantined text,
     valid_from timestamptz,
     valid_to timestamptz,
@@ -54,8 +54,8 @@ create index candidate_group
     on candidate (agent, (coalesce(as_subject, subject)), (coalesce(as_predicate, predicate)), owner);
 create index candidate_new on candidate (agent) where not reconciled;
 create index candidate_undecided on candidate (agent)
-    where generation > 0 and operation is null and rejected is null and quarantined is null;
-create index candidate_generation on candidate (generation) where generation > 1;
+    where revision > 0 and operation is null and rejected is null and quarantined is null;
+create index candidate_revision on candidate (revision) where revision > 1;
 create index candidate_retired on candidate (retired_by) where retired_by is not null;
 create index candidate_target on candidate (target) where target is not null;
 create index candidate_session on candidate (session_id);
@@ -79,10 +79,12 @@ create table fact (
     recorded_at timestamptz not null,
     superseded_at timestamptz,
     superseded_by text,
+    superseded_reason text,
     sessions bigint default 0 not null,
     evidence text[] default '{}'::text[] not null,
     flagged text,
-    run_id text not null,
+    run_id text,
+    cause text default 'run' not null,
     recalled bigint default 0 not null,
     last_recalled_at timestamptz,
     primary key (id)
@@ -100,6 +102,7 @@ create table fact_version (
     valid_to timestamptz,
     superseded_at timestamptz,
     superseded_by text,
+    superseded_reason text,
     primary key (fact_id, until)
 );
 
@@ -117,7 +120,7 @@ create table tombstone (
 );
 create index tombstone_agent on tombstone (agent);
 
-create table memory_generation (
+create table revision (
     id integer not null,
     model text not null,
     status text default 'draft' not null check (status in ('draft', 'current', 'former', 'discarded')),
@@ -126,16 +129,16 @@ create table memory_generation (
     promoted_at timestamptz,
     primary key (id)
 );
-create unique index memory_generation_current on memory_generation (status) where status = 'current';
+create unique index revision_current on revision (status) where status = 'current';
 
-create table generation_reach (
-    generation bigint not null,
+create table revision_reach (
+    revision bigint not null,
     session_id text not null,
     after bigint default 0 not null,
     upto bigint default 0 not null,
-    primary key (generation, session_id)
+    primary key (revision, session_id)
 );
-create index generation_reach_session on generation_reach (session_id);
+create index revision_reach_session on revision_reach (session_id);
 """
 
 CONSTRAINTS = """
@@ -144,6 +147,11 @@ alter table candidate add constraint candidate_trust check (trust in ('user', 'a
 alter table candidate add constraint candidate_operation
     check (operation in ('add', 'reinforce', 'refine', 'supersede', 'noop'));
 alter table fact add constraint fact_level check (level in ('peer', 'project', 'agent'));
+alter table fact add constraint fact_superseded_reason check (superseded_reason in ('replaced', 'forgotten', 'revision'));
+alter table fact add constraint fact_superseded_by
+    check ((superseded_by is not null) = (superseded_reason is not distinct from 'replaced'));
+alter table fact add constraint fact_cause check (cause in ('run', 'person', 'review', 'erasure'));
+alter table fact add constraint fact_run check ((run_id is not null) = (cause = 'run'));
 """
 
 COMMENTS = """
@@ -151,8 +159,8 @@ comment on table candidate is 'Statements found in the log by rules or a model, 
 comment on table fact is 'What is believed, since when, and the candidates it rests on.';
 comment on table fact_version is 'What was believed of a fact before it was refined or superseded.';
 comment on table tombstone is 'Values that a person told memory to forget.';
-comment on table memory_generation is 'Revisions of the facts: draft, current, former, discarded.';
-comment on table generation_reach is 'How far a revision has read each session.';
+comment on table revision is 'Revisions of the facts: draft, current, former, discarded.';
+comment on table revision_reach is 'How far a revision has read each session.';
 """
 
 
@@ -163,5 +171,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for table in ("generation_reach", "memory_generation", "tombstone", "fact_version", "fact", "candidate"):
+    for table in ("revision_reach", "revision", "tombstone", "fact_version", "fact", "candidate"):
         op.execute(f"drop table {table}")

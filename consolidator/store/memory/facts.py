@@ -1,36 +1,120 @@
-"""Candidates and the facts made of them: saying, reconciling, publishing."""
+"""Stores and loads candidates, the facts made of them, and what persons told memory about facts."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from consolidator.database.jsonb import escape
+from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.store.memory.digests import jsonb
-from consolidator.store.queries import Row, execute, execute_each, load, row, rows
+from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, SupersededReason
+from consolidator.models.session import SessionRow
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("memory/facts")
-Owner = tuple[str, str]  # level, and the project or peer that it names
-Slot = tuple[str, str, str, str]  # level, project or peer, subject, predicate
-_UNTOLD = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"generation": 0, "active": True}
+_DEFAULTS = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"revision": 0, "active": True}
+
+
+class Owner(NamedTuple):
+    """Whom a fact belongs to, within one agent."""
+
+    level: str
+    name: str  # the project or peer; "" for the agent itself
+
+
+class OwnedAttribute(NamedTuple):
+    """An attribute of an owner: facts of the same one are reconciled together."""
+
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreconciledRow:
+    """A candidate that changed since facts were made of it, with the attributes it concerns."""
+
+    id: str
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+    as_subject: str | None
+    as_predicate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineageCandidateRow(CandidateRow):
+    """A candidate, and the lineage that it counts for."""
+
+    root_id: str
+    beside: bool  # it replaces no other value: nobody has decided that it may
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFactRow:
+    """A fact that a candidate may be about."""
+
+    candidate_id: str
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenFactRow:
+    """A fact that a person told memory to forget, and whose it is."""
+
+    level: str
+    owner: str
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparableFactRow:
+    """A fact as candidates are compared with it."""
+
+    id: str
+    subject: str
+    predicate: str
+    value: str
+    sentence: str
+    trust: str
+    superseded_at: datetime | None
+    single_valued: bool | None  # as its latest evidence says; None without evidence
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFactRow:
+    """What of a fact reconciling may change."""
+
+    id: str
+    value: str
+    sentence: str
+    valid_from: datetime
+    valid_to: datetime | None
+    superseded_by: str | None
+    superseded_reason: SupersededReason | None
+    sessions: int
+    evidence: list[str]
+    flagged: str | None
 
 
 async def save_candidates(
     conn: Connection, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
 ) -> None:
-    """Store candidates; one with a `rejected` reason may not become a fact. Those that are there stay as they are.
+    """Store candidates, each given by its columns; those that are stored already stay as they are.
 
-    The caller holds their sessions, so that none is being erased. Those of a draft are not `active`: no fact is made of
-    them before it is promoted.
+    The caller holds the lock of their sessions, so that none of them is being erased. The candidates of a draft are not
+    `active`: no fact is made of them before the draft is promoted.
     """
     values = [
         {
-            **_UNTOLD,
+            **_DEFAULTS,
             **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
-            "evidence": jsonb(candidate.get("evidence", [])),
+            "evidence": as_jsonb(candidate.get("evidence", [])),
             "run_id": run_id,
             "active": active,
         }
@@ -39,14 +123,14 @@ async def save_candidates(
     await execute_each(conn, _SQL["save_candidate"], values)
 
 
-def refused(session: Row, rejected: Any) -> dict[str, Any]:
-    """Return what looked like a fact and may not become one as a candidate with the reason, to be looked up."""
+def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
+    """Return the columns of a candidate that may not become a fact; it is stored so that it can be looked up."""
     name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
     return {
         "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        "agent": session["agent"],
-        "project": session["project"],
-        "peer": session["peer"],
+        "agent": session.agent,
+        "project": session.project,
+        "peer": session.peer,
         "level": "agent",
         "subject": rejected.subject,
         "predicate": rejected.predicate,
@@ -57,7 +141,7 @@ def refused(session: Row, rejected: Any) -> dict[str, Any]:
         "trust": "user",
         "session_id": rejected.session_id,
         "seq": rejected.seq,
-        "occurred_at": session["last_occurred_at"],
+        "occurred_at": session.last_occurred_at,
         "quote": rejected.quote,
         "extractor": rejected.extractor,
         "single_valued": False,
@@ -65,105 +149,125 @@ def refused(session: Row, rejected: Any) -> dict[str, Any]:
     }
 
 
-async def news(conn: Connection, agent: str) -> list[Row]:
-    """Return and lock the candidates that facts do not know of yet, or know otherwise."""
-    return await rows(conn, _SQL["news"], {"agent": agent})
+async def lock_unreconciled(conn: Connection, agent: str) -> list[UnreconciledRow]:
+    """Return and lock an agent's candidates that changed since facts were made of them."""
+    return await fetch_all(conn, UnreconciledRow, _SQL["lock_unreconciled"], {"agent": agent})
 
 
-async def candidates_of(conn: Connection, agent: str, slots: Sequence[Slot]) -> list[Row]:
-    """Return every candidate that counts for some slots, in order of time."""
-    return await rows(conn, _SQL["candidates_of"], {"agent": agent, **_columns(slots)})
+async def load_candidates(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
+) -> list[LineageCandidateRow]:
+    """Return every candidate that counts for some attributes, in order of time."""
+    values = {"agent": agent, **_attribute_columns(attributes)}
+    return await fetch_all(conn, LineageCandidateRow, _SQL["candidates"], values)
 
 
-def _columns(slots: Sequence[Slot]) -> dict[str, list[str]]:
-    names = ("levels", "owners", "subjects", "predicates")
-    return {name: [slot[place] for slot in slots] for place, name in enumerate(names)}
+async def load_undecided(conn: Connection, agent: str, limit: int) -> list[LineageCandidateRow]:
+    """Return candidates of models that were not yet compared with the facts, the oldest first."""
+    return await fetch_all(conn, LineageCandidateRow, _SQL["undecided"], {"agent": agent, "limit": limit})
 
 
-async def undecided(conn: Connection, agent: str, limit: int) -> list[Row]:
-    """Return what a model read and nobody has compared with what is believed, the oldest first."""
-    return await rows(conn, _SQL["undecided"], {"agent": agent, "limit": limit})
+async def match_attributes(
+    conn: Connection, agent: str, attributes: Mapping[str, OwnedAttribute]
+) -> list[CandidateFactRow]:
+    """Return the facts of each candidate's own attribute; `attributes` are by candidate id."""
+    values = {"agent": agent, "ids": list(attributes), **_attribute_columns(list(attributes.values()))}
+    return await fetch_all(conn, CandidateFactRow, _SQL["facts_by_attribute"], values)
 
 
-async def slotmates(conn: Connection, agent: str, asked: Mapping[str, Slot]) -> list[tuple[str, str]]:
-    """Return (candidate, fact) for the facts of each candidate's own slot."""
-    values = {"agent": agent, "ids": list(asked), **_columns(list(asked.values()))}
-    return [(one["candidate"], one["fact"]) for one in await rows(conn, _SQL["slotmates"], values)]
+async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
+    """Return the ids of the facts that persons told memory to forget, by their owners."""
+    values = {"agent": agent, "levels": [owner.level for owner in owners], "owners": [owner.name for owner in owners]}
+    forgotten: dict[Owner, list[str]] = {}
+    for row in await fetch_all(conn, ForgottenFactRow, _SQL["forgotten"], values):
+        forgotten.setdefault(Owner(row.level, row.owner), []).append(row.fact_id)
+    return forgotten
 
 
-async def forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
-    """Return the facts that a person does not want believed, by whose they are."""
-    values = {"agent": agent, "levels": [level for level, _ in owners], "owners": [owner for _, owner in owners]}
-    found: dict[Owner, list[str]] = {}
-    for one in await rows(conn, _SQL["forgotten"], values):
-        found.setdefault((one["level"], one["owner"]), []).append(one["fact"])
-    return found
+async def load_comparable(conn: Connection, ids: Sequence[str]) -> dict[str, ComparableFactRow]:
+    """Return facts by id as candidates are compared with them; facts that are still being decided are left out."""
+    rows = await fetch_all(conn, ComparableFactRow, _SQL["comparable"], {"ids": list(ids)})
+    return {row.id: row for row in rows}
 
 
-async def known(conn: Connection, ids: Sequence[str]) -> dict[str, Row]:
-    """Return facts by id, as candidates are compared with them; without those that are being decided themselves."""
-    return {one["id"]: one for one in await rows(conn, _SQL["known"], {"ids": list(ids)})}
+async def load_published(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
+) -> dict[str, PublishedFactRow]:
+    """Return the stored facts of some attributes by id."""
+    values = {"agent": agent, **_attribute_columns(attributes)}
+    return {row.id: row for row in await fetch_all(conn, PublishedFactRow, _SQL["published"], values)}
 
 
-async def published(conn: Connection, agent: str, slots: Sequence[Slot]) -> dict[str, Row]:
-    """Return the facts of some slots by id."""
-    return {one["id"]: one for one in await rows(conn, _SQL["published"], {"agent": agent, **_columns(slots)})}
+def _attribute_columns(attributes: Sequence[OwnedAttribute]) -> dict[str, list[str]]:
+    return {
+        "levels": [attribute.level for attribute in attributes],
+        "owners": [attribute.owner for attribute in attributes],
+        "subjects": [attribute.subject for attribute in attributes],
+        "predicates": [attribute.predicate for attribute in attributes],
+    }
 
 
-async def decide(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
-    """Write down decisions; those whose candidate is decided, or whose target is gone meanwhile, change nothing."""
-    return await execute_each(conn, _SQL["decide"], decisions)
+async def save_decisions(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
+    """Store decisions and return how many took effect.
+
+    A decision has no effect where another process decided the candidate first, or where its target has gone.
+    """
+    return await execute_each(conn, _SQL["save_decision"], decisions)
 
 
 async def mark_reconciled(conn: Connection, agent: str, ids: Sequence[str]) -> None:
-    """Say that facts know these candidates."""
-    await execute(conn, _SQL["reconciled"], {"agent": agent, "ids": list(ids)})
+    """Mark candidates as reconciled into facts."""
+    await execute(conn, _SQL["mark_reconciled"], {"agent": agent, "ids": list(ids)})
 
 
-async def save_fact(conn: Connection, values: dict[str, Any]) -> str | None:
-    """Publish one fact; return "added", "changed", or None where nothing is different."""
-    found = await row(conn, _SQL["save_fact"], values)
-    if found is None:
-        return None
-    return "added" if found["added"] else "changed"
+async def save_fact(conn: Connection, values: Mapping[str, Any]) -> str | None:
+    """Publish one fact, given by its columns; return "added", "changed", or None where nothing is different."""
+    added = await fetch_value(conn, _SQL["save_fact"], values)
+    return None if added is None else "added" if added else "changed"
 
 
-async def drop_stale(conn: Connection, agent: str, slots: Sequence[Slot], kept: Sequence[str], now: datetime) -> int:
-    """Drop the facts of the reconciled slots that nothing supports any more; return how many.
+async def drop_unsupported(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], kept: Sequence[str], now: datetime
+) -> int:
+    """Delete the facts of the reconciled attributes that nothing supports any more; return how many were deleted.
 
-    Those whose evidence counts for another fact now keep their history.
+    Facts that a model had a part in are superseded instead: they keep their history.
     """
-    values = {"agent": agent, "kept": list(kept), "now": now, **_columns(slots)}
-    await execute(conn, _SQL["outdated_facts"], values)
-    return await execute(conn, _SQL["stale_facts"], values)
+    values = {"agent": agent, "kept": list(kept), "now": now, **_attribute_columns(attributes)}
+    await execute(conn, _SQL["supersede_unsupported"], values)
+    return await execute(conn, _SQL["delete_unsupported"], values)
 
 
-async def words(conn: Connection, agent: str) -> list[Row]:
-    """Return what people told of an agent's memory."""
-    return await rows(conn, _SQL["words"], {"agent": agent})
+async def load_corrections(conn: Connection, agent: str) -> list[CorrectionRow]:
+    """Return what persons told an agent's memory: values to forget, and facts that they stated."""
+    return await fetch_all(conn, CorrectionRow, _SQL["corrections"], {"agent": agent})
 
 
-async def bury(conn: Connection, values: Mapping[str, Any]) -> None:
-    """End the belief in a fact, and remember not to believe the same again."""
-    await execute(conn, _SQL["bury"], values)
-    await execute(conn, _SQL["end_belief"], values)
+async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Supersede a fact and add a tombstone for its value.
+
+    `values` are the fact's columns, with `value` and `predicate` normalized, `now`, and as `superseded_by` the fact that
+    a person stated instead, or None.
+    """
+    await execute(conn, _SQL["add_tombstone"], values)
+    await execute(conn, _SQL["supersede"], values)
 
 
-async def state(conn: Connection, values: Mapping[str, Any]) -> None:
-    """Believe what a person says in place of a fact."""
-    await execute(conn, _SQL["state"], values)
+async def save_stated_fact(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Store what a person states in place of a fact: that fact's columns, `new_id`, the new `sentence`, and `now`."""
+    await execute(conn, _SQL["save_stated_fact"], values)
 
 
-async def quarantined(conn: Connection, *, agent: str | None = None, limit: int = 50) -> list[Row]:
-    """Return the candidates that a person has to look at, the latest first."""
-    return await rows(conn, _SQL["quarantined"], {"agent": agent, "limit": limit})
+async def list_quarantined(conn: Connection, *, agent: str | None = None, limit: int = 50) -> list[CitedCandidateRow]:
+    """Return the candidates that a person has to review, the latest first."""
+    return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], {"agent": agent, "limit": limit})
 
 
-async def quarantined_one(conn: Connection, identity: str) -> Row | None:
-    """Return a candidate that a person has to look at."""
-    return await row(conn, _SQL["quarantined_one"], {"id": identity})
+async def get_quarantined(conn: Connection, candidate_id: str) -> CandidateRow | None:
+    """Return a candidate that a person has to review; None where none has this id."""
+    return await fetch_one(conn, CandidateRow, _SQL["get_quarantined"], {"id": candidate_id})
 
 
-async def settle_quarantine(conn: Connection, identity: str, *, rejected: str | None) -> bool:
-    """Let a candidate out of quarantine, or reject it; False where it does not wait for a person any more."""
-    return bool(await execute(conn, _SQL["settle"], {"id": identity, "rejected": rejected}))
+async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
+    """Let a candidate out of quarantine, or reject it; return False where it is not in quarantine any more."""
+    return bool(await execute(conn, _SQL["end_quarantine"], {"id": candidate_id, "rejected": rejected}))

@@ -1,177 +1,191 @@
 -- name: save_candidate
 insert into candidate (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
-                       session_id, seq, occurred_at, quote, extractor, single_valued, evidence, generation, quarantined, valid_from, valid_to,
+                       session_id, seq, occurred_at, quote, extractor, single_valued, evidence, revision, quarantined, valid_from, valid_to,
                        rejected, active, reconciled, run_id, owner)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(session_id)s, %(seq)s, %(occurred_at)s, %(quote)s,
-        %(extractor)s, %(single_valued)s, %(evidence)s, %(generation)s, %(quarantined)s, %(valid_from)s, %(valid_to)s,
+        %(extractor)s, %(single_valued)s, %(evidence)s, %(revision)s, %(quarantined)s, %(valid_from)s, %(valid_to)s,
         %(rejected)s, %(active)s, not %(active)s, %(run_id)s,
         coalesce(case %(level)s when 'project' then %(project)s when 'peer' then %(peer)s end, ''))
 on conflict (id) do nothing
 
--- name: news
--- Candidates that facts do not know of yet, or know otherwise, with what they count for and what they say by themselves;
--- locked, so that none moves before it is marked.
+-- name: lock_unreconciled
+-- Candidates that changed since facts were made of them; locked until they are marked as reconciled.
 select id, level, owner, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled
 order by id collate "C" for update
 
--- name: candidates_of
--- Every candidate of some slots, by what it counts for: what other projects and peers have there is not looked at.
+-- name: candidates
+-- Every candidate that counts for one of these attributes; other owners' candidates are not read.
 select c.*, s.root_id,
-       c.generation > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as beside
+       c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as beside
 from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
-     as slot (level, owner, subject, predicate)
-join candidate c on c.agent = %(agent)s and c.level = slot.level and c.owner = slot.owner
-     and coalesce(c.as_subject, c.subject) = slot.subject and coalesce(c.as_predicate, c.predicate) = slot.predicate
+     as attribute (level, owner, subject, predicate)
+join candidate c on c.agent = %(agent)s and c.level = attribute.level and c.owner = attribute.owner
+     and coalesce(c.as_subject, c.subject) = attribute.subject and coalesce(c.as_predicate, c.predicate) = attribute.predicate
 join session s on s.id = c.session_id and not s.simulated
 where c.rejected is null and c.quarantined is null and c.active
 order by c.occurred_at, c.session_id, c.seq, c.id
 
--- name: reconciled
+-- name: mark_reconciled
 update candidate set reconciled = true where agent = %(agent)s and id = any(%(ids)s) and not reconciled
 
 -- name: undecided
--- What a model read and nobody has compared with what is believed.
+-- Candidates of models that were not yet compared with the facts.
 select c.*, s.root_id, false as beside
 from candidate c join session s on s.id = c.session_id and not s.simulated
-where c.agent = %(agent)s and c.generation > 0 and c.operation is null and c.rejected is null and c.quarantined is null
+where c.agent = %(agent)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null
   and c.active
 order by c.occurred_at, c.session_id, c.seq, c.id limit %(limit)s
 
--- name: slotmates
--- The facts of each candidate's own subject and predicate; what a person does not want believed is among them.
-select asked.id as candidate, found.id as fact
+-- name: facts_by_attribute
+-- The facts of each candidate's own attribute, those among them that a person told memory to forget.
+select candidate.id as candidate_id, match.id as fact_id
 from unnest(%(ids)s::text[], %(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
-     as asked (id, level, owner, subject, predicate)
+     as candidate (id, level, owner, subject, predicate)
 cross join lateral (
     select f.id from fact f
-    where f.agent = %(agent)s and f.subject = asked.subject and f.predicate = asked.predicate
-      and coalesce(f.project, f.peer, '') = asked.owner and f.level = asked.level
+    where f.agent = %(agent)s and f.subject = candidate.subject and f.predicate = candidate.predicate
+      and coalesce(f.project, f.peer, '') = candidate.owner and f.level = candidate.level
       and (f.superseded_at is null or exists (select from tombstone t where t.fact_id = f.id))
     order by f.superseded_at nulls first, f.valid_from desc, f.id limit 10
-) as found
+) as match
 
 -- name: forgotten
--- What a person does not want believed of some owners, the latest first.
-select t.level, coalesce(t.project, t.peer, '') as owner, t.fact_id as fact from tombstone t
+-- The facts of these owners that a person told memory to forget, the latest first.
+select t.level, coalesce(t.project, t.peer, '') as owner, t.fact_id from tombstone t
 where t.agent = %(agent)s
   and (t.level, coalesce(t.project, t.peer, '')) in (select * from unnest(%(levels)s::text[], %(owners)s::text[]))
 order by t.created_at desc, t.fact_id limit 1000
 
--- name: known
--- Facts, and what their latest evidence says. One that rests on undecided sayings alone is itself being decided.
-select f.*, last.single_valued
-from fact f left join candidate last on last.id = f.evidence[cardinality(f.evidence)]
+-- name: comparable
+-- Facts that candidates can be compared with; a fact that rests on undecided candidates alone is still being decided.
+select f.id, f.subject, f.predicate, f.value, f.sentence, f.trust, f.superseded_at, latest.single_valued
+from fact f left join candidate latest on latest.id = f.evidence[cardinality(f.evidence)]
 where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null or exists (
-    select from candidate c where c.id = any(f.evidence) and (c.generation = 0 or c.operation is not null)
+    select from candidate c where c.id = any(f.evidence) and (c.revision = 0 or c.operation is not null)
 ))
 
 -- name: published
--- The facts of some slots, as they are compared with what they should be.
-select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.sessions, f.evidence, f.flagged
+-- The facts of these attributes as they are stored, to be compared with what they should be.
+select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.superseded_reason, f.sessions, f.evidence,
+       f.flagged
 from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
-     as slot (level, owner, subject, predicate)
-join fact f on f.agent = %(agent)s and f.subject = slot.subject and f.predicate = slot.predicate
-     and coalesce(f.project, f.peer, '') = slot.owner and f.level = slot.level
+     as attribute (level, owner, subject, predicate)
+join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
+     and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level
 
--- name: decide
--- Writes down what was decided of a candidate that nobody else has decided meanwhile.
+-- name: save_decision
+-- Stores a decision unless another process decided the candidate first, or the target has gone.
 update candidate
-set operation = %(operation)s, target = %(target)s, decided_by = %(by)s, why = %(why)s, flagged = %(flag)s,
+set operation = %(operation)s, target = %(target_id)s, decided_by = %(decided_by)s, why = %(why)s, flagged = %(flagged)s,
     as_subject = %(subject)s, as_predicate = %(predicate)s, as_value = %(value)s, reconciled = false
-where id = %(candidate)s and operation is null
-  and (%(target)s::text is null or %(own)s or exists (select from fact where id = %(target)s))
+where id = %(candidate_id)s and operation is null
+  and (%(target_id)s::text is null or %(target_is_new)s or exists (select from fact where id = %(target_id)s))
 
 -- name: save_fact
--- What was believed until now is kept beside it, but where an erasure changes it: that may speak in the erased one's words.
+-- Keeps the former version, except in an erasure: it may quote the erased session.
 with was as (
-    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by)
-    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by from fact
-    where id = %(id)s and %(run_id)s <> 'erase'
+    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by,
+                              superseded_reason)
+    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by, superseded_reason from fact
+    where id = %(id)s and %(cause)s <> 'erasure'
       and (value, sentence, valid_from, valid_to, superseded_at is not null)
-          is distinct from (%(value)s, %(sentence)s, %(valid_from)s, %(valid_to)s::timestamptz, %(superseded)s)
-    on conflict do nothing  -- of two changes in one moment the first tells what was believed before
+          is distinct from (%(value)s, %(sentence)s, %(valid_from)s, %(valid_to)s::timestamptz,
+                            %(superseded_reason)s::text is not null)
+    on conflict do nothing  -- of two changes at one moment the first has the former version
 )
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
-                  valid_from, valid_to, recorded_at, superseded_at, superseded_by, sessions, evidence, flagged, run_id)
+                  valid_from, valid_to, recorded_at, superseded_at, superseded_by, superseded_reason, sessions, evidence, flagged,
+                  run_id, cause)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(valid_from)s, %(valid_to)s, %(now)s,
-        case when %(superseded)s then %(now)s end, %(superseded_by)s, %(sessions)s, %(evidence)s, %(flag)s, %(run_id)s)
+        case when %(superseded_reason)s::text is not null then %(now)s end, %(superseded_by)s, %(superseded_reason)s, %(sessions)s,
+        %(evidence)s, %(flagged)s, %(run_id)s, %(cause)s)
 on conflict (id) do update
 set value = excluded.value, sentence = excluded.sentence, kind = excluded.kind, confidence = excluded.confidence,
     trust = excluded.trust, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
-    superseded_at = case when %(superseded)s then coalesce(fact.superseded_at, excluded.superseded_at) end,
-    superseded_by = excluded.superseded_by, sessions = excluded.sessions, evidence = excluded.evidence,
-    flagged = excluded.flagged, run_id = excluded.run_id
-where (fact.value, fact.sentence, fact.valid_from, fact.valid_to, fact.superseded_by, fact.sessions, fact.evidence, fact.flagged)
+    superseded_at = case when excluded.superseded_at is not null then coalesce(fact.superseded_at, excluded.superseded_at) end,
+    superseded_by = excluded.superseded_by, superseded_reason = excluded.superseded_reason, sessions = excluded.sessions,
+    evidence = excluded.evidence, flagged = excluded.flagged, run_id = excluded.run_id, cause = excluded.cause
+where (fact.value, fact.sentence, fact.valid_from, fact.valid_to, fact.superseded_by, fact.superseded_reason, fact.sessions,
+       fact.evidence, fact.flagged)
       is distinct from (excluded.value, excluded.sentence, excluded.valid_from, excluded.valid_to,
-                        excluded.superseded_by, excluded.sessions, excluded.evidence, excluded.flagged)
+                        excluded.superseded_by, excluded.superseded_reason, excluded.sessions, excluded.evidence, excluded.flagged)
 returning (xmax = 0) as added
 
--- name: outdated_facts
--- Facts whose evidence counts for another fact now, or was read otherwise by another generation: believed until now.
--- What is outdated already, and by the same, is left alone.
-update fact f set superseded_at = coalesce(f.superseded_at, %(now)s), superseded_by = told.successor
+-- name: supersede_unsupported
+-- Supersedes facts whose evidence now counts for another fact, or that another revision reads otherwise. Facts that are
+-- superseded already for the same reason are not written.
+update fact f set superseded_at = coalesce(f.superseded_at, %(now)s), superseded_by = outdated.successor,
+                  superseded_reason = outdated.reason
 from (
-    select o.id, coalesce((
+    select o.id, coalesce(kept.id, o.superseded_by) as successor,
+           case when coalesce(kept.id, o.superseded_by) is not null then 'replaced'
+                else coalesce(o.superseded_reason, 'revision') end as reason
+    from fact o
+    left join lateral (
         select k.id from fact k where k.agent = o.agent and k.id = any(%(kept)s) and k.evidence && o.evidence
         order by k.id limit 1
-    ), o.superseded_by, 'another generation') as successor
-    from fact o
+    ) as kept on true
     where o.agent = %(agent)s and o.trust <> 'person' and not (o.id = any(%(kept)s))
       and (o.level, coalesce(o.project, o.peer, ''), o.subject, o.predicate) in (
           select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
       )
-      and exists (select from candidate c where c.id = any(o.evidence) and c.generation > 0)
-) as told
-where f.id = told.id and (f.superseded_at is null or f.superseded_by is distinct from told.successor)
+      and exists (select from candidate c where c.id = any(o.evidence) and c.revision > 0)
+) as outdated
+where f.id = outdated.id
+  and (f.superseded_at is null
+       or (f.superseded_by, f.superseded_reason) is distinct from (outdated.successor, outdated.reason))
 
--- name: stale_facts
--- Facts of the reconciled slots that no evidence supports any more.
+-- name: delete_unsupported
+-- Facts of the reconciled attributes that no evidence supports any more.
 delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any(%(kept)s))
   and (level, coalesce(project, peer, ''), subject, predicate) in (
       select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
   )
-  and not exists (select from candidate c where c.id = any(fact.evidence) and c.generation > 0)
+  and not exists (select from candidate c where c.id = any(fact.evidence) and c.revision > 0)
 
--- name: words
--- What people told of an agent's memory: values that are not believed again, and facts that they stated.
-select agent, level, project, peer, subject, predicate, value, null as stated from tombstone where agent = %(agent)s
+-- name: corrections
+-- What persons told an agent's memory: the values to forget, and the facts that they stated.
+select agent, level, project, peer, subject, predicate, value, null as stated_id from tombstone where agent = %(agent)s
 union all
 select agent, level, project, peer, subject, predicate, value, id from fact
 where agent = %(agent)s and trust = 'person' and superseded_at is null
 
--- name: bury
+-- name: add_tombstone
 insert into tombstone (fact_id, agent, level, project, peer, subject, predicate, value, created_at)
 values (%(id)s, %(agent)s, %(level)s, %(project)s, %(peer)s, %(subject)s, %(predicate)s, %(value)s, %(now)s)
 on conflict (fact_id) do nothing
 
--- name: end_belief
-update fact set superseded_at = coalesce(superseded_at, %(now)s), superseded_by = %(by)s where id = %(id)s
+-- name: supersede
+update fact set superseded_at = coalesce(superseded_at, %(now)s), superseded_by = %(superseded_by)s,
+                superseded_reason = case when %(superseded_by)s::text is null then 'forgotten' else 'replaced' end
+where id = %(id)s
 
--- name: state
--- What a person says in place of a fact: it rests on nothing but their word.
+-- name: save_stated_fact
+-- A fact that a person states in place of another; it has no other evidence.
 with was as (
-    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by)
-    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by from fact
-    where id = %(new)s and superseded_at is not null
+    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by,
+                              superseded_reason)
+    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by, superseded_reason from fact
+    where id = %(new_id)s and superseded_at is not null
     on conflict do nothing
 )
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
-                  valid_from, recorded_at, sessions, evidence, run_id)
-values (%(new)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(sentence)s, %(sentence)s,
+                  valid_from, recorded_at, sessions, evidence, cause)
+values (%(new_id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(sentence)s, %(sentence)s,
         %(kind)s, 'explicit', 'person', %(valid_from)s, %(now)s, 0, '{}', 'person')
-on conflict (id) do update set superseded_at = null, superseded_by = null
+on conflict (id) do update set superseded_at = null, superseded_by = null, superseded_reason = null
 
 -- name: quarantined
 select c.*, s.origin from candidate c left join session s on s.id = c.session_id
 where c.quarantined is not null and c.rejected is null and (%(agent)s::text is null or c.agent = %(agent)s)
 order by c.occurred_at desc, c.id limit %(limit)s
 
--- name: quarantined_one
+-- name: get_quarantined
 select * from candidate where id = %(id)s and quarantined is not null and rejected is null
 
--- name: settle
+-- name: end_quarantine
 update candidate set quarantined = case when %(rejected)s::text is null then null else quarantined end,
        rejected = %(rejected)s, reconciled = false
 where id = %(id)s and quarantined is not null and rejected is null

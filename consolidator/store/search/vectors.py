@@ -1,108 +1,153 @@
-"""Vectors of turns and facts: plain numbers in a table, compared by pgvector where the server has it."""
+"""Vectors of episodes and facts: plain arrays in a table, compared by pgvector where the server has it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any, LiteralString
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Row, execute, load, row, rows
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
 
 KINDS = ("fact", "turn")
-EXACT = 5_000  # documents up to which all of a query's scopes are compared; beyond, an index finds most of the nearest
+EXACT_LIMIT = (
+    5_000  # documents up to which a query compares all of its scopes; beyond, it searches an approximate index
+)
 _SQL = load("search/vectors")
-_Place = sql.Identifier
-_MOST = {"halfvec": 4000, "vector": 2000}  # dimensions that pgvector's index takes of each type
-# Where few of the nearest are in the scopes that may be read, the index goes on, but not through everything.
-_BOUNDED: LiteralString = (
+_MAX_DIMENSIONS = {"halfvec": 4000, "vector": 2000}  # that pgvector's index takes of each type
+# If few of the nearest are in the query's scopes, the index scan continues, but not over the whole index.
+_BOUNDED_SCAN: LiteralString = (
     "set local hnsw.iterative_scan = relaxed_order; set local hnsw.ef_search = 100; "
     "set local hnsw.max_scan_tuples = 5000"
 )
 
 
-async def prepare(conn: Connection) -> str | None:
-    """Return the schema of pgvector, installing it where that is possible; None where there is none."""
-    found = await row(conn, _SQL["pgvector"])
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class PgvectorRow:
+    """The extension as this server has it."""
+
+    schema: str | None  # None: it is available, but not installed
+    type: str  # halfvec | vector: what its index holds
+
+
+@dataclass(frozen=True, slots=True)
+class UnembeddedRow:
+    """A document without a vector."""
+
+    kind: str  # fact | turn
+    number: int
+    scope: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactVectorRow:
+    """A fact's vector."""
+
+    number: int
+    vector: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSizesRow:
+    """How many vectors a model has made, and their dimensions."""
+
+    documents: int
+    size: int | None  # None where there are no vectors
+
+
+async def ensure_pgvector(conn: Connection) -> str | None:
+    """Return the schema of pgvector, and install it where that is possible; None where it is not available."""
+    extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
+    if extension is None:
         return None
-    if found["schema"] is None:
+    if extension.schema is None:
         try:
             await conn.execute("create extension if not exists vector")
-        except psycopg.Error:  # the role may not, or another is just doing it: the next night tries again
+        except psycopg.Error:  # no privilege, or another process is installing it: the next night tries again
             return None
-        found = await row(conn, _SQL["pgvector"])
-    return None if found is None else found["schema"]
+        extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
+    return None if extension is None else extension.schema
 
 
-async def waiting(conn: Connection, model: str, limit: int) -> list[Row]:
-    """Return some documents that have no vector of this model."""
-    facts = await rows(conn, _SQL["waiting_facts"], {"model": model, "limit": limit})
-    left = limit - len(facts)
-    return facts + (await rows(conn, _SQL["waiting_turns"], {"model": model, "limit": left}) if left else [])
+async def load_unembedded(conn: Connection, model: str, limit: int) -> list[UnembeddedRow]:
+    """Return documents that have no vector of this model, facts first."""
+    facts = await fetch_all(conn, UnembeddedRow, _SQL["unembedded_facts"], {"model": model, "limit": limit})
+    remaining = limit - len(facts)
+    if not remaining:
+        return facts
+    values = {"model": model, "limit": remaining}
+    return facts + await fetch_all(conn, UnembeddedRow, _SQL["unembedded_turns"], values)
 
 
-async def save(
-    conn: Connection, model: str, documents: Sequence[Mapping[str, Any]], found: Sequence[list[float]]
+async def save_vectors(
+    conn: Connection, model: str, documents: Sequence[UnembeddedRow], embedded: Sequence[list[float]]
 ) -> None:
-    """Store vectors, in place of another model's; those of documents that have gone meanwhile are let go."""
-    for document, vector in zip(documents, found, strict=True):
-        values = {"kind": document["kind"], "number": document["number"], "scope": document["scope"]}
-        await execute(conn, _SQL[f"save_{document['kind']}"], {**values, "model": model, "vector": vector})
+    """Store the vectors of documents, in place of another model's; documents that were deleted since are skipped."""
+    for document, vector in zip(documents, embedded, strict=True):
+        values = {"kind": document.kind, "number": document.number, "model": model, "vector": vector}
+        await execute(conn, _SQL[f"save_{document.kind}"], values)
 
 
-async def nearest(
+async def find_nearest(
     conn: Connection, kinds: Sequence[str], model: str, vector: list[float], scopes: Sequence[int], *, exact: bool,
     limit: int,
 ) -> dict[str, list[int]]:  # fmt: skip
-    """Return the numbers of the documents of some kinds nearest to a vector; {} where the server has no pgvector."""
-    place = await row(conn, _SQL["pgvector"])
-    if place is None or place["schema"] is None:
+    """Return the numbers of the documents nearest to a vector, by kind; {} where the server has no pgvector.
+
+    With `exact` all documents of the scopes are compared, else an index finds most of the nearest.
+    """
+    extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
+    if extension is None or extension.schema is None:
         return {}
     values = {"scopes": list(scopes), "vector": vector, "limit": limit}
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     async with conn.transaction(), conn.cursor() as cursor:
         if not exact:
-            await cursor.execute(_BOUNDED)
+            await cursor.execute(_BOUNDED_SCAN)
         query = _NEAREST if exact else _NEAREST_BY_INDEX
         for kind in kinds:
-            await cursor.execute(query.format(**_parts(place, model, len(vector), kind)), values)
-            found[kind] = [number for (number,) in await cursor.fetchall()]
-    return found
+            parts = _query_parts(extension.schema, extension.type, model, len(vector), kind)
+            await cursor.execute(query.format(**parts), values)
+            numbers[kind] = [number for (number,) in await cursor.fetchall()]
+    return numbers
 
 
-async def of_facts(conn: Connection, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
-    """Return the vectors of facts by their numbers."""
-    found = await rows(conn, _SQL["of_facts"], {"model": model, "numbers": list(numbers)}) if numbers else []
-    return {one["number"]: one["vector"] for one in found}
+async def load_fact_vectors(conn: Connection, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
+    """Return the vectors of facts by their numbers in the index."""
+    if not numbers:
+        return {}
+    values = {"model": model, "numbers": list(numbers)}
+    return {row.number: row.vector for row in await fetch_all(conn, FactVectorRow, _SQL["fact_vectors"], values)}
 
 
-async def index_many(conn: Connection, model: str) -> None:
-    """Make the index of nearest neighbours of a model where there are many vectors, and drop that of another model."""
-    found = await row(conn, _SQL["sizes"], {"model": model})
-    place = await row(conn, _SQL["pgvector"])
-    if place is None or found is None or found["size"] is None or place["schema"] is None:
+async def update_index(conn: Connection, model: str) -> None:
+    """Create the nearest-neighbour index of a model that has many vectors, and drop the index of any other model."""
+    sizes = await fetch_one(conn, VectorSizesRow, _SQL["sizes"], {"model": model})
+    extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
+    if extension is None or sizes is None or sizes.size is None or extension.schema is None:
         return
-    kept = f"{model}\x1f{found['size']}\x1f{place['type']}"
-    mark = hashlib.blake2b(kept.encode(), digest_size=6).hexdigest()
-    names = {kind: f"embedding_near_{kind}_{mark}" for kind in KINDS}
-    for other in await rows(conn, _SQL["near"]):
-        if other["name"] not in names.values():
-            await conn.execute(sql.SQL("drop index if exists {}").format(_Place(other["name"])))
-    if found["documents"] <= EXACT or found["size"] > _MOST[place["type"]]:
+    key = f"{model}\x1f{sizes.size}\x1f{extension.type}"
+    digest = hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
+    names = {kind: f"embedding_near_{kind}_{digest}" for kind in KINDS}
+    for existing in await fetch_column(conn, _SQL["index_names"]):
+        if existing not in names.values():
+            await conn.execute(sql.SQL("drop index if exists {}").format(sql.Identifier(existing)))
+    if sizes.documents <= EXACT_LIMIT or sizes.size > _MAX_DIMENSIONS[extension.type]:
         return
     async with conn.transaction():
         await conn.execute("set local maintenance_work_mem = '512MB'")  # the graph of 250,000 vectors of usual size
         for kind, name in names.items():
-            made = _INDEX.format(name=_Place(name), **_parts(place, model, found["size"], kind))
-            await conn.execute(made)
+            parts = _query_parts(extension.schema, extension.type, model, sizes.size, kind)
+            await conn.execute(_CREATE_INDEX.format(name=sql.Identifier(name), **parts))
 
 
-def _parts(place: Row, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
-    schema, near = _Place(place["schema"]), sql.SQL(place["type"])
+def _query_parts(schema_name: str, type_name: str, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
+    schema, near = sql.Identifier(schema_name), sql.SQL(type_name)  # type: ignore[arg-type]
     return {
         "vector": sql.SQL("{}.vector({})").format(schema, sql.Literal(size)),
         "near": sql.SQL("{}.{}({})").format(schema, near, sql.Literal(size)),
@@ -114,7 +159,7 @@ def _parts(place: Row, model: str, size: int, kind: str) -> dict[str, sql.Compos
     }
 
 
-# Composed, since the type has the size of the model's vectors, and lives where the extension was installed.
+# Composed, because a type names the size of the model's vectors and the schema of the extension.
 _NEAREST = sql.SQL(
     "with mine as materialized (select number, vector from embedding where scope = any(%(scopes)s) "
     "and model = {model} and kind = {kind} and cardinality(vector) = {size}) "
@@ -126,7 +171,7 @@ _NEAREST_BY_INDEX = sql.SQL(
     "and scope = any(%(scopes)s) "
     "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
 )
-_INDEX = sql.SQL(
+_CREATE_INDEX = sql.SQL(
     "create index if not exists {name} on embedding using hnsw ((vector::{near}) {cosine}) "
     "where model = {model} and cardinality(vector) = {size} and kind = {kind}"
 )

@@ -1,5 +1,5 @@
 -- name: pgvector
--- Where pgvector is installed, if the server has it at all, and what its index keeps: halves are enough to be near.
+-- The schema in which pgvector is installed, and the type that its index holds: half precision is enough to find the nearest.
 select n.nspname as schema,
        case when exists (select from pg_type t where t.typname = 'halfvec' and t.typnamespace = n.oid)
             then 'halfvec' else 'vector' end as type
@@ -7,12 +7,12 @@ from pg_available_extensions a
 left join pg_extension x on x.extname = a.name left join pg_namespace n on n.oid = x.extnamespace
 where a.name = 'vector'
 
--- name: waiting_facts
+-- name: unembedded_facts
 select 'fact' as kind, i.number, i.scope, i.sentence as text from indexed_fact i
 left join embedding e on e.kind = 'fact' and e.number = i.number
 where e.model is distinct from %(model)s order by i.number limit %(limit)s
 
--- name: waiting_turns
+-- name: unembedded_turns
 select 'turn' as kind, t.id as number, t.scope, t.text from episode t
 left join embedding e on e.kind = 'turn' and e.number = t.id
 where e.model is distinct from %(model)s order by t.id desc limit %(limit)s
@@ -30,9 +30,9 @@ on conflict (kind, number) do update set model = excluded.model, vector = exclud
 -- name: sizes
 select count(*) as documents, max(cardinality(vector)) as size from embedding where model = %(model)s
 
--- name: near
+-- name: index_names
 select indexname as name from pg_indexes
 where schemaname = current_schema() and tablename = 'embedding' and indexname like 'embedding\_near\_%%'
 
--- name: of_facts
+-- name: fact_vectors
 select number, vector from embedding where kind = 'fact' and number = any(%(numbers)s) and model = %(model)s

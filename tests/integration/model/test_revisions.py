@@ -14,22 +14,22 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
-from consolidator.jobs.consolidation.backfill import Choice
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
-from consolidator.service.corrections import correct, forget
-from consolidator.service.erasure import erase, plan
+from consolidator.service.corrections import correct_fact, forget_fact
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
-from consolidator.store.memory import digests, lookup
+from consolidator.store.memory import agent_locks, lookup
 from consolidator.store.memory import revisions as store
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.nights import held, stuck
+from tests.nights import hold_locks, wait_for_lock_waiters
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
-from tests.support import logged, memory_of, night, said, unbroken
+from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
 BETTER = "gpt-4o"
@@ -58,8 +58,8 @@ def two_models(asked: dict[str, Any]) -> ScriptedReply:
 
 
 async def talked(database: Database, clock: FrozenClock, name: str, *words: str) -> None:
-    talk: list[NewEvent] = [said(one) for one in words]
-    await logged(database, name, talk, peer="mara")
+    talk: list[NewEvent] = [user_message(one) for one in words]
+    await log_events(database, name, talk, peer="mara")
     clock.advance(HOUR)
 
 
@@ -71,14 +71,14 @@ async def believed(database: Database) -> set[str]:
 async def drafted(database: Database, settings: Settings, **more: Any) -> dict[str, Any]:
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
-    choice = Choice(reprocess=True, **more)
+    choice = SessionFilter(reprocess=True, **more)
     return await Reprocessing(database, settings, choice, BETTER, asyncio.Event()).run()
 
 
 async def promoted(database: Database, settings: Settings, number: int) -> dict[str, Any]:
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
-    return await revisions.promote(database, settings, number, asyncio.Event())
+    return await revisions.promote_revision(database, settings, number, asyncio.Event())
 
 
 async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
@@ -87,22 +87,22 @@ async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me, rain delights me.", "snow delights me.")
-        await night(database, told)
-        before = await memory_of(database)
+        await run_job(database, told)
+        before = await read_memory(database)
         shown = await drafted(database, told)
-        assert await memory_of(database) == before
+        assert await read_memory(database) == before
         assert shown["added"] == ["coder: The user is fond of rain."]
         assert shown["lost"] == []
         assert [[was, now] for was, now in shown["changed"]] == [
             [f"coder: The user likes {one}.", f"coder: The user is fond of {one}."] for one in ("snow", "tea")
         ]
         clock.advance(HOUR)
-        await night(database, told)  # and no night believes a draft
-        assert await memory_of(database) == before
+        await run_job(database, told)  # and no night believes a draft
+        assert await read_memory(database) == before
         again = await drafted(database, told)
-        assert (again["generation"], again["calls"]["calls"]) == (shown["generation"], 0)
+        assert (again["revision"], again["calls"]["calls"]) == (shown["revision"], 0)
         assert again["changed"] == shown["changed"]
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
@@ -117,29 +117,29 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me, rain delights me.")
-        await night(database, told)
+        await run_job(database, told)
         before = await seen()
-        draft = (await drafted(database, told))["generation"]
+        draft = (await drafted(database, told))["revision"]
         await talked(database, clock, "s1", "snow delights me.")
-        await night(database, told)
+        await run_job(database, told)
         await promoted(database, told, draft)
         after = {"The user is fond of tea.", "The user is fond of rain.", "The user likes snow."}
         assert await seen() == after
         await talked(database, clock, "s2", "frost delights me.")
-        await night(database, told)  # nights go on from there
+        await run_job(database, told)  # nights go on from there
         assert await seen() == after | {"The user likes frost."}
-        with pytest.raises(UsageError, match="is no draft"):
+        with pytest.raises(UsageError, match="is not a draft"):
             await promoted(database, told, draft)
-        await unbroken(database)
+        await assert_invariants(database)
         clock.advance(HOUR)
-        await revisions.restore(database, told, asyncio.Event())
+        await revisions.restore_revision(database, told, asyncio.Event())
         assert await seen() == before | {"The user likes snow.", "The user likes frost."}
         await promoted(database, told, draft)
         assert await seen() == after | {"The user likes frost."}
-    await unbroken(database)
+    await assert_invariants(database)
     async with database.connection() as conn:  # what was believed at each of these moments is still told
         for moment, facts in told_then:
-            assert {one["sentence"] for one in await lookup.facts(conn, as_of=moment)} == facts
+            assert {one["sentence"] for one in await lookup.list_facts(conn, as_of=moment)} == facts
 
 
 async def drafted_by_one_that_finds_nothing(database: Database, clock: FrozenClock, settings: Settings) -> int:
@@ -147,8 +147,8 @@ async def drafted_by_one_that_finds_nothing(database: Database, clock: FrozenClo
     async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.")
-        await night(database, told)
-        return int((await drafted(database, told))["generation"])
+        await run_job(database, told)
+        return int((await drafted(database, told))["revision"])
 
 
 async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
@@ -162,14 +162,14 @@ async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
 
     async with database.connection() as conn:
         await conn.execute("update candidate set reconciled = false")
-    with held(database.dsn, "lock table fact in exclusive mode"):
+    with hold_locks(database.dsn, "lock table fact in exclusive mode"):
         merging = asyncio.create_task(merged())
-        await stuck(database.dsn)  # it has read what the generation before said
+        await wait_for_lock_waiters(database.dsn)  # it has read what the revision before said
         promoting = asyncio.create_task(promoted(database, settings, draft))
-        await stuck(database.dsn, 2)
+        await wait_for_lock_waiters(database.dsn, 2)
     await asyncio.gather(merging, promoting)
     assert await believed(database) == set()
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_what_is_outdated_already_is_not_written_again(
@@ -177,52 +177,52 @@ async def test_what_is_outdated_already_is_not_written_again(
 ) -> None:
     await promoted(database, settings, await drafted_by_one_that_finds_nothing(database, clock, settings))
     async with database.transaction() as conn:
-        written = "select xmin::text, ctid::text, superseded_by from fact"
+        written = "select xmin::text, ctid::text, superseded_by, superseded_reason from fact"
         before = await rows(conn, written)
-        assert [one["superseded_by"] for one in before] == ["another generation"]
+        assert [one["superseded_reason"] for one in before] == ["revision"]
         await conn.execute("update candidate set reconciled = false")
         await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
         assert await rows(conn, written) == before
 
 
 @pytest.mark.parametrize("doing", ["compare", "promote", "restore"])
-async def test_turning_to_a_generation_waits_for_a_merge_before_it_locks_anything_the_merge_wants(
+async def test_turning_to_a_revision_waits_for_a_merge_before_it_locks_anything_the_merge_wants(
     database: Database, clock: FrozenClock, settings: Settings, doing: str
 ) -> None:
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
-        await night(database, told)
-        draft = (await drafted(database, told))["generation"]
+        await run_job(database, told)
+        draft = (await drafted(database, told))["revision"]
         if doing == "restore":
             await promoted(database, told, draft)
     turning: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "compare": lambda: revisions.compare(database, draft),
-        "promote": lambda: revisions.promote(database, settings, draft, asyncio.Event()),
-        "restore": lambda: revisions.restore(database, settings, asyncio.Event()),
+        "compare": lambda: revisions.compare_revision(database, draft),
+        "promote": lambda: revisions.promote_revision(database, settings, draft, asyncio.Event()),
+        "restore": lambda: revisions.restore_revision(database, settings, asyncio.Event()),
     }
     async with database.transaction() as conn:
-        await digests.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
+        await agent_locks.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
         await conn.execute("select from candidate order by ctid desc limit 1 for update")
         task = asyncio.create_task(turning[doing]())
-        waiting = asyncio.create_task(stuck(database.dsn))
+        waiting = asyncio.create_task(wait_for_lock_waiters(database.dsn))
         await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
         assert not task.done(), task.exception()
         await conn.execute("select from candidate order by ctid for update")
     await task
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_what_a_person_told_memory_stays_so(database: Database, clock: FrozenClock, settings: Settings) -> None:
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
-        await night(database, told)
+        await run_job(database, told)
         async with database.connection() as conn:
             ids = {r["value"]: r["id"] for r in await rows(conn, "select id, value from fact")}
-        await forget(database, ids["tea"])
-        await correct(database, ids["snow"], "The user likes snow on mountains only.")
-        draft = (await drafted(database, told))["generation"]
+        await forget_fact(database, ids["tea"])
+        await correct_fact(database, ids["snow"], "The user likes snow on mountains only.")
+        draft = (await drafted(database, told))["revision"]
         await promoted(database, told, draft)
     assert await believed(database) == {"The user likes snow on mountains only."}
 
@@ -231,72 +231,72 @@ async def test_a_discarded_draft_leaves_nothing(database: Database, clock: Froze
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me, rain delights me.")
-        await night(database, told)
-        before = await memory_of(database)
-        draft = (await drafted(database, told))["generation"]
+        await run_job(database, told)
+        before = await read_memory(database)
+        draft = (await drafted(database, told))["revision"]
         async with database.transaction() as conn:
             await store.discard(conn, draft)
-        with pytest.raises(UsageError, match="is no draft"):
+        with pytest.raises(UsageError, match="is not a draft"):
             await promoted(database, told, draft)
     async with database.connection() as conn:
-        assert not await rows(conn, "select 1 from candidate where generation > 1")
-        assert not await rows(conn, "select 1 from generation_reach")
+        assert not await rows(conn, "select 1 from candidate where revision > 1")
+        assert not await rows(conn, "select 1 from revision_reach")
         with pytest.raises(NotFound):
             await store.get(conn, 99)
-    assert await memory_of(database) == before
+    assert await read_memory(database) == before
 
 
-async def test_what_was_pruned_keeps_what_the_generation_before_read(
+async def test_what_was_pruned_keeps_what_the_revision_before_read(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me, rain delights me.")
-        await night(database, told)
+        await run_job(database, told)
         clock.advance(timedelta(days=40))
         await prune(database, older_than=timedelta(days=30))
         await talked(database, clock, "s1", "snow delights me.")
-        await night(database, told)
-        draft = (await drafted(database, told))["generation"]
+        await run_job(database, told)
+        draft = (await drafted(database, told))["revision"]
         await promoted(database, told, draft)
     assert {"The user likes tea.", "The user is fond of snow."} <= await believed(database)
 
 
-async def test_after_retention_the_generation_before_is_gone(
+async def test_after_retention_the_revision_before_is_gone(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.")
-        await night(database, told)
-        await promoted(database, told, (await drafted(database, told))["generation"])
+        await run_job(database, told)
+        await promoted(database, told, (await drafted(database, told))["revision"])
         after = await believed(database)
         clock.advance(timedelta(days=40))
         await prune(database, older_than=timedelta(days=30))
         with pytest.raises(UsageError, match="past retention"):
-            await revisions.restore(database, told, asyncio.Event())
+            await revisions.restore_revision(database, told, asyncio.Event())
     async with database.connection() as conn:
         assert not await rows(conn, "select 1 from candidate where retired_by is not null")
     assert await believed(database) == after
-    await unbroken(database)
+    await assert_invariants(database)
 
 
-async def test_an_erased_session_leaves_every_generation(
+async def test_an_erased_session_leaves_every_revision(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "zebras delights me.")
         await talked(database, clock, "s1", "tea delights me.")
-        await night(database, told)
-        draft = (await drafted(database, told))["generation"]
+        await run_job(database, told)
+        draft = (await drafted(database, told))["revision"]
         await promoted(database, told, draft)
-        await erase(database, told, await plan(database, session="s0"), reason="asked")
+        await erase_sessions(database, told, await plan_erasure(database, session="s0"), reason="asked")
         async with database.connection() as conn:
-            for table in ("candidate", "fact", "generation_reach"):
+            for table in ("candidate", "fact", "revision_reach"):
                 assert not await rows(conn, f"select 1 from {table} t where t::text ~ 'zebras|s0'"), table
         clock.advance(HOUR)
-        await revisions.restore(database, told, asyncio.Event())
+        await revisions.restore_revision(database, told, asyncio.Event())
     assert await believed(database) == {"The user likes tea."}
 
 
@@ -307,13 +307,13 @@ async def test_a_server_that_fails_leaves_a_draft_to_go_on_with(
     async with ModelServer(lambda asked: ScriptedReply.failed(401) if sick["now"] else two_models(asked)) as server:
         told = configured(settings, server)
         await talked(database, clock, "s0", "tea delights me.")
-        await night(database, told)
+        await run_job(database, told)
         sick["now"] = True
         first = await drafted(database, told)
         assert first["deferred"] == 1
         sick["now"] = False
         second = await drafted(database, told)
-    assert (second["generation"], second["deferred"]) == (first["generation"], 0)
+    assert (second["revision"], second["deferred"]) == (first["revision"], 0)
     assert [now for _, now in second["changed"]] == ["coder: The user is fond of tea."]
 
 
@@ -322,10 +322,10 @@ async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: Fr
         told = configured(settings, server).model_copy(update={"workers": 1})
         for number in range(4):
             await talked(database, clock, f"s{number}", f"tea{number} delights me.")
-        await night(database, told)
+        await run_job(database, told)
         stop = asyncio.Event()
         asked = len(server.requests)
-        job = Reprocessing(database, told, Choice(reprocess=True), BETTER, stop, progress=lambda _: stop.set())
+        job = Reprocessing(database, told, SessionFilter(reprocess=True), BETTER, stop, progress=lambda _: stop.set())
         with pytest.raises(Interrupted):
             await job.run()
         done = await drafted(database, told)

@@ -15,14 +15,14 @@ from consolidator.database import Database
 from consolidator.jobs.indexing import embeddings
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.model import calls
-from consolidator.jobs.model.calls import Calls
-from consolidator.service.erasure import erase, plan
+from consolidator.jobs.model.calls import ModelCalls
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.search import vectors
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.nights import ask, count, replica, tonight
-from tests.support import PATIENCE, logged, said
+from tests.nights import open_replica, query_number, query_rows, run_next_night
+from tests.support import PATIENCE, log_events, user_message
 
 TEXTS = ["The heron nests at the mill.", "Our bakery opens at six.", "The violin needs new strings."]
 
@@ -39,7 +39,7 @@ def vectored(settings: Settings, server: ModelServer) -> Settings:
 
 
 async def told(database: Database, *texts: str, session: str = "one") -> None:
-    await logged(database, session, [said(text) for text in texts])
+    await log_events(database, session, [user_message(text) for text in texts])
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -47,13 +47,13 @@ async def test_a_night_makes_the_vectors_that_are_missing_and_recall_asks_with_o
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
     await told(database, *TEXTS)
-    done = await tonight(database, clock, vectored)
+    done = await run_next_night(database, clock, vectored)
     assert done["vectors"] == "3 made"
     assert [len(batch) for batch in server.embedded] == [3]
     found = await recall(database, TEXTS[2], settings=vectored)
     assert found.items[0].citation == "[one:3]"
     await told(database, "The lighthouse is red.", session="two")
-    await tonight(database, clock, vectored)
+    await run_next_night(database, clock, vectored)
     assert server.embedded[-1] == ["The lighthouse is red."]
 
 
@@ -66,16 +66,16 @@ async def test_who_is_stopped_goes_on_from_there(
     server: ModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(embeddings, "BATCH", 2)
+    monkeypatch.setattr(embeddings, "BATCH_SIZE", 2)
     await told(database, *TEXTS)
-    await tonight(database, clock, settings)
-    stop, save = asyncio.Event(), vectors.save
+    await run_next_night(database, clock, settings)
+    stop, save = asyncio.Event(), vectors.save_vectors
 
     async def saved(*given: Any) -> None:
         await save(*given)
         stop.set()
 
-    monkeypatch.setattr(vectors, "save", saved)
+    monkeypatch.setattr(vectors, "save_vectors", saved)
     assert await embed_missing(database, vectored, stop) == "2 made"
     assert await embed_missing(database, vectored) == "1 made"
     assert sum(len(batch) for batch in server.embedded) == 3
@@ -86,23 +86,25 @@ async def test_another_model_makes_them_anew(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
     await told(database, *TEXTS)
-    await tonight(database, clock, vectored)
+    await run_next_night(database, clock, vectored)
     other = vectored.model_copy(update={"embed_model": "other-vectors"})
     assert await embed_missing(database, other) == "3 made"
-    assert [one["model"] for one in await ask(database, "select distinct model from embedding")] == ["other-vectors"]
+    assert [one["model"] for one in await query_rows(database, "select distinct model from embedding")] == [
+        "other-vectors"
+    ]
 
 
 @pytest.mark.usefixtures("pgvector")
 async def test_in_large_scopes_an_index_finds_the_nearest(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "EXACT", 1)
+    monkeypatch.setattr(vectors, "EXACT_LIMIT", 1)
     await told(database, *TEXTS)
-    await tonight(database, clock, vectored)
-    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
+    await run_next_night(database, clock, vectored)
+    assert await query_number(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
     assert (await recall(database, TEXTS[0], settings=vectored)).items[0].citation == "[one:1]"
     await embed_missing(database, vectored.model_copy(update={"embed_model": "other-vectors"}))
-    assert await count(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
+    assert await query_number(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -112,7 +114,7 @@ async def test_a_server_that_does_not_answer_leaves_recall_by_words(
     monkeypatch.setattr(calls, "TRIES", 1)
     nowhere = vectored.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     await told(database, *TEXTS)
-    done = await tonight(database, clock, nowhere)
+    done = await run_next_night(database, clock, nowhere)
     assert done["status"] == "done"
     assert done["vectors"].startswith("0 made, then: ")
     assert (await recall(database, "heron", settings=nowhere)).items
@@ -137,7 +139,7 @@ async def test_an_answer_that_holds_no_vectors_leaves_recall_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, body: Any
 ) -> None:
     await told(database, *TEXTS)
-    await tonight(database, clock, vectored)
+    await run_next_night(database, clock, vectored)
     server.embedding = ScriptedReply(body=body)
     assert (await recall(database, "heron", settings=vectored)).items
 
@@ -147,7 +149,7 @@ async def test_a_database_without_pgvector_is_searched_by_words(
 ) -> None:
     monkeypatch.setitem(vectors._SQL, "pgvector", "select null::text as schema, null::text as type where false")
     await told(database, *TEXTS)
-    done = await tonight(database, clock, vectored)
+    done = await run_next_night(database, clock, vectored)
     assert "no pgvector" in done["vectors"]
     assert server.embedded == []
     assert (await recall(database, "heron", settings=vectored)).items[0].citation == "[one:1]"
@@ -158,9 +160,9 @@ async def test_vectors_go_with_what_they_are_of(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
     await told(database, *TEXTS)
-    await tonight(database, clock, vectored)
-    await erase(database, vectored, await plan(database, session="one"), reason="asked to")
-    assert await count(database, "select count(*) from embedding") == 0
+    await run_next_night(database, clock, vectored)
+    await erase_sessions(database, vectored, await plan_erasure(database, session="one"), reason="asked to")
+    assert await query_number(database, "select count(*) from embedding") == 0
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -169,27 +171,27 @@ async def test_no_secret_leaves_the_process(
 ) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     await told(database, f"My token is {secret} and it works.")
-    await tonight(database, clock, vectored)
+    await run_next_night(database, clock, vectored)
     await recall(database, f"is {secret} mine?", settings=vectored)
     assert not [body for body in server.raw if secret in body]
-    assert secret not in str(await ask(database, "select * from episode"))
+    assert secret not in str(await query_rows(database, "select * from episode"))
 
 
 @pytest.mark.usefixtures("pgvector")
 async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embeddings, "BATCH", 1)
+    monkeypatch.setattr(embeddings, "BATCH_SIZE", 1)
     await told(database, *TEXTS)
-    done = await tonight(database, clock, vectored.model_copy(update={"night_max_tokens": 20}))
+    done = await run_next_night(database, clock, vectored.model_copy(update={"night_max_tokens": 20}))
     assert re.fullmatch(r"[12] made, then: the run's cap is reached: .*", done["vectors"])
     assert done["status"] == "done"
-    paid = await ask(database, "select purpose, run_id, outcome, input_tokens from model_call")
+    paid = await query_rows(database, "select purpose, run_id, outcome, input_tokens from model_call")
     assert len(paid) == len(server.embedded) < 3
     assert {(one["purpose"], one["run_id"], one["outcome"]) for one in paid} == {("embed", done["run"], "answered")}
     assert 0 < sum(one["input_tokens"] for one in paid) <= 20
-    assert (await tonight(database, clock, vectored))["vectors"].endswith(" made")
-    assert await count(database, "select count(*) from embedding") == 3
+    assert (await run_next_night(database, clock, vectored))["vectors"].endswith(" made")
+    assert await query_number(database, "select count(*) from embedding") == 3
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -198,11 +200,11 @@ async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_
 ) -> None:
     await told(database, *TEXTS)
     capped = vectored.model_copy(update={"night_max_cost_usd": Decimal("0.01")})
-    assert "nobody knows the price of small-vectors" in (await tonight(database, clock, capped))["vectors"]
+    assert "nobody knows the price of small-vectors" in (await run_next_night(database, clock, capped))["vectors"]
     assert server.embedded == []
     priced = capped.model_copy(update={"embed_model": "text-embedding-3-small"})
-    assert await embed_missing(database, priced, run="run-1") == "3 made"
-    (paid,) = await ask(database, "select run_id, cost from model_call")
+    assert await embed_missing(database, priced, run_id="run-1") == "3 made"
+    (paid,) = await query_rows(database, "select run_id, cost from model_call")
     assert paid["run_id"] == "run-1"
     assert 0 < paid["cost"] < Decimal("0.0001")
     nothing = priced.model_copy(update={"night_max_cost_usd": Decimal(0), "embed_model": "text-embedding-3-large"})
@@ -214,8 +216,8 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
     database: Database, clock: FrozenClock, settings: Settings, vectored: Settings, server: ModelServer
 ) -> None:
     await told(database, *TEXTS)
-    await tonight(database, clock, settings)
-    asked = Calls(database, vectored, "run-1")
+    await run_next_night(database, clock, settings)
+    asked = ModelCalls(database, vectored, "run-1")
     waits: list[float] = []
 
     async def wait(seconds: float) -> None:
@@ -227,7 +229,7 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
     assert len(await asked.embed("small-vectors", TEXTS)) == 3
     await asked.close()
     assert waits == [7.0]
-    paid = await ask(database, "select outcome, input_tokens from model_call order by id")
+    paid = await query_rows(database, "select outcome, input_tokens from model_call order by id")
     assert paid[0]["outcome"].startswith("failed: ModelUnavailable")
     assert [one["input_tokens"] > 0 for one in paid] == [False, True]
 
@@ -243,13 +245,13 @@ async def test_a_text_that_the_server_refuses_is_left_out_once_and_keeps_no_othe
 
     server.embedding = refused
     await told(database, *TEXTS)
-    done = await tonight(database, clock, vectored)
+    done = await run_next_night(database, clock, vectored)
     assert (done["status"], done["vectors"]) == ("done", "2 made")
     found = await recall(database, "bakery", settings=vectored)
     assert found.items[0].citation == "[one:2]"
     assert (await recall(database, TEXTS[2], settings=vectored)).items[0].citation == "[one:3]"
     asked = len(server.raw)
-    assert (await tonight(database, clock, vectored))["vectors"] == "0 made"
+    assert (await run_next_night(database, clock, vectored))["vectors"] == "0 made"
     assert len(server.raw) == asked
 
 
@@ -259,9 +261,9 @@ async def test_a_server_that_refuses_every_text_makes_no_text_go_without_a_vecto
 ) -> None:
     server.embedding = ScriptedReply(status=400, body={"error": {"message": "this model makes no vectors"}})
     await told(database, *TEXTS)
-    assert (await tonight(database, clock, vectored))["vectors"].startswith("0 made, then: ")
+    assert (await run_next_night(database, clock, vectored))["vectors"].startswith("0 made, then: ")
     server.embedding = None
-    assert (await tonight(database, clock, vectored))["vectors"] == "3 made"
+    assert (await run_next_night(database, clock, vectored))["vectors"] == "3 made"
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -270,18 +272,18 @@ async def test_two_replicas_do_not_pay_for_the_same_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     await told(database, *TEXTS)
-    await tonight(database, clock, settings)
-    embed, at_it, go = Calls.embed, asyncio.Event(), asyncio.Event()
+    await run_next_night(database, clock, settings)
+    embed, at_it, go = ModelCalls.embed, asyncio.Event(), asyncio.Event()
 
-    async def held(self: Calls, model: str, texts: list[str]) -> list[list[float]]:
+    async def held(self: ModelCalls, model: str, texts: list[str]) -> list[list[float]]:
         at_it.set()
         await go.wait()
         return await embed(self, model, texts)
 
-    monkeypatch.setattr(Calls, "embed", held)
+    monkeypatch.setattr(ModelCalls, "embed", held)
     first = asyncio.create_task(embed_missing(database, vectored))
     await at_it.wait()
-    async with replica(database) as other:
+    async with open_replica(database) as other:
         second = asyncio.create_task(embed_missing(other, vectored))
         await asyncio.wait([second], timeout=PATIENCE / 4)
         go.set()

@@ -13,15 +13,15 @@ from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.reindex import Reindexing
-from consolidator.service.erasure import erase, plan
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.search import index
 from consolidator.store.search import vectors as stored_vectors
 from consolidator.testing import ModelServer
 from tests.integration.locks import waiting
-from tests.nights import ask, count, tonight
-from tests.support import logged, said
+from tests.nights import query_number, query_rows, run_next_night
+from tests.support import log_events, user_message
 
 SAYINGS = {
     "one": ["From now on, always use tabs for indentation.", "The heron nests at the mill.", "!?"],
@@ -37,12 +37,14 @@ SUMS = (
 
 async def index_of(database: Database) -> tuple[list[Any], list[Any]]:
     """Return everything that is in the index."""
-    return await ask(database, "select * from posting order by word, scope, ref"), await ask(database, SUMS)
+    return await query_rows(database, "select * from posting order by word, scope, ref"), await query_rows(
+        database, SUMS
+    )
 
 
 async def told(database: Database, *names: str) -> None:
     for name in names:
-        await logged(database, name, [said(text) for text in SAYINGS[name]], project="shop", peer="ada")
+        await log_events(database, name, [user_message(text) for text in SAYINGS[name]], project="shop", peer="ada")
 
 
 def job(database: Database, settings: Settings, *, vectors: bool = False, **more: Any) -> Reindexing:
@@ -54,11 +56,11 @@ async def test_an_index_in_ruins_becomes_what_it_was(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, *SAYINGS)
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     before = await index_of(database)
-    await ask(database, "delete from posting where word % 3 = 0 returning word")
-    await ask(database, "insert into posting values (1, 2, 3), (4, 5, 6) returning word")
-    await ask(database, "update corpus set turns = turns + 7, facts = 0 returning id")
+    await query_rows(database, "delete from posting where word % 3 = 0 returning word")
+    await query_rows(database, "insert into posting values (1, 2, 3), (4, 5, 6) returning word")
+    await query_rows(database, "update corpus set turns = turns + 7, facts = 0 returning id")
     seen: list[str] = []
     done = await job(
         database, settings, started=lambda units: seen.append(f"{units} units"), progress=seen.append
@@ -66,7 +68,7 @@ async def test_an_index_in_ruins_becomes_what_it_was(
     assert seen[0] == f"{len(seen) - 1} units"
     assert await index_of(database) == before
     assert (done["status"], done["turns"]) == ("done", 7)
-    assert done["facts"] == await count(database, "select count(*) from fact where superseded_at is null")
+    assert done["facts"] == await query_number(database, "select count(*) from fact where superseded_at is null")
     assert (await recall(database, "heron", settings=settings)).items[0].citation == "[one:2]"
 
 
@@ -74,7 +76,7 @@ async def test_what_was_cut_short_goes_on_from_there(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, *SAYINGS)
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     before, stop = await index_of(database), asyncio.Event()
     first: list[str] = []
     rest: list[str] = []
@@ -90,14 +92,16 @@ async def test_what_was_cut_short_goes_on_from_there(
     await job(database, settings, progress=rest.append).run()
     assert set(first) & set(rest) == set()
     assert await index_of(database) == before
-    assert [one["status"] for one in await ask(database, "select status from run where job = 'reindex'")] == ["done"]
+    assert [one["status"] for one in await query_rows(database, "select status from run where job = 'reindex'")] == [
+        "done"
+    ]
 
 
 async def test_what_comes_and_goes_meanwhile_is_counted_once(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, "one", "two")
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     stop = asyncio.Event()
 
     def until_facts(_name: str) -> None:
@@ -106,9 +110,9 @@ async def test_what_comes_and_goes_meanwhile_is_counted_once(
     with pytest.raises(Interrupted):  # the turns of both are missing, the facts are back
         await job(database, settings, stop=stop, progress=until_facts).run()
     await told(database, "three")
-    await logged(database, "two", [said("The bakery closes at noon.")], project="shop", peer="ada")
-    await tonight(database, clock, settings)
-    await erase(database, settings, await plan(database, session="one"), reason="asked to")
+    await log_events(database, "two", [user_message("The bakery closes at noon.")], project="shop", peer="ada")
+    await run_next_night(database, clock, settings)
+    await erase_sessions(database, settings, await plan_erasure(database, session="one"), reason="asked to")
     await job(database, settings).run()
     after = await index_of(database)
     assert sum(scope["turns"] for scope in after[1]) == 6
@@ -120,13 +124,13 @@ async def test_another_start_from_the_beginning_gives_up_what_was_cut_short(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, "one")
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     stop = asyncio.Event()
     stop.set()
     with pytest.raises(Interrupted):
         await job(database, settings, stop=stop).run()
     await job(database, settings, vectors=True).run()
-    found = await ask(database, "select status, error from run where job = 'reindex' order by status")
+    found = await query_rows(database, "select status, error from run where job = 'reindex' order by status")
     assert [one["status"] for one in found] == ["done", "failed"]
     assert found[1]["error"].startswith("begun anew as ")
 
@@ -135,13 +139,13 @@ async def test_turns_that_belong_to_another_scope_now_are_found_there(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, "one")
-    await tonight(database, clock, settings)
-    await ask(database, "update session set peer = 'ben' returning id")
+    await run_next_night(database, clock, settings)
+    await query_rows(database, "update session set peer = 'ben' returning id")
     assert not (await recall(database, "heron", peer="ben", settings=settings)).items
     await job(database, settings).run()
     assert (await recall(database, "heron", peer="ben", settings=settings)).items
-    await erase(database, settings, await plan(database, session="one"), reason="asked to")
-    assert await count(database, "select count(*) from posting") == 0
+    await erase_sessions(database, settings, await plan_erasure(database, session="one"), reason="asked to")
+    assert await query_number(database, "select count(*) from posting") == 0
 
 
 @pytest.fixture
@@ -156,14 +160,16 @@ async def test_vectors_are_kept_unless_they_are_to_be_made_anew(
 ) -> None:
     vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
     await told(database, "one")
-    await tonight(database, clock, vectored)
+    await run_next_night(database, clock, vectored)
     made = sum(map(len, server.embedded))
-    await ask(database, "insert into embedding values ('turn', 12345, 1, 'small-vectors', '{1}') returning number")
+    await query_rows(
+        database, "insert into embedding values ('turn', 12345, 1, 'small-vectors', '{1}') returning number"
+    )
     assert (await job(database, vectored).run())["vectors"] == "0 made"
-    assert await count(database, "select count(*) from embedding") == made
+    assert await query_number(database, "select count(*) from embedding") == made
     assert (await job(database, vectored, vectors=True).run())["vectors"] == f"{made} made"
     assert sum(map(len, server.embedded)) == 2 * made
-    assert await count(database, "select count(*) from model_call where purpose = 'embed'") >= 2
+    assert await query_number(database, "select count(*) from model_call where purpose = 'embed'") >= 2
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -172,8 +178,8 @@ async def test_who_is_stopped_over_the_vectors_alone_does_not_keep_the_nights_fr
 ) -> None:
     vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
     await told(database, "one")
-    await tonight(database, clock, settings)
-    stop, save = asyncio.Event(), stored_vectors.save
+    await run_next_night(database, clock, settings)
+    stop, save = asyncio.Event(), stored_vectors.save_vectors
 
     async def saved(*given: Any) -> None:
         await save(*given)
@@ -189,7 +195,7 @@ async def test_who_is_stopped_over_the_vectors_alone_does_not_keep_the_nights_fr
 
     restore = indexer.restore_turns
     monkeypatch.setattr("consolidator.jobs.indexing.reindex.restore_turns", seen)
-    monkeypatch.setattr(stored_vectors, "save", saved)
+    monkeypatch.setattr(stored_vectors, "save_vectors", saved)
     with pytest.raises(Interrupted, match="the words are back"):
         await job(database, vectored, stop=stop).run()
     assert not await rebuilding()
@@ -199,9 +205,9 @@ async def test_long_sessions_are_put_back_in_batches(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await told(database, *SAYINGS)
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     before = await index_of(database)
-    monkeypatch.setattr(index, "BATCH", 1)
+    monkeypatch.setattr(indexer, "BATCH_SIZE", 1)
     await job(database, settings).run()
     assert await index_of(database) == before
 
@@ -210,17 +216,17 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await told(database, "one")
-    await tonight(database, clock, settings)
-    stored, go, post = asyncio.Event(), asyncio.Event(), index.post
+    await run_next_night(database, clock, settings)
+    stored, go, post = asyncio.Event(), asyncio.Event(), index.add_postings
 
     async def held(conn: Connection, posted: Any) -> None:
         stored.set()
         await go.wait()
         await post(conn, posted)
 
-    await logged(database, "late", [said("The lighthouse is red.")], project="shop", peer="ada")
-    monkeypatch.setattr(index, "post", held)
-    at_work = asyncio.create_task(tonight(database, clock, settings))
+    await log_events(database, "late", [user_message("The lighthouse is red.")], project="shop", peer="ada")
+    monkeypatch.setattr(index, "add_postings", held)
+    at_work = asyncio.create_task(run_next_night(database, clock, settings))
     await stored.wait()
     rebuilding = asyncio.create_task(job(database, settings).run())
     await waiting(database)  # the night has the agent
@@ -235,7 +241,7 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
 
 async def test_who_writes_the_index_is_waited_for(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await told(database, "one", "two")
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     before = await index_of(database)
     async with database.transaction() as conn:
         while await indexer.forget_turns(conn, "coder", "two"):
@@ -251,12 +257,14 @@ async def test_who_takes_turns_out_waits_until_they_are_back(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await told(database, "one")
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     async with database.transaction() as conn:
         await index.clear(conn, vectors=False)
     async with database.transaction() as conn:
         await indexer.restore_turns(conn, "one")
-        erasing = asyncio.create_task(erase(database, settings, await plan(database, session="one"), reason="asked to"))
+        erasing = asyncio.create_task(
+            erase_sessions(database, settings, await plan_erasure(database, session="one"), reason="asked to")
+        )
         await waiting(database)
     await erasing
     assert await index_of(database) == ([], [])
