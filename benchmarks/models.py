@@ -29,9 +29,9 @@ from consolidator.database import Database
 from consolidator.demo import logs
 from consolidator.demo.script import samples
 from consolidator.formats import format_named, locomo
-from consolidator.jobs.consolidation.learning import bounds_of
-from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.tokens import is_exact
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -132,7 +132,7 @@ async def _asked_by_us(server: Server, corpus: Corpus) -> None:
         clock.advance(timedelta(days=2))
         days = await _days(database, corpus)
         chosen = {"openai_base_url": model.url, "model": MODEL, "embed_model": VECTORS}
-        nights = Nights(database, server.settings().model_copy(update=chosen))
+        nights = JobRunner(database, server.settings().model_copy(update=chosen))
         for _, names in sorted(days.items()):
             done = await nights.run_now("consolidation", only=names)
             assert not done["model"]["failures"], done["model"]
@@ -147,14 +147,14 @@ async def _days(database: Database, corpus: Corpus) -> dict[str, list[str]]:
     async with database.connection() as conn:
         names = [one["id"] for one in await rows(conn, "select id from session order by created_at, id")]
         for session in await sessions.get_each(conn, names):
-            found = await events.read(conn, session["id"], bounds=bounds_of(session))
+            found = await events.read(conn, session.id, bounds=session.ingest_bounds)
             if not found:
                 continue
-            days[max(one.occurred_at for one in found).date().isoformat()].append(session["id"])
+            days[max(one.occurred_at for one in found).date().isoformat()].append(session.id)
             corpus.events += len(found)
             corpus.sessions += 1
-            if session["kind"] != "sub-agent":
-                owner = session["peer"] or session["project"] or session["agent"]
+            if session.kind != "sub-agent":
+                owner = session.peer or session.project or session.agent
                 corpus.talks.append(Talk(_NO_NAME.sub("_", owner), turns(found)))
     return days
 

@@ -10,34 +10,41 @@ import math
 import re
 from typing import Any
 
-MARK = "\ue000"
+from psycopg.types.json import Jsonb
+
+ESCAPE_MARK = "\ue000"
 _ESCAPE = re.compile("[\x00\ud800-\udfff\ue000]")
-_UNESCAPE = re.compile(MARK + "([0-9a-f]{4})")
-_FLOATS = {MARK + "nan": math.nan, MARK + "inf": math.inf, MARK + "-inf": -math.inf}
+_UNESCAPE = re.compile(ESCAPE_MARK + "([0-9a-f]{4})")
+_FLOATS = {ESCAPE_MARK + "nan": math.nan, ESCAPE_MARK + "inf": math.inf, ESCAPE_MARK + "-inf": -math.inf}
 
 
 def dumps(value: Any) -> str:
     """Return JSON text that jsonb takes, whatever Python could parse."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
-        if "\\u0000" not in text and MARK not in text:
+        if "\\u0000" not in text and ESCAPE_MARK not in text:
             text.encode()
             return text
     except ValueError:  # NaN, or a lone surrogate (UnicodeEncodeError is a ValueError)
         pass
-    return json.dumps(_escaped(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+    return json.dumps(_escape_value(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+
+
+def as_jsonb(value: Any) -> Jsonb:
+    """Return a value as a jsonb parameter of a query."""
+    return Jsonb(value, dumps=dumps)
 
 
 def loads(data: str | bytes) -> Any:
     """Return what `dumps` was given."""
     text = data if isinstance(data, str) else bytes(data).decode()
     value = json.loads(text)
-    return _unescaped(value) if MARK in text else value
+    return _unescape_value(value) if ESCAPE_MARK in text else value
 
 
 def escape(text: str) -> str:
     """Return a text that a PostgreSQL text column takes."""
-    return _ESCAPE.sub(lambda found: f"{MARK}{ord(found[0]):04x}", text)
+    return _ESCAPE.sub(lambda found: f"{ESCAPE_MARK}{ord(found[0]):04x}", text)
 
 
 def unescape(text: str) -> str:
@@ -45,23 +52,23 @@ def unescape(text: str) -> str:
     return _UNESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-def _escaped(value: Any) -> Any:
+def _escape_value(value: Any) -> Any:
     if isinstance(value, str):
         return escape(value)
     if isinstance(value, float) and not math.isfinite(value):
-        return MARK + ("nan" if math.isnan(value) else "inf" if value > 0 else "-inf")
+        return ESCAPE_MARK + ("nan" if math.isnan(value) else "inf" if value > 0 else "-inf")
     if isinstance(value, dict):
-        return {escape(str(key)): _escaped(item) for key, item in value.items()}
+        return {escape(str(key)): _escape_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_escaped(item) for item in value]
+        return [_escape_value(item) for item in value]
     return value
 
 
-def _unescaped(value: Any) -> Any:
+def _unescape_value(value: Any) -> Any:
     if isinstance(value, str):
         return _FLOATS[value] if value in _FLOATS else unescape(value)
     if isinstance(value, dict):
-        return {unescape(key): _unescaped(item) for key, item in value.items()}
+        return {unescape(key): _unescape_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_unescaped(item) for item in value]
+        return [_unescape_value(item) for item in value]
     return value

@@ -1,18 +1,50 @@
-"""All that is kept of a session's calls once its events are gone: what procedures and solutions are summed from."""
+"""A digest: all that is kept of a session's calls once its events are pruned."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, Integer, Text, text
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Index, text
+from sqlmodel import SQLModel
 
-from consolidator.models.columns import count, document, flag, maybe_packed, maybe_words, moment, packed, small, words
+from consolidator.models.columns import (
+    bigint_column,
+    boolean_column,
+    bytes_column,
+    integer_column,
+    json_object_column,
+    nullable_bytes_column,
+    nullable_text_column,
+    text_column,
+    timestamp_column,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DigestRow:
+    """One session's digest, a left fold over its calls, in a form that sums over sessions."""
+
+    session_id: str
+    agent: str
+    project: str | None
+    last_at: datetime  # when the last event that it holds happened
+    calls: int
+    sequence: bytes  # int64: hashes of the cleaned symbols, in order
+    seqs: bytes  # int64: the event with which each of them began
+    keys: bytes  # int64: hashes of what is counted
+    counts: bytes  # int64: how often
+    terms: bytes  # zlib JSON: hash -> text
+    quotes: bytes  # zlib JSON: what the first call of each element of the sequence was given
+    state: bytes  # zlib JSON: what the fold of calls needs to go on
+    error_state: bytes  # zlib JSON: what the fold of errors needs to go on
+    summary: dict[str, Any]  # the fold of the session's summary
+    version: str  # of what is counted
 
 
 class DigestTable(SQLModel, table=True):
-    """One session's digest: a left fold over its calls, in a form that sums over sessions."""
+    """One row a session; the columns after `version` belong to the sums of the agent, see store/memory/sums.sql."""
 
     __tablename__ = "digest"
     __table_args__ = (
@@ -20,95 +52,22 @@ class DigestTable(SQLModel, table=True):
         Index("digest_new", "agent", postgresql_where=text("not summed")),
     )
 
-    session_id: str = words(primary_key=True)
-    agent: str = words()
-    project: str | None = maybe_words()
-    last_at: datetime = moment()
-    calls: int = count()
-    sequence: bytes = packed()  # int64: hashes of the cleaned symbols, in order
-    seqs: bytes = packed()  # int64: the event each of them began with
-    keys: bytes = packed()  # int64: hashes of what is counted
-    counts: bytes = packed()  # int64: how often
-    terms: bytes = packed()  # zlib JSON: hash -> text
-    quotes: bytes = packed()  # zlib JSON: what each element of the sequence was given
-    state: bytes = packed()  # zlib JSON: what the fold needs to go on
-    folds: bytes = packed()  # zlib JSON: the same of the errors' fold
-    summary: dict[str, Any] = document()  # the session summary's fold
-    version: str = words()
-    summed: bool = flag()  # whether the sums hold it as it is
-    was_keys: bytes | None = maybe_packed()  # as the sums hold it, where it has changed since
-    was_counts: bytes | None = maybe_packed()
-    outcome: int = small()  # how its tasks went, when it was summed: 1, -1, or 0 where nobody said
-
-
-class AgentSumsTable(SQLModel, table=True):
-    """Of which digests the kept sums of an agent are."""
-
-    __tablename__ = "summed"
-
-    agent: str = words(primary_key=True)
-    version: str = words()
-    lineage: int = count()  # one number over sessions, their roots, projects and sizes
-
-
-class ScopeSumTable(SQLModel, table=True):
-    """Sums over the digests of an agent in one project, or in all."""
-
-    __tablename__ = "scope_sum"
-
-    agent: str = words(primary_key=True)
-    project: str = Field(default="", sa_type=Text, primary_key=True)  # "" is everything
-    keys: bytes = packed()  # int64: hashes of what is counted
-    totals: bytes = packed()  # int32, or int64 where one is too large: how often
-    roots: bytes = packed()  # the same: in how many lineage roots
-
-
-class SumTextTable(SQLModel, table=True):
-    """Texts of what an agent's sums count, in the parts in which they came."""
-
-    __tablename__ = "summed_name"
-
-    agent: str = words(primary_key=True)
-    part: int = Field(default=0, sa_type=Integer, primary_key=True, nullable=False)
-    keys: bytes = packed()  # int64: hashes
-    groups: bytes = packed()  # int64: in which group each competes
-    texts: bytes = packed()  # zlib JSON: a list
-
-
-class ErrorRecordTable(SQLModel, table=True):
-    """A failed call of a session, and what became of it."""
-
-    __tablename__ = "error_record"
-    __table_args__ = (
-        Index("error_record_group", "agent", "fingerprint"),
-        Index("error_record_new", "agent", "fingerprint", postgresql_where=text("not merged")),
-    )
-
-    session_id: str = words(primary_key=True)
-    seq: int = count(primary_key=True)
-    agent: str = words()
-    project: str | None = maybe_words()
-    fingerprint: str = words()
-    status: str = words()  # open | resolved | unresolved | noise
-    record: dict[str, Any] = document()
-    shape: str | None = maybe_words()  # JSON: what resolved it, in short; none where the merger has not seen it yet
-    merged: bool = flag()  # whether its solution knows of it
-
-
-class ScopeTable(SQLModel, table=True):
-    """An agent's memory in one project: `version` moves with its digests, `merged` follows when they are summed."""
-
-    __tablename__ = "scope"
-    agent: str = words(primary_key=True)
-    project: str = Field(default="", sa_type=Text, primary_key=True)  # "" where there is none
-    version: int = count()
-    merged: int = count()
-    sessions: int = small()
-
-
-class SettingTable(SQLModel, table=True):
-    """What belongs to this database alone, such as the salt of its hashes."""
-
-    __tablename__ = "setting"
-    name: str = words(primary_key=True)
-    value: bytes = packed()
+    session_id: str = text_column(primary_key=True)
+    agent: str = text_column()
+    project: str | None = nullable_text_column()
+    last_at: datetime = timestamp_column()
+    calls: int = bigint_column()
+    sequence: bytes = bytes_column()
+    seqs: bytes = bytes_column()
+    keys: bytes = bytes_column()
+    counts: bytes = bytes_column()
+    terms: bytes = bytes_column()
+    quotes: bytes = bytes_column()
+    state: bytes = bytes_column()
+    error_state: bytes = bytes_column()
+    summary: dict[str, Any] = json_object_column()
+    version: str = text_column()
+    summed: bool = boolean_column()  # whether the sums include it as it is now
+    summed_keys: bytes | None = nullable_bytes_column()  # as the sums include it, if it has changed since
+    summed_counts: bytes | None = nullable_bytes_column()
+    outcome: int = integer_column()  # how its tasks went when it was summed: 1, -1, or 0 if nobody said

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Index, Text, text
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import count, document, flag, maybe_moment, maybe_words, moment, words
+from consolidator.models.columns import (
+    bigint_column,
+    json_object_column,
+    nullable_text_column,
+    nullable_timestamp_column,
+    text_column,
+    timestamp_column,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureRow:
+    """A published procedure."""
+
+    id: str  # a hash of scope and steps, so that tomorrow's night updates it
+    agent: str
+    project: str | None  # none: it holds for the agent in several projects
+    title: str
+    support: int  # distinct lineage roots
+    rank: float
+    body: dict[str, Any]  # steps, success, follows, preconditions, evidence
+    learned_at: datetime
+    updated_at: datetime
+    retired_at: datetime | None  # when better ones took its place
+    run_id: str | None  # the run that wrote it, if the cause is a run
+    cause: str  # run | person | review | erasure
 
 
 class ProcedureTable(SQLModel, table=True):
-    """A published procedure; its id is made of scope and steps, so that tomorrow's night updates it."""
+    """One row a procedure."""
 
     __tablename__ = "procedure"
     __table_args__ = (
@@ -20,53 +46,36 @@ class ProcedureTable(SQLModel, table=True):
         Index("procedure_search", text("to_tsvector('simple', title)"), postgresql_using="gin"),
     )
 
-    id: str = words(primary_key=True)
-    agent: str = words()
-    project: str | None = maybe_words()  # none: it holds for the agent in several projects
-    title: str = words()
-    support: int = count()  # distinct lineage roots
+    id: str = text_column(primary_key=True)
+    agent: str = text_column()
+    project: str | None = nullable_text_column()
+    title: str = text_column()
+    support: int = bigint_column()
     rank: float = Field(default=0.0)
-    body: dict[str, Any] = document()  # steps, success, follows, preconditions, evidence
-    learned_at: datetime = moment()
-    updated_at: datetime = moment()
-    retired_at: datetime | None = maybe_moment()  # when better ones took its place
-    run_id: str = words()
+    body: dict[str, Any] = json_object_column()
+    learned_at: datetime = timestamp_column()
+    updated_at: datetime = timestamp_column()
+    retired_at: datetime | None = nullable_timestamp_column()
+    run_id: str | None = nullable_text_column()
+    cause: str = text_column(default="run")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProfileRow:
+    """How an agent uses one tool."""
+
+    agent: str
+    project: str  # "" is the agent as a whole
+    tool: str
+    body: dict[str, Any]  # usual arguments, their sources, usual successors
 
 
 class ToolProfileTable(SQLModel, table=True):
-    """How an agent uses one tool: usual arguments and where they come from, and what usually follows."""
+    """One row a tool and scope."""
 
     __tablename__ = "tool_profile"
 
-    agent: str = words(primary_key=True)
+    agent: str = text_column(primary_key=True)
     project: str = Field(default="", sa_type=Text, primary_key=True)
-    tool: str = words(primary_key=True)
-    body: dict[str, Any] = document()
-
-
-class SolutionTable(SQLModel, table=True):
-    """An error by its fingerprint, and what resolved it."""
-
-    __tablename__ = "solution"
-    __table_args__ = (
-        Index("solution_scope", "agent", "project"),
-        Index("solution_fingerprint", "fingerprint"),
-        Index("solution_signature", text("substr(fingerprint, strpos(fingerprint, '|') + 1)")),
-        Index("solution_search", text("to_tsvector('simple', search)"), postgresql_using="gin"),
-    )
-
-    id: str = words(primary_key=True)
-    agent: str = words()
-    project: str | None = maybe_words()
-    fingerprint: str = words()
-    tool: str = words()
-    headline: str = words()
-    confirmed: bool = flag()  # the fix was seen in two sessions or more
-    sessions: int = count()
-    occurrences: int = count()
-    search: str = words()  # what full text search reads
-    body: dict[str, Any] = document()
-    learned_at: datetime = moment()
-    updated_at: datetime = moment()
-    retired_at: datetime | None = maybe_moment()
-    run_id: str = words()
+    tool: str = text_column(primary_key=True)
+    body: dict[str, Any] = json_object_column()

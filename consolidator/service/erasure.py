@@ -12,59 +12,70 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
+from consolidator.models.source import ErasureRow
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
-from consolidator.store.memory import digests, rederive
-from consolidator.store.queries import Row
+from consolidator.store.memory import agent_locks, erasures, rederive, scopes
+from consolidator.store.memory.erasures import FamilyMember
+
+__all__ = ["ErasurePlan", "ErasureRow", "erase_sessions", "list_erasures", "plan_erasure"]
 
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:
     """What would go, to be confirmed."""
 
-    sessions: list[Row]
-    named: list[str]  # the sessions a person named, by id or by their peer
+    sessions: list[FamilyMember]
+    named_ids: list[str]  # the sessions a person named, by id or by their peer
     peer: str | None = None
 
     @property
     def events(self) -> int:
         """How many events that are."""
-        return sum(session["events"] for session in self.sessions)
+        return sum(session.events for session in self.sessions)
 
 
-async def plan(database: Database, *, session: str | None = None, peer: str | None = None) -> ErasurePlan:
+async def plan_erasure(database: Database, *, session: str | None = None, peer: str | None = None) -> ErasurePlan:
     """Return what erasing a session or a peer means; raise NotFound where there is nothing of them."""
     async with database.connection() as conn:
-        ids = [await sessions.find(conn, session)] if session else await rederive.of_peer(conn, peer or "")
+        ids = (
+            [await sessions.find(conn, session)] if session else await erasures.list_sessions_of_peer(conn, peer or "")
+        )
         if not ids:
             raise NotFound(f"there is no session with peer {peer!r}")
-        return ErasurePlan(await rederive.family(conn, ids), ids, peer)
+        return ErasurePlan(await erasures.list_family(conn, ids), ids, peer)
 
 
-async def erase(database: Database, settings: Settings, planned: ErasurePlan, *, reason: str) -> dict[str, Any]:
+async def erase_sessions(database: Database, settings: Settings, plan: ErasurePlan, *, reason: str) -> dict[str, Any]:
     """Erase the planned sessions, with what was derived from them, all or nothing; publish what is left."""
     now = database.clock.now()
     events = 0
     async with database.transaction() as conn:
         # A person may have thought for minutes: what hangs from these sessions now goes, not only what was shown.
-        named = await rederive.of_peer(conn, planned.peer) if planned.peer else planned.named
-        agents = sorted({session["agent"] for session in await rederive.family(conn, named)})
+        named = await erasures.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
+        agents = sorted({session.agent for session in await erasures.list_family(conn, named)})
         for agent in agents:
-            await digests.lock_agent(conn, agent)
-        await sessions.lock(conn, [session["id"] for session in await rederive.family(conn, named)])
-        doomed = await rederive.family(conn, named)
+            await agent_locks.lock_agent(conn, agent)
+        await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named)])
+        doomed = await erasures.list_family(conn, named)
         for session in doomed:
-            events += await rederive.erase(conn, session["id"], reason=reason, now=now)
+            events += await erasures.erase_session(conn, session.id, reason=reason, now=now)
         # In the order of the nights, so that none waits for us in a circle.
-        await digests.touch_scopes(conn, sorted({(one["agent"], one["project"] or "") for one in doomed}))
+        await scopes.touch(conn, sorted({(session.agent, session.project or "") for session in doomed}))
         for session in doomed:
-            while await forget_turns(conn, session["agent"], session["id"]):
+            while await forget_turns(conn, session.agent, session.id):
                 pass
-        if planned.peer:
-            await rederive.erase_words(conn, planned.peer)
+        if plan.peer:
+            await erasures.erase_corrections(conn, plan.peer)
         for agent in agents:
-            await merge_agent(conn, agent, run_id="erase", now=now, settings=settings)
-            await rederive.forget_retired(conn, agent)
-            await rederive.sweep(conn, agent)
+            await merge_agent(conn, agent, run_id=None, cause="erasure", now=now, settings=settings)
+            await erasures.erase_retired_procedures(conn, agent)
+            await rederive.delete_unsupported(conn, agent)
             await index_facts(conn, agent)
     return {"sessions": len(doomed), "events": events}
+
+
+async def list_erasures(database: Database, *, limit: int = 50) -> list[ErasureRow]:
+    """Return what was erased, when and why, the latest first."""
+    async with database.connection() as conn:
+        return await erasures.list_erasures(conn, limit=limit)

@@ -1,269 +1,209 @@
-"""Answers about memory that take more than one query: explain, solve, what follows, a session's summary.
-
-Every front end calls these, so that all of them answer the same.
-"""
+"""Explanations: the quotes, sessions and run that anything learned rests on, and its history."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation.learning import bounds_of
-from consolidator.llm.redaction.redact import redact, redact_json
-from consolidator.memory.facts.reconcile import LONG_AGO
-from consolidator.memory.procedures.digest import Digest
-from consolidator.memory.procedures.prediction import suggest
-from consolidator.memory.procedures.tool_profiles import Profile
-from consolidator.memory.solutions.fingerprint import fingerprint, headline, signature
-from consolidator.memory.summary import SummaryFold, render
-from consolidator.models.event import Event
-from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests, lookup
-from consolidator.store.queries import Row
+from consolidator.memory.facts.reconcile import UNKNOWN_START
+from consolidator.models.fact import CitedCandidateRow, FactRow
+from consolidator.models.procedure import ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.store.memory import lookup
+from consolidator.store.memory.lookup import SessionOriginRow
 
-_BESIDE_THE_LEDGER = {
-    "person": "by a person",
-    "review": "after a review",
-    "retry": "by a retry",
-    "erase": "after an erasure",
-}  # what no run of the ledger made
-TAIL = 2000  # events that `next` reads, and `summary` at a time
+_BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
 
 
-async def solve(
-    database: Database,
-    error: str,
-    *,
-    tool: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    limit: int = 5,
-) -> list[Row]:
-    """Return what is known of an error: by its fingerprint, else by the words it shares with known ones."""
-    told = redact(error)
-    exact = fingerprint(tool, told) if tool else None
+async def explain(database: Database, memory_id: str) -> dict[str, Any]:
+    """Return the title, lines and evidence of a fact, procedure, solution or candidate; raise NotFound for none."""
     async with database.connection() as conn:
-        return await lookup.solutions_of(
-            conn,
-            fingerprint=exact,
-            signature=signature(told),
-            text=headline(told),
-            agent=agent,
-            project=project,
-            limit=limit,
-        )
+        row = await lookup.load_by_id(conn, memory_id)
+        if row is None:
+            raise NotFound(f"nothing learned has the id {memory_id!r}; `facts`, `procedures` and `solutions` list them")
+        if isinstance(row, FactRow):
+            explanation = await _explain_fact(conn, row)
+        elif isinstance(row, ProcedureRow):
+            explanation = await _explain_procedure(conn, row)
+        elif isinstance(row, SolutionRow):
+            explanation = await _explain_solution(conn, row)
+        else:
+            return {**await _explain_candidate(conn, row), "by": f"by run {row.run_id}"}
+    return {**explanation, "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}")}
 
 
-async def explain(database: Database, identity: str) -> dict[str, Any]:
-    """Return title, lines and evidence of a fact, procedure or solution; raise NotFound where there is none."""
-    told = await _explained(database, identity)
-    return {**told, "by": _BESIDE_THE_LEDGER.get(told["run_id"], f"by run {told['run_id']}")}
-
-
-async def _explained(database: Database, identity: str) -> dict[str, Any]:
-    async with database.connection() as conn:
-        found = await lookup.explained(conn, identity)
-        if found is None:
-            raise NotFound(f"nothing learned has the id {identity!r}; `facts`, `procedures` and `solutions` list them")
-        kind, row = found
-        if kind == "fact":
-            return await _explain_fact(conn, row)
-        if kind == "procedure":
-            return await _explain_procedure(conn, row)
-        if kind == "solution":
-            return await _explain_solution(conn, row)
-        return await _explain_candidate(conn, row)
-
-
-async def _explain_fact(conn: Connection, fact: Row) -> dict[str, Any]:
-    cited = await lookup.evidence(conn, fact["evidence"])
+async def _explain_fact(conn: Connection, fact: FactRow) -> dict[str, Any]:
+    cited = await lookup.load_cited_candidates(conn, fact.evidence)
+    history = await lookup.load_fact_history(conn, fact)
     lines = [
-        f"{fact['kind']}, {fact['confidence']}, trusted as said by the {fact['trust']}, "
-        f"in {fact['sessions']} session{'s' if fact['sessions'] != 1 else ''}",
-        f"belongs to agent {fact['agent']}" + (f", {fact['level']} {fact['project'] or fact['peer']}"
-                                               if fact["level"] != "agent" else ""),
-        "true" + (f" since {fact['valid_from']:%Y-%m-%d %H:%M}" if fact["valid_from"] != LONG_AGO else "")
-        + (f" until {fact['valid_to']:%Y-%m-%d %H:%M}" if fact["valid_to"] else ""),
-    ]  # fmt: skip
-    history = await lookup.history(conn, fact)
-    for other in history:
-        if other["id"] != fact["id"] and other["valid_to"] is not None and other["superseded_by"] is not None:
-            lines.append(f"before: {other['sentence']} (until {other['valid_to']:%Y-%m-%d}, {other['id']})")
-    if fact["superseded_by"]:
-        after = next((one for one in history if one["id"] == fact["superseded_by"]), None)
-        told = f": {after['sentence']} (since {after['valid_from']:%Y-%m-%d}, {after['id']})" if after else ""
-        lines.append(f"superseded by {told.removeprefix(': ') or fact['superseded_by']}")
-    lines += [_decided(c, fact) for c in cited if c["operation"] not in (None, "add") or c["flagged"]]
-    if refused := await lookup.rejections(conn, fact):
-        why = ", ".join(f"{one['count']} {one['reason']}" for one in refused)
-        lines.append(f"of the same subject, {sum(one['count'] for one in refused)} rejected: {why}")
-    seen = await lookup.origins(conn, [c["session_id"] for c in cited])
+        f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
+        f"in {fact.sessions} session{'s' if fact.sessions != 1 else ''}",
+        f"belongs to agent {fact.agent}"
+        + (f", {fact.level} {fact.project or fact.peer}" if fact.level != "agent" else ""),
+        "true"
+        + (f" since {fact.valid_from:%Y-%m-%d %H:%M}" if fact.valid_from != UNKNOWN_START else "")
+        + (f" until {fact.valid_to:%Y-%m-%d %H:%M}" if fact.valid_to else ""),
+        *_predecessors(fact, history),
+        *_superseded(fact, history),
+        *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate)),
+    ]
+    if rejections := await lookup.count_rejections(conn, fact):
+        reasons = ", ".join(f"{rejection.count} {rejection.reason}" for rejection in rejections)
+        lines.append(f"of the same subject, {sum(rejection.count for rejection in rejections)} rejected: {reasons}")
+    origins = await lookup.load_session_origins(conn, [candidate.session_id for candidate in cited])
     return {
         "kind": "fact",
-        "title": fact["sentence"],
+        "title": fact.sentence,
         "lines": lines,
-        "evidence": [
-            _proof(seen, c["session_id"], seq, quote, c["occurred_at"])
-            for c in cited
-            for seq, quote in [(c["seq"], c["quote"]), *c["evidence"]]
-        ],
-        "extractors": sorted({c["extractor"] for c in cited}),
-        "learned_at": fact["recorded_at"],
-        "run_id": fact["run_id"],
+        "evidence": [proof for candidate in cited for proof in _quotes(candidate, origins)],
+        "extractors": sorted({candidate.extractor for candidate in cited}),
+        "learned_at": fact.recorded_at,
+        "run_id": fact.run_id,
         "row": fact,
     }
 
 
-def _decided(saying: Row, fact: Row) -> str:
-    """Return what was decided of a saying that a fact rests on."""
-    by = "code" if saying["decided_by"] == "code" else f"model {saying['decided_by']}"
-    if saying["flagged"]:
-        return f"kept beside what it resembles ({by}): {saying['flagged']}"
-    onto = "" if saying["target"] == fact["id"] else f" {saying['target']}"
-    return f"{saying['operation']}{onto} by {by}: {saying['sentence']} ({saying['why']})"
+def _predecessors(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
+    return [
+        f"before: {other.sentence} (until {other.valid_to:%Y-%m-%d}, {other.id})"
+        for other in history
+        if other.id != fact.id and other.valid_to is not None and other.superseded_reason is not None
+    ]
 
 
-async def _explain_candidate(conn: Connection, candidate: Row) -> dict[str, Any]:
-    seen = await lookup.origins(conn, [candidate["session_id"]])
-    session, when = candidate["session_id"], candidate["occurred_at"]
-    cited = [(candidate["seq"], candidate["quote"]), *candidate["evidence"]]
+def _superseded(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
+    if fact.superseded_reason is None:
+        return []
+    if fact.superseded_reason == "forgotten":
+        return ["forgotten by a person"]
+    if fact.superseded_by is None:
+        return ["superseded by another revision"]
+    for other in history:
+        if other.id == fact.superseded_by:
+            return [f"superseded by {other.sentence} (since {other.valid_from:%Y-%m-%d}, {other.id})"]
+    return [f"superseded by {fact.superseded_by}"]
+
+
+def _is_notable(candidate: CitedCandidateRow) -> bool:
+    return candidate.operation not in (None, "add") or candidate.flagged is not None
+
+
+def _decision(candidate: CitedCandidateRow, fact: FactRow) -> str:
+    """Return what was decided about a candidate that a fact cites."""
+    by = "code" if candidate.decided_by == "code" else f"model {candidate.decided_by}"
+    if candidate.flagged:
+        return f"kept beside what it resembles ({by}): {candidate.flagged}"
+    target = "" if candidate.target == fact.id else f" {candidate.target}"
+    return f"{candidate.operation}{target} by {by}: {candidate.sentence} ({candidate.why})"
+
+
+async def _explain_candidate(conn: Connection, candidate: CitedCandidateRow) -> dict[str, Any]:
+    origins = await lookup.load_session_origins(conn, [candidate.session_id])
     return {
         "kind": "candidate",
-        "title": candidate["sentence"],
-        "lines": [_became(candidate)],
-        "evidence": [_proof(seen, session, seq, quote, when) for seq, quote in cited],
-        "extractors": [candidate["extractor"]],
-        "learned_at": candidate["occurred_at"],
-        "run_id": candidate["run_id"],
+        "title": candidate.sentence,
+        "lines": [_outcome(candidate)],
+        "evidence": _quotes(candidate, origins),
+        "extractors": [candidate.extractor],
+        "learned_at": candidate.occurred_at,
+        "run_id": candidate.run_id,
         "row": candidate,
     }
 
 
-def _became(candidate: Row) -> str:
-    """Say what became of a candidate."""
-    if candidate["rejected"]:
-        return f"rejected: {candidate['rejected']}"
-    if candidate["quarantined"]:
-        return f"in quarantine: {candidate['quarantined']}; `consolidator facts review` settles it"
-    if not candidate["active"]:
-        return "not taken into account: of a draft, or another generation took its place"
-    if candidate["operation"] and candidate["target"]:
-        return f"{candidate['operation']} {candidate['target']}: {candidate['why']}"
-    return "taken into account"
+def _outcome(candidate: CitedCandidateRow) -> str:
+    """Return what became of a candidate."""
+    if candidate.rejected:
+        return f"rejected: {candidate.rejected}"
+    if candidate.quarantined:
+        return f"in quarantine: {candidate.quarantined}; `consolidator facts review` accepts or rejects it"
+    if not candidate.active:
+        return "does not count: its revision is a draft, or another revision replaced it"
+    if candidate.operation and candidate.target:
+        return f"{candidate.operation} {candidate.target}: {candidate.why}"
+    return "counts"
 
 
-async def _explain_procedure(conn: Connection, procedure: Row) -> dict[str, Any]:
-    body = procedure["body"]
-    lines = [f"{n}. {_step(step)}" for n, step in enumerate(body["steps"], 1)]
+async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[str, Any]:
+    body = procedure.body
     success = body["success"]
+    lines = [f"{number}. {_step(step)}" for number, step in enumerate(body["steps"], 1)]
     lines.append(
-        f"seen in {procedure['support']} sessions; worked {success['mean']:.0%} "
+        f"seen in {procedure.support} sessions; worked {success['mean']:.0%} "
         f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
     )
-    lines += [f"before: {told}" for told in body["preconditions"]]
+    lines += [f"before: {precondition}" for precondition in body["preconditions"]]
     if body["follows"]:
         lines.append("then usually: " + ", ".join(f"{symbol} ({share:.0%})" for symbol, share in body["follows"]))
-    seen = await lookup.origins(conn, [session for session, _, _ in body["evidence"]])
-    shown = [_proof(seen, session, seq, quote, None) for session, seq, quote in body["evidence"]]
+    origins = await lookup.load_session_origins(conn, [session_id for session_id, _, _ in body["evidence"]])
     return {
         "kind": "procedure",
-        "title": procedure["title"],
+        "title": procedure.title,
         "lines": lines,
-        "evidence": shown,
-        "learned_at": procedure["learned_at"],
-        "run_id": procedure["run_id"],
+        "evidence": [_proof(origins, session_id, seq, quote, None) for session_id, seq, quote in body["evidence"]],
+        "learned_at": procedure.learned_at,
+        "run_id": procedure.run_id,
         "row": procedure,
     }
 
 
 def _step(step: dict[str, Any]) -> str:
-    """Say a step of a procedure in one line."""
-    again = " (several times)" if step["repeats"] else ""
+    """Return a step of a procedure in one line."""
+    repeated = " (several times)" if step["repeats"] else ""
     if step["command"]:
-        return f"{step['tool']}: {step['command']}{again}"
-    told = ", ".join(
-        f"{a['path']} = {a['text']}" + (f" ({a['precision']:.0%} of {a['n']})" if a["kind"] != "free" else "")
-        for a in step["arguments"]
+        return f"{step['tool']}: {step['command']}{repeated}"
+    arguments = ", ".join(
+        f"{argument['path']} = {argument['text']}"
+        + (f" ({argument['precision']:.0%} of {argument['n']})" if argument["kind"] != "free" else "")
+        for argument in step["arguments"]
     )
-    return f"{step['tool']}({told}){again}"
+    return f"{step['tool']}({arguments}){repeated}"
 
 
-async def _explain_solution(conn: Connection, solution: Row) -> dict[str, Any]:
-    body = solution["body"]
+async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str, Any]:
+    body = solution.body
     lines = [body["line"]]
     for fix in body["fixes"]:
-        sure = "confirmed" if fix["confirmed"] else "unconfirmed"
-        lines.append(f"fix ({sure}, worked {fix['worked']} times in {fix['sessions']} sessions): {fix['description']}")
-        lines.append(f"  failing:   {fix['failing']}")
-        lines.append(f"  resolving: {fix['resolving']}")
-        lines += [f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]]
-    lines += [f"tried in vain: {tried}" for tried in body["tried"]]
-    proofs = {(e["session_id"], e["seq"]): e for fix in body["fixes"] for e in fix["evidence"]}
-    proofs |= {(e["session_id"], e["seq"]): e for e in body["evidence"]}
-    seen = await lookup.origins(conn, [session for session, _ in proofs])
+        confirmed = "confirmed" if fix["confirmed"] else "unconfirmed"
+        lines += [
+            f"fix ({confirmed}, worked {fix['worked']} times in {fix['sessions']} sessions): {fix['description']}",
+            f"  failing:   {fix['failing']}",
+            f"  resolving: {fix['resolving']}",
+            *(f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]),
+        ]
+    lines += [f"tried in vain: {attempt}" for attempt in body["tried"]]
+    quotes = {(quote["session_id"], quote["seq"]): quote for fix in body["fixes"] for quote in fix["evidence"]}
+    quotes |= {(quote["session_id"], quote["seq"]): quote for quote in body["evidence"]}
+    origins = await lookup.load_session_origins(conn, [session_id for session_id, _ in quotes])
     return {
         "kind": "solution",
-        "title": solution["headline"],
+        "title": solution.headline,
         "lines": lines,
         "evidence": [
-            _proof(seen, e["session_id"], e["seq"], e["quote"], e["occurred_at"]) for _, e in sorted(proofs.items())
+            _proof(origins, session_id, seq, quote["quote"], quote["occurred_at"])
+            for (session_id, seq), quote in sorted(quotes.items())
         ],
-        "fingerprint": solution["fingerprint"],
-        "learned_at": solution["learned_at"],
-        "run_id": solution["run_id"],
+        "fingerprint": solution.fingerprint,
+        "learned_at": solution.learned_at,
+        "run_id": solution.run_id,
         "row": solution,
     }
 
 
-def _proof(seen: dict[str, Row], session: str, seq: int, quote: str, when: Any) -> dict[str, Any]:
-    """Return one piece of evidence, and whether the log still has it."""
-    found = seen.get(session)
-    log = "erased" if found is None else "pruned" if seq <= found["pruned_to"] else "there"
-    origin = found["origin"] if found else None
-    return {"session_id": session, "origin": origin, "seq": seq, "quote": quote, "when": when, "log": log}
+def _quotes(candidate: CitedCandidateRow, origins: Mapping[str, SessionOriginRow]) -> list[dict[str, Any]]:
+    """Return the quotes of a candidate: its own, then those of the events that also prove it."""
+    quotes = [(candidate.seq, candidate.quote), *candidate.evidence]
+    return [_proof(origins, candidate.session_id, seq, quote, candidate.occurred_at) for seq, quote in quotes]
 
 
-async def next_calls(database: Database, word: str, *, most: int = 5) -> list[dict[str, Any]]:
-    """Return the calls that usually follow in a session, from its last two thousand events."""
-    async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find(conn, word))
-        stored = await lookup.profiles(conn, session["agent"], session["project"])
-        tail = await _tail(conn, session)
-    profiles = {one["tool"]: Profile.from_json(one["body"]) for one in stored}
-    return await asyncio.to_thread(suggestions, profiles, tail, most)
-
-
-def suggestions(profiles: dict[str, Profile], tail: list[Event], most: int) -> list[dict[str, Any]]:
-    """Fold a session's events with clear values, which stay in memory, and say what usually follows; redacted."""
-    digest = Digest(redact, b"", keep_values=True)
-    for event in tail:
-        digest.feed(event)
-    return following(profiles, digest, most)
-
-
-def following(profiles: dict[str, Profile], digest: Digest, most: int = 5) -> list[dict[str, Any]]:
-    """Say what usually follows what a digest was fed, which keeps clear values; redacted, the surest call first."""
-    return [{**asdict(one), "arguments": redact_json(one.arguments)} for one in suggest(profiles, digest, most)]
-
-
-async def summary_of(database: Database, word: str) -> dict[str, Any]:
-    """Return a session's summary, as state and as text: as the nights folded it, and what came since."""
-    async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find(conn, word))
-        stored = await digests.digest(conn, session["id"])
-        after = session["consolidated_to"] if stored else session["pruned_to"]
-        fold = SummaryFold.from_json(stored["summary"]) if stored else SummaryFold()
-        while since := await events.read(conn, session["id"], after=after, limit=TAIL, bounds=bounds_of(session)):
-            for event in since:
-                fold.feed(event)
-            after = since[-1].seq
-    state = fold.to_json()
-    return {"session": session["id"], "state": state, "text": redact(render(state))}
-
-
-async def _tail(conn: Connection, session: Row) -> list[Event]:
-    after = max(session["head"] - TAIL, session["pruned_to"])
-    return await events.read(conn, session["id"], after=after, bounds=bounds_of(session))
+def _proof(
+    origins: Mapping[str, SessionOriginRow], session_id: str, seq: int, quote: str, when: datetime | str | None
+) -> dict[str, Any]:
+    """Return one piece of evidence, and whether the log still has its event: there | pruned | erased."""
+    session = origins.get(session_id)
+    log = "erased" if session is None else "pruned" if seq <= session.pruned_to else "there"
+    origin = session.origin if session else None
+    return {"session_id": session_id, "origin": origin, "seq": seq, "quote": quote, "when": when, "log": log}

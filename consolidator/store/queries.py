@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from psycopg.rows import class_row, dict_row
 
 from consolidator.database.partitions import Connection
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -89,6 +93,11 @@ async def execute_each(conn: Connection, query: LiteralString, values: Sequence[
     async with conn.cursor() as cursor:
         await cursor.executemany(query, values)
         return cursor.rowcount
+
+
+def row_values(row: DataclassInstance) -> dict[str, Any]:
+    """Return a row's values by column, as parameters of a query; unlike `asdict` it copies none of them."""
+    return {column.name: getattr(row, column.name) for column in fields(row)}
 
 
 async def rows(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:

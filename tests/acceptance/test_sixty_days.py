@@ -16,8 +16,8 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
-from consolidator.jobs.nightly import JOBS, Nights
-from consolidator.service.erasure import erase, plan
+from consolidator.jobs.nightly import JOBS, JobRunner
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.explain import explain
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
@@ -27,7 +27,7 @@ from tests.acceptance.agents import Claude, Office, named
 from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, SHOP, diary
 from tests.databases import copied
 from tests.oracle import configured, oracle
-from tests.support import memory_of, unbroken
+from tests.support import assert_invariants, read_memory
 
 DAYS = 60
 ERASURE = 40
@@ -41,7 +41,7 @@ KNOWN = {
     "procedure": "select id, support as count, retired_at is null as live from procedure",
     "solution": """select agent || fingerprint as id, sum(occurrences) as count, bool_or(confirmed) as live
                    from solution group by 1""",
-    "fact": "select id, sessions as count, superseded_by is null as live from fact",
+    "fact": "select id, sessions as count, superseded_at is null as live from fact",
     "digest": "select session_id as id, calls as count, true as live from digest",
     "candidate": "select session_id as id, count(*) as count, true as live from candidate group by 1",
 }
@@ -105,7 +105,7 @@ class Life:
                 self.office.touch(REREAD if day < DAYS - 1 else None)
             async with self.database.connection() as conn:
                 left = (await rows(conn, LEFT))[0]["events"]
-            done = await Nights(self.database, self.settings).run_owed(job)
+            done = await JobRunner(self.database, self.settings).run_due(job)
             assert done is not None, f"{job} was not owed on day {day}"
             assert done["status"] == "done", done
             if job == "import":
@@ -142,9 +142,12 @@ class Life:
     async def erase(self) -> None:
         """Have a session and a peer erased."""
         session = Claude(ERASED, self.start, "/").session
-        for wanted in (await plan(self.database, session=session), await plan(self.database, peer=ERASED_PEER)):
-            self.erased += [one["id"] for one in wanted.sessions]
-            await erase(self.database, self.settings, wanted, reason="asked for")
+        for plan in (
+            await plan_erasure(self.database, session=session),
+            await plan_erasure(self.database, peer=ERASED_PEER),
+        ):
+            self.erased += [session.id for session in plan.sessions]
+            await erase_sessions(self.database, self.settings, plan, reason="asked for")
 
     async def nothing_returned(self) -> None:
         """Assert that of the erased nothing is there, and of the pruned no event."""
@@ -184,7 +187,7 @@ async def _live(life: Life, server: ModelServer) -> None:
         await life.night(day)
         await life.nothing_fell(day)
         if day == 6:
-            life.first_week = await memory_of(life.database)
+            life.first_week = await read_memory(life.database)
         if day in (TOLD - 1, TOLD, CHANGED):
             known = {TOLD: ["Staging lives on box7."], CHANGED: ["Staging lives on box9."]}
             assert await life.staging() == known.get(day, [])
@@ -193,7 +196,7 @@ async def _live(life: Life, server: ModelServer) -> None:
         if day >= ERASURE - 1:
             await life.nothing_returned()
         if day % 10 == 9:
-            await unbroken(life.database)
+            await assert_invariants(life.database)
 
 
 def _stayed_flat(life: Life) -> None:
@@ -204,7 +207,7 @@ def _stayed_flat(life: Life) -> None:
         for measure in ("events", "blobs", "bytes", "pages"):
             assert now[measure] <= then[measure] * 1.05, f"{measure} grew: {then} on day {STEADY}, {now} on day {day}"
         # what is kept, a week of a session that was open all week, yesterday, today and what is made ahead
-        assert now["partitions"] <= RETENTION + 7 + 2 + partitions.AHEAD
+        assert now["partitions"] <= RETENTION + 7 + 2 + partitions.DAYS_AHEAD
     assert life.pruned > life.events / 2
     assert life.repeated > life.events  # what was imported was read again, also what had been pruned
     assert life.deferred >= DAYS  # a call was open every night
@@ -237,7 +240,7 @@ async def _minds_changed(life: Life) -> None:
 async def _the_loop_closed(life: Life) -> None:
     """What a model was told, and what took its place, is explained by both quotes when their events are gone."""
     life.clock.advance(timedelta(days=RETENTION))
-    assert await Nights(life.database, life.settings).run_owed("retention") is not None
+    assert await JobRunner(life.database, life.settings).run_due("retention") is not None
     async with life.database.connection() as conn:
         found = await rows(conn, "select id, value from fact where predicate = 'staging_server' order by valid_from")
     assert [one["value"] for one in found] == ["box7", "box9"]
@@ -260,10 +263,10 @@ async def _equals_one_batch(life: Life, batch: Database) -> None:
     assert isinstance(batch.clock, FrozenClock)
     batch.clock.set(life.clock.now())
     async with batch.connection() as conn:
-        await partitions.ensure(conn, batch.clock.now())
+        await partitions.ensure_ahead(conn, batch.clock.now())
     for job in JOBS[:2]:
-        assert await Nights(batch, life.settings).run_owed(job) is not None
-    once, nightly = await memory_of(batch), await memory_of(life.database)
+        assert await JobRunner(batch, life.settings).run_due(job) is not None
+    once, nightly = await read_memory(batch), await read_memory(life.database)
     for kind in once:
         assert [row for row in nightly[kind] if BRANCHED not in str(row)] == once[kind]
     async with batch.connection() as one, life.database.connection() as other:

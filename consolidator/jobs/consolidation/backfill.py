@@ -1,6 +1,7 @@
-"""Consolidation by hand: of what the nights have not read yet, or deriving again what they have; resumable.
+"""Consolidates sessions that a person names: learns what no night has learned yet, or derives all of it again.
 
-Deriving again never moves a stamp, shows what would be different, and replaces only when told.
+The same command resumes an interrupted backfill. Deriving again never moves a stamp. A rehearsal shows what would
+change, and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs.consolidation.deciding import Deciding
-from consolidator.jobs.consolidation.learning import Folded
-from consolidator.jobs.consolidation.manual_run import Choice, begin
+from consolidator.jobs.consolidation.deciding import CandidateDecider
+from consolidator.jobs.consolidation.learning import FoldStates
+from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
 from consolidator.jobs.consolidation.merging import merge_agent
-from consolidator.jobs.consolidation.persistence import _held, folded_of, save_memory
-from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, merge_news, report_of
-from consolidator.jobs.consolidation.session_window import safe_point, windows
-from consolidator.jobs.consolidation.units import nothing_to_bury
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, record_progress
+from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_memory, unpack_folds
+from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
+from consolidator.jobs.consolidation.safe_point import safe_point_finder
+from consolidator.jobs.consolidation.session_window import learn_windows
+from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
-from consolidator.store.memory import digests, rederive
-from consolidator.store.nights import runs
-from consolidator.store.queries import Row
+from consolidator.store.memory import agent_locks, digests, rederive, scopes
+from consolidator.store.memory.published import PublishedItem, load_published
+from consolidator.store.memory.rederive import MatchingSession
+from consolidator.store.nights.runs import UnitProgress
 
 
 @dataclass(slots=True)
@@ -36,118 +38,126 @@ class Backfill:
 
     database: Database
     settings: Settings
-    choice: Choice
+    choice: SessionFilter
     stop: asyncio.Event
     started: Callable[[int], None] | None = None
     progress: Callable[[str], None] | None = None
 
-    async def _chosen(self) -> list[Row]:
+    async def _find_sessions(self) -> list[MatchingSession]:
         async with self.database.connection() as conn:
-            found = await rederive.chosen(
+            matching = await rederive.list_sessions(
                 conn,
                 session=self.choice.session,
                 agent=self.choice.agent,
                 since=self.choice.since,
                 until=self.choice.until,
-                learned_too=self.choice.again,
+                include_learned=self.choice.rederives,
             )
-        if not found and self.choice.session:
+        if not matching and self.choice.session:
             raise NotFound(f"session {self.choice.session} has nothing to read; --reprocess reads it again")
-        return found
+        return matching
 
     async def rehearse(self) -> dict[str, Any]:
-        """Do everything in a transaction that is rolled back; return what would be learned, by agent."""
-        found = await self._chosen()
+        """Do everything in a transaction that is rolled back; return what would change, by kind."""
+        matching = await self._find_sessions()
         if self.started:
-            self.started(len(found))
+            self.started(len(matching))
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
-            read = 0
-            # First, as a merge does: what is derived here is locked to the end.
-            agents = {*(one["agent"] for one in found), *await digests.agents_with_news(conn)}
-            await digests.lock_agents(conn, agents)
-            before = await digests.published(conn)
-            salt = await digests.salt(conn)
-            for one in found:
+            events = 0
+            # Agents are locked before anything else, as in a merge; the locks are held to the end.
+            agents = {*(session.agent for session in matching), *await scopes.list_agents_with_news(conn)}
+            await agent_locks.lock_agents(conn, agents)
+            before = await load_published(conn)
+            salt = await digests.load_salt(conn)
+            for session in matching:
                 if self.stop.is_set():
                     raise Interrupted("nothing was written")
-                step = await self._derive(conn, one["id"], salt, run_id="rehearsal", forget=self.choice.again)
-                read += step.learned + step.nothing + step.dead
+                step = await self._derive(conn, session.id, salt, run_id="rehearsal", again=self.choice.rederives)
+                events += step.learned + step.nothing + step.dead
                 if self.progress:
-                    self.progress(one["id"])
-            for agent in sorted(agents.intersection(await digests.agents_with_news(conn))):
+                    self.progress(session.id)
+            for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
-                await rederive.sweep(conn, agent)
-            after = await digests.published(conn)
+                await rederive.delete_unsupported(conn, agent)
+            after = await load_published(conn)
             raise psycopg.Rollback
-        return {"sessions": len(found), "events": read, "memory": difference(before, after)}
+        return {"sessions": len(matching), "events": events, "memory": diff_published(before, after)}
 
     async def run(self) -> dict[str, Any]:
-        """Do it in the ledger, going on where the same backfill was cut short."""
+        """Do it in the ledger, or resume an interrupted run of the same backfill; return the run's report."""
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        found = [one["id"] for one in await self._chosen()]  # before there is a run that could be left open
-        await begin(ledger, self.choice.as_json())
+        names = [session.id for session in await self._find_sessions()]  # may raise, so before there is a run
+        await resume_or_start_run(ledger, self.choice.to_json())
         async with manual_run(ledger):
-            if not self.choice.again:
-                report = await consolidate(ledger, only=found, started=self.started)
+            if not self.choice.rederives:
+                report = await consolidate(ledger, only=names, started=self.started)
             else:
-                report = await self._again(ledger, found)
+                report = await self._rederive(ledger, names)
         return {"run": ledger.run_id, "job": "backfill", **report}
 
-    async def _again(self, ledger: Ledger, found: list[str]) -> dict[str, Any]:
-        """Derive again, session by session, and merge."""
+    async def _rederive(self, ledger: Ledger, names: list[str]) -> dict[str, Any]:
+        """Derive sessions again, each in a transaction, and merge their agents."""
         async with self.database.connection() as conn:
-            salt = await digests.salt(conn)
-        await ledger.add_units(found, phase=SESSIONS)
+            salt = await digests.load_salt(conn)
+        await ledger.add_units("session", names, phase=SESSIONS)
         if self.started:
-            self.started(len(found))
+            self.started(len(names))
 
-        async def work(units: list[Unit]) -> None:
+        async def derive(units: list[Unit]) -> None:
             for unit in units:
                 async with self.database.transaction() as conn:
-                    step = runs.UnitProgress(unit.name, done=True)
-                    if await _held(conn, unit.name):
-                        step = await self._derive(conn, unit.name, salt, run_id=unit.run_id, forget=True)
+                    step = unit.progress()
+                    if await lock_for_rederiving(conn, unit.name):
+                        step = await self._derive(conn, unit.name, salt, run_id=unit.run_id, again=True)
                     await record_progress(conn, [unit], [step])
 
-        await ledger.run_phase(SESSIONS, work, nothing_to_bury)
-        await merge_news(ledger, Deciding(self.database), sweep=True)
-        return await ledger.finish(await report_of(self.database, ledger.run_id))
+        await ledger.run_phase(SESSIONS, derive, no_events_left)
+        await merge_agents(ledger, CandidateDecider(self.database), delete_unsupported=True)
+        return await ledger.finish(await load_memory_report(ledger))
 
-    async def _derive(
-        self, conn: Connection, name: str, salt: bytes, *, run_id: str, forget: bool
-    ) -> runs.UnitProgress:
-        """Fold a session's events, from the beginning if what was derived is to be forgotten; stamp nothing."""
+    async def _derive(self, conn: Connection, name: str, salt: bytes, *, run_id: str, again: bool) -> UnitProgress:
+        """Learn from a session's new events, or `again` from those up to its watermark; stamp nothing."""
         session = await sessions.get(conn, name)
-        pruned = session["pruned_to"]
-        whole = pruned == 0  # what is gone cannot be derived again: then its digest and errors stay
-        digest = self.choice.wants("procedures") and whole
-        errors = self.choice.wants("solutions") and whole
-        facts = self.choice.wants("facts")
-        folded = Folded() if forget else folded_of(await digests.digest(conn, name))
-        after = pruned if forget else session["consolidated_to"]
-        upto = session["consolidated_to"] if forget else session["head"]
-        if forget:
-            await rederive.forget(conn, name, after=pruned, digest=digest, errors=errors, candidates=facts)
-        safe = None if forget else safe_point(self.settings, self.database.clock.now())
-        seen = took = dead = 0
-        async for learned in windows(conn, session, folded, salt, after=after, upto=upto, safe=safe):
-            seen, took, dead = seen + learned.events, took + len(learned.sources), dead + len(learned.dead)
-            await save_memory(
-                conn, [(session, learned)], run_id=run_id,
-                digest=digest or not forget, errors=errors or not forget, candidates=facts,
+        is_whole = session.pruned_to == 0  # what is pruned cannot be derived again: its digest and errors are kept
+        digest = self.choice.includes("procedures") and is_whole
+        errors = self.choice.includes("solutions") and is_whole
+        facts = self.choice.includes("facts")
+        if again:
+            await rederive.delete_derived(
+                conn, name, after=session.pruned_to, digest=digest, errors=errors, candidates=facts
+            )
+            results = learn_windows(
+                conn, session, FoldStates(), salt, after=session.pruned_to, upto=session.consolidated_to
+            )
+        else:
+            stored = await digests.get_each(conn, [name])
+            results = learn_windows(
+                conn, session, unpack_folds(stored.get(name)), salt,
+                after=session.consolidated_to, upto=session.head,
+                find_safe_point=safe_point_finder(self.settings, self.database.clock.now()),
             )  # fmt: skip
-        return runs.UnitProgress(name, done=True, learned=took, nothing=seen - took - dead, dead=dead)
+        seen = learned = dead = 0
+        async for result in results:
+            seen += result.events
+            learned += len(result.sources)
+            dead += len(result.dead)
+            await save_memory(
+                conn, [(session, result)], run_id=run_id,
+                digest=digest or not again, errors=errors or not again, candidates=facts,
+            )  # fmt: skip
+        return UnitProgress("session", name, done=True, learned=learned, nothing=seen - learned - dead, dead=dead)
 
 
-def difference(before: dict[str, dict[str, Row]], after: dict[str, dict[str, Row]]) -> dict[str, dict[str, list[str]]]:
+def diff_published(
+    before: dict[str, dict[str, PublishedItem]], after: dict[str, dict[str, PublishedItem]]
+) -> dict[str, dict[str, list[str]]]:
     """Return the lines of what would be added, lost and changed, by kind."""
-    told: dict[str, dict[str, list[str]]] = {}
-    for kind, now in after.items():
-        was = before[kind]
-        told[kind] = {
-            "added": [now[one]["line"] for one in now if one not in was],
-            "lost": [was[one]["line"] for one in was if one not in now],
-            "changed": [now[one]["line"] for one in now if one in was and now[one] != was[one]],
+    return {
+        kind: {
+            "added": [item.line for id_, item in items.items() if id_ not in before[kind]],
+            "lost": [item.line for id_, item in before[kind].items() if id_ not in items],
+            "changed": [item.line for id_, item in items.items() if id_ in before[kind] and item != before[kind][id_]],
         }
-    return told
+        for kind, items in after.items()
+    }

@@ -3,67 +3,69 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation.learning import Folded, bounds_of, context_of
-from consolidator.jobs.consolidation.manual_run import begin
+from consolidator.jobs.consolidation.learning import FoldStates, session_context
+from consolidator.jobs.consolidation.manual_run import resume_or_start_run
 from consolidator.jobs.consolidation.merging import merge_agent
-from consolidator.jobs.consolidation.persistence import _held, save_memory, save_read
-from consolidator.jobs.consolidation.pipeline import calls_of, reader_of
-from consolidator.jobs.consolidation.session_window import windows
+from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
+from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_extracted, save_memory
+from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, manual_run
-from consolidator.jobs.model.extraction import Extraction, Read
+from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests, rederive
+from consolidator.store.memory import digests, rederive, scopes
 from consolidator.store.nights import runs
-from consolidator.store.queries import Row
+from consolidator.store.nights.runs import ListedDeadLetter
 
-LOT = 200  # dead letters read at once
+BATCH = 200  # dead letters read at once
 
 
-async def retry(
+async def retry_dead_letters(
     database: Database, settings: Settings, *, word: str | None = None, discard: bool = False
 ) -> dict[str, Any]:
-    """Learn again from sessions with dead letters, or discard these; return how many were settled and how many stay.
+    """Learn again from dead letters, or discard them; return how many were settled and how many remain.
 
-    `word` is the id of one letter or of a run, whose letters are meant; raises NotFound where it is neither.
+    `word` is the id of a letter or of a run, to settle only those letters; raises NotFound if it is neither.
     """
     async with database.connection() as conn:
-        await _refuse_unknown(conn, word)
-    if not await _untried(database, word, set()):
+        await _check_id(conn, word)
+    if not await _list_untried(database, word, set()):
         return {"settled": 0, "remaining": 0}
     ledger = Ledger(database, settings, "", asyncio.Event())
-    await begin(ledger, {"word": word, "discard": discard}, job="retry")
+    await resume_or_start_run(ledger, {"word": word, "discard": discard}, job="retry")
     async with manual_run(ledger):
-        return await _retried(ledger, word, discard=discard)
+        return await _settle_all(ledger, word, discard=discard)
 
 
-async def _retried(ledger: Ledger, word: str | None, *, discard: bool) -> dict[str, Any]:
+async def _settle_all(ledger: Ledger, word: str | None, *, discard: bool) -> dict[str, Any]:
     database, settings = ledger.database, ledger.settings
     tried: set[str] = set()
     settled = 0
-    async with calls_of(database, settings, ledger.run_id) as calls:
-        reader = await reader_of(settings, calls)
-        while letters := await _untried(database, word, tried):
+    async with open_model_calls(database, settings, ledger.run_id) as calls:
+        reader = await create_fact_reader(settings, calls)
+        while letters := await _list_untried(database, word, tried):
             settled += await _settle(ledger, letters, None if discard else reader, discard=discard)
-            tried |= {letter["id"] for letter in letters}
-    done = {"settled": settled, "remaining": len(tried) - settled}
+            tried |= {letter.id for letter in letters}
+    report = {"settled": settled, "remaining": len(tried) - settled}
     now = database.clock.now()
     async with database.transaction() as conn:
-        for agent in await digests.agents_with_news(conn):
+        for agent in await scopes.list_agents_with_news(conn):
             await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)
-            await rederive.sweep(conn, agent)
-    await ledger.finish(done)
-    return done
+            await rederive.delete_unsupported(conn, agent)
+    await ledger.finish(report)
+    return report
 
 
-async def _refuse_unknown(conn: Connection, word: str | None) -> None:
-    """Raise NotFound for a word that is neither a dead letter's id, settled or not, nor a run's."""
+async def _check_id(conn: Connection, word: str | None) -> None:
+    """Raise NotFound for an id that is neither a dead letter's, settled or not, nor a run's."""
     if word is None or await runs.list_dead_letters(conn, run_or_letter_id=word, include_settled=True, limit=1):
         return
     try:
@@ -72,93 +74,94 @@ async def _refuse_unknown(conn: Connection, word: str | None) -> None:
         raise NotFound(f"no dead letter and no run is called {word!r}; `consolidator runs` lists the runs") from None
 
 
-async def _untried(database: Database, word: str | None, tried: set[str]) -> list[Row]:
-    """Return open dead letters that were not tried yet; those tried in vain stay open and may come first."""
+async def _list_untried(database: Database, word: str | None, tried: set[str]) -> list[ListedDeadLetter]:
+    """Return open dead letters that this run has not tried; those it tried in vain stay open and may come first."""
     async with database.connection() as conn:
-        found = await runs.list_dead_letters(conn, run_or_letter_id=word, limit=LOT + 2 * len(tried))
-    return [letter for letter in found if letter["id"] not in tried]
+        letters = await runs.list_dead_letters(conn, run_or_letter_id=word, limit=BATCH + 2 * len(tried))
+    return [letter for letter in letters if letter.id not in tried]
 
 
-async def _settle(ledger: Ledger, letters: list[Row], reader: Extraction | None, *, discard: bool) -> int:
-    """Settle what can be settled of some dead letters, session by session; return how many that were."""
+async def _settle(ledger: Ledger, letters: list[ListedDeadLetter], reader: FactReader | None, *, discard: bool) -> int:
+    """Settle those dead letters whose events can be read now, session by session; return how many."""
     database, now = ledger.database, ledger.database.clock.now()
-    by_session: dict[str, list[int]] = {}
-    asked: dict[str, list[int]] = {}  # what a model died of, and is asked again
+    seqs_of: defaultdict[str, list[int]] = defaultdict(list)
+    model_seqs_of: defaultdict[str, list[int]] = defaultdict(list)  # what a model could not read, and reads again
     for letter in letters:
-        by_session.setdefault(letter["session_id"], []).append(letter["seq"])
-        if letter["extractor"] == "model" and reader is not None:
-            asked.setdefault(letter["session_id"], []).append(letter["seq"])
+        seqs_of[letter.session_id].append(letter.seq)
+        if letter.extractor == "model" and reader is not None:
+            model_seqs_of[letter.session_id].append(letter.seq)
     async with database.connection() as conn:
-        salt = await digests.salt(conn)
+        salt = await digests.load_salt(conn)
     settled = 0
-    for name, seqs in by_session.items():
-        read = await reread(database, reader, name, asked[name]) if reader is not None and name in asked else None
+    for session, seqs in seqs_of.items():
+        reread = None
+        if reader is not None and session in model_seqs_of:
+            reread = await reread_events(database, reader, session, model_seqs_of[session])
         async with database.transaction() as conn:
-            fine, sources = (
-                (seqs, set()) if discard else await _learn_again(conn, name, seqs, salt, run_id=ledger.run_id)
-            )
-            if read is not None:
-                fine = [seq for seq in fine if seq not in asked[name] or seq in read.fine]
-                sources |= {seq for _, one in read.taken for seq in one.sources}
-                await save_read(conn, read.taken, run_id=ledger.run_id)
-            await rederive.stamp_some(conn, name, seqs=fine, now=now)
+            readable, sources = seqs, set[int]()
+            if not discard:
+                readable, sources = await _learn_again(conn, session, seqs, salt, run_id=ledger.run_id)
+            if reread is not None:
+                readable = [seq for seq in readable if seq not in model_seqs_of[session] or seq in reread.seqs]
+                sources |= {seq for _, result in reread.results for seq in result.sources}
+                await save_extracted(conn, reread.results, run_id=ledger.run_id)
+            await rederive.stamp_events(conn, session, seqs=readable, now=now)
             settlement = "discarded" if discard else "retried"
-            await runs.settle_dead_letters(conn, session=name, seqs=fine, settlement=settlement, now=now)
-            took, dead = len(sources.intersection(fine)), len(seqs) - len(fine)
-            await runs.add_counts(conn, ledger.run_id, name, learned=took, nothing=len(fine) - took, dead=dead)
-        settled += len(fine)
+            await runs.settle_dead_letters(conn, session=session, seqs=readable, settlement=settlement, now=now)
+            learned, dead = len(sources.intersection(readable)), len(seqs) - len(readable)
+            await runs.add_counts(
+                conn, ledger.run_id, session, learned=learned, nothing=len(readable) - learned, dead=dead
+            )
+        settled += len(readable)
     return settled
 
 
 async def _learn_again(
     conn: Connection, name: str, seqs: list[int], salt: bytes, *, run_id: str
 ) -> tuple[list[int], set[int]]:
-    """Derive a session anew with the events that were set aside.
+    """Derive a session again, with the events that were set aside.
 
-    Return those that can be read now, and what the session taught was learned from.
-
-    Where its beginning was pruned the fold cannot be made anew, so only the facts of these events are taken.
+    Return those of them that can be read now, and all events of the session that something was learned from. If the
+    session's beginning is pruned, its folds cannot be made again: then only the facts of these events are stored.
     """
-    if not await _held(conn, name):
+    if not await lock_for_rederiving(conn, name):
         return [], set()
     session = await sessions.get(conn, name)
+    is_whole = session.pruned_to == 0
+    spans = [(0, session.consolidated_to)] if is_whole else [(seq - 1, seq) for seq in seqs]
+    if is_whole:
+        await rederive.delete_derived(conn, name, after=0, digest=True, errors=True, candidates=True)
     dead: set[int] = set()
     sources: set[int] = set()
-    if session["pruned_to"] == 0:
-        await rederive.forget(conn, name, after=0, digest=True, errors=True, candidates=True)
-        found = windows(conn, session, Folded(), salt, after=0, upto=session["consolidated_to"])
-        async for learned in found:
-            dead, sources = dead | set(learned.dead), sources | set(learned.sources)
-            await save_memory(conn, [(session, learned)], run_id=run_id)
-        return [seq for seq in seqs if seq not in dead], sources
-    for seq in seqs:
-        found = windows(conn, session, Folded(), salt, after=seq - 1, upto=seq)
-        async for learned in found:
-            dead, sources = dead | set(learned.dead), sources | set(learned.sources)
-            await save_memory(conn, [(session, learned)], run_id=run_id, digest=False, errors=False)
+    for after, upto in spans:
+        async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=upto):
+            dead |= result.dead.keys()
+            sources |= result.sources
+            await save_memory(conn, [(session, result)], run_id=run_id, digest=is_whole, errors=is_whole)
     return [seq for seq in seqs if seq not in dead], sources
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class RereadEvents:
     """What a model read in single events that had been set aside."""
 
-    taken: list[tuple[Row, Read]]
-    fine: set[int]  # the events it could read
+    results: list[tuple[SessionRow, ReadResult]]
+    seqs: set[int]  # the events that it could read
 
 
-async def reread(database: Database, reader: Extraction, name: str, seqs: Sequence[int]) -> Reread:
+async def reread_events(database: Database, reader: FactReader, name: str, seqs: Sequence[int]) -> RereadEvents:
     """Have a model read single events of a session again, each by itself."""
-    taken: list[tuple[Row, Read]] = []
-    fine: set[int] = set()
+    results: list[tuple[SessionRow, ReadResult]] = []
+    readable: set[int] = set()
     for seq in seqs:
         async with database.connection() as conn:
-            found = await sessions.get_each(conn, [name])
-            bounds = bounds_of(found[0]) if found else None
-            event = await events.read(conn, name, after=seq - 1, upto=seq, limit=1, bounds=bounds) if bounds else []
+            rows = await sessions.get_each(conn, [name])
+            if not rows:
+                continue
+            event = await events.read(conn, name, after=seq - 1, upto=seq, limit=1, bounds=rows[0].ingest_bounds)
         if event:
-            read = await reader.read(context_of(found[0]), event)
-            if not read.dead and read.stopped_before is None:
-                taken.append((found[0], read))
-                fine.add(seq)
-    return Reread(taken, fine)
+            read = await reader.read(session_context(rows[0]), event)
+            if not read.failed_events and read.stopped_before is None:
+                results.append((rows[0], read))
+                readable.add(seq)
+    return RereadEvents(results, readable)

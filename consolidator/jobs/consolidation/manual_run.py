@@ -13,8 +13,8 @@ EXTRACTORS = ("facts", "procedures", "solutions")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Which sessions, and what of them."""
+class SessionFilter:
+    """Which sessions a backfill is about, and what of them it derives."""
 
     session: str | None = None
     agent: str | None = None
@@ -22,20 +22,20 @@ class Choice:
     until: datetime | None = None
     only: str | None = None  # one of EXTRACTORS
     reprocess: bool = False
-    words: tuple[str | None, str | None] | None = None  # since and until as they were said: "7d" is ever another moment
+    as_typed: tuple[str | None, str | None] | None = None  # since and until as typed: "7d" is another moment each time
 
     @property
-    def again(self) -> bool:
-        """Whether this derives again what was learned already."""
+    def rederives(self) -> bool:
+        """Whether it derives again what was learned already."""
         return self.reprocess or self.only is not None
 
-    def wants(self, extractor: str) -> bool:
-        """Whether an extractor is among those asked for."""
+    def includes(self, extractor: str) -> bool:
+        """Tell whether it derives what an extractor learns."""
         return self.only in (None, extractor)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the choice as the ledger keeps it, to recognise it when it is resumed."""
-        since, until = self.words or (
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the ledger keeps it, to recognise an interrupted run that the same command resumes."""
+        since, until = self.as_typed or (
             None if moment is None else moment.isoformat() for moment in (self.since, self.until)
         )
         return {
@@ -48,8 +48,8 @@ class Choice:
         }
 
 
-async def begin(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfill") -> None:
-    """Give a ledger the run of a job by hand with these arguments: one that was cut short, else a new one."""
+async def resume_or_start_run(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfill") -> None:
+    """Give a ledger the interrupted run of a job with these arguments, or else a new one."""
     now = ledger.database.clock.now()
     async with ledger.database.transaction() as conn:
         run = await runs.find_unfinished(conn, job=job, arguments=arguments)
@@ -57,5 +57,5 @@ async def begin(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfi
             run = await runs.start(
                 conn, job=job, scheduled_at=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
             )
-        await runs.resume(conn, run["id"], owner=ledger.owner, now=now)
-    ledger.run_id = run["id"]
+        await runs.resume(conn, run.id, owner=ledger.owner, now=now)
+    ledger.run_id = run.id

@@ -2,106 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.learning import Folded, WindowResult, bounds_of
-from consolidator.jobs.consolidation.session_window import SessionWindow
-from consolidator.jobs.consolidation.units import WatermarkMoved
+from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
+from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved
 from consolidator.jobs.indexing import indexer
-from consolidator.jobs.model.extraction import Read
-from consolidator.memory.procedures.digest import VERSION, Packed
+from consolidator.jobs.model.extraction import ReadResult
+from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
+from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
+from consolidator.memory.solutions.error_tracker import ErrorRecord
+from consolidator.models.digest import DigestRow
+from consolidator.models.error_record import ErrorRecordRow
+from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests, facts
+from consolidator.store.memory import agent_locks, digests, error_records, facts, scopes
 from consolidator.store.nights import extraction, runs
-from consolidator.store.queries import Row
-
-ARRAYS = ("sequence", "seqs", "keys", "counts", "terms", "quotes", "state")
+from consolidator.store.queries import row_values
 
 
-async def commit(conn: Connection, windows: Sequence[SessionWindow], *, run_id: str, now: datetime) -> None:
-    """Commit what windows taught together with their stamps; raise Moved where somebody was faster."""
-    spans = [events.Span(w.session["id"], w.session["consolidated_to"], w.upto, bounds_of(w.session)) for w in windows]
-    await digests.share_agents(conn, {window.session["agent"] for window in windows})
-    if not await sessions.advance(conn, spans):  # it locks the sessions: whoever erases one waits for us
+async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, run_id: str, now: datetime) -> None:
+    """Store what windows taught, and stamp their events; raise WatermarkMoved if another run has stamped some."""
+    spans = [
+        events.Span(window.session.id, window.session.consolidated_to, window.upto, window.session.ingest_bounds)
+        for window in windows
+    ]
+    await agent_locks.lock_agents_shared(conn, {window.session.agent for window in windows})
+    if not await sessions.advance_watermarks(
+        conn, spans
+    ):  # it locks the sessions: an erasure of one waits for this transaction
         raise WatermarkMoved
     learned = [(window.session, window.learned) for window in windows if window.learned is not None]
     await save_memory(conn, learned, run_id=run_id)
-    await indexer.save_episodes(conn, [(session, one.episodes) for session, one in learned])
-    for session, one in learned:
-        for seq, told in one.dead.items():
-            extractor, _, error = told.partition(": ")
-            await runs.add_dead_letter(
-                conn, run_id, session=session["id"], seq=seq, extractor=extractor, error=error, now=now
-            )
-    await events.stamp(conn, spans, now=now, dead=[list(one.dead) for _, one in learned])
-    await extraction.advance(conn, [(w.session["id"], w.session["extracted_to"], w.upto) for w in windows if w.read])
+    await indexer.save_episodes(conn, [(session, result.episodes) for session, result in learned])
+    for session, result in learned:
+        await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
+    await events.stamp(conn, spans, now=now, dead=[list(result.dead) for _, result in learned])
+    await extraction.advance(
+        conn, [(window.session.id, window.session.extracted_to, window.upto) for window in windows if window.read]
+    )
 
 
 async def save_memory(
     conn: Connection,
-    learned: Sequence[tuple[Row, WindowResult]],
+    learned: Sequence[tuple[SessionRow, WindowResult]],
     *,
     run_id: str,
     digest: bool = True,
     errors: bool = True,
     candidates: bool = True,
 ) -> None:
-    """Store sessions' digests, errors and candidates, or some of these, and tell their scopes."""
+    """Store the digests, error records and candidates of windows, or some of these; have their scopes merged."""
     if digest:
-        kept = [(session, one) for session, one in learned if one.folded.packed is not None]
-        await digests.save_digests(conn, [_digest_row(session, one) for session, one in kept])
-        scopes = sorted({(session["agent"], session["project"] or "") for session, _ in learned})
-        await digests.touch_scopes(conn, scopes)
+        rows = [
+            _digest_row(session, result, result.folds.digest)
+            for session, result in learned
+            if result.folds.digest is not None
+        ]
+        await digests.save(conn, rows)
+        await scopes.touch(conn, sorted({(session.agent, session.project or "") for session, _ in learned}))
     if errors:
-        await digests.save_errors(conn, [(session, r.to_json()) for session, one in learned for r in one.errors])
+        await error_records.save(
+            conn, [_error_row(session, record) for session, result in learned for record in result.errors]
+        )
     if candidates:
-        proposed = [asdict(candidate) for _, one in learned for candidate in one.candidates]
-        refused = [facts.refused(session, rejected) for session, one in learned for rejected in one.rejected]
-        await facts.save_candidates(conn, proposed + refused, run_id=run_id)
+        await _save_candidates(
+            conn, [(session, result.candidates, result.rejected) for session, result in learned], run_id=run_id
+        )
 
 
-async def save_read(conn: Connection, read: Sequence[tuple[Row, Read]], *, run_id: str) -> None:
-    """Store what a model read in sessions, but for those that were erased since."""
-    there = await sessions.keep(conn, [session["id"] for session, _ in read])
-    read = [(session, one) for session, one in read if session["id"] in there]
-    proposed = [asdict(candidate) for _, one in read for candidate in one.candidates]
-    refused = [facts.refused(session, rejected) for session, one in read for rejected in one.rejected]
-    await facts.save_candidates(conn, proposed + refused, run_id=run_id)
+async def save_extracted(conn: Connection, extracted: Sequence[tuple[SessionRow, ReadResult]], *, run_id: str) -> None:
+    """Store what a model read in sessions, except in those that were erased since."""
+    existing = await sessions.lock_shared(conn, [session.id for session, _ in extracted])
+    await _save_candidates(
+        conn,
+        [(session, read.candidates, read.rejected) for session, read in extracted if session.id in existing],
+        run_id=run_id,
+    )
 
 
-def _digest_row(session: Row, learned: WindowResult) -> dict[str, Any]:
-    packed = learned.folded.packed
-    assert packed is not None
-    return {
-        "session": session["id"],
-        "agent": session["agent"],
-        "project": session["project"],
-        "last_at": learned.last_at or session["last_event_at"],
-        "folds": learning.packed_json(learned.folded.errors),
-        "summary": learned.folded.summary,
-        **asdict(packed),
-    }
+async def _save_candidates(
+    conn: Connection,
+    batches: Iterable[tuple[SessionRow, Sequence[Candidate], Sequence[RejectedCandidate]]],
+    *,
+    run_id: str,
+) -> None:
+    batches = list(batches)
+    proposed = [asdict(candidate) for _, candidates, _ in batches for candidate in candidates]
+    rejected = [facts.rejected_candidate(session, candidate) for session, _, rest in batches for candidate in rest]
+    await facts.save_candidates(conn, proposed + rejected, run_id=run_id)
 
 
-def folded_of(stored: Row | None) -> Folded:
-    """Return a session's folds as they were stored; none where this version cannot go on with them."""
-    if stored is None or stored["version"] != VERSION:  # the caller makes an older version's folds anew
-        return Folded()
-    arrays = {name: bytes(stored[name]) for name in ARRAYS}
-    packed = Packed(calls=stored["calls"], version=stored["version"], **arrays)
-    return Folded(packed, learning.unpacked_json(bytes(stored["folds"])), stored["summary"])
+def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:
+    return DigestRow(
+        session_id=session.id,
+        agent=session.agent,
+        project=session.project,
+        last_at=result.last_at or session.last_event_at,
+        error_state=_pack_json(result.folds.errors),
+        summary=result.folds.summary or {},
+        **row_values(packed),
+    )
 
 
-async def _held(conn: Connection, name: str) -> bool:
-    """Let nobody merge the session's agent, nor learn from the session, until what was derived is derived anew.
+def _error_row(session: SessionRow, record: ErrorRecord) -> ErrorRecordRow:
+    return ErrorRecordRow(
+        session_id=session.id,
+        seq=record.seq,
+        agent=session.agent,
+        project=session.project,
+        fingerprint=record.fingerprint,
+        status=record.status,
+        record=record.to_json(),
+    )
 
-    Return whether the session is still there, and was not erased.
+
+def _pack_json(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), 6)
+
+
+def _unpack_json(data: bytes) -> Any:
+    return json.loads(zlib.decompress(data))
+
+
+def unpack_folds(row: DigestRow | None) -> FoldStates:
+    """Return the folds of a session as its digest stores them; empty ones if another version stored it."""
+    if row is None or row.version != DIGEST_VERSION:
+        return FoldStates()
+    packed = PackedDigest(
+        calls=row.calls,
+        sequence=row.sequence,
+        seqs=row.seqs,
+        keys=row.keys,
+        counts=row.counts,
+        terms=row.terms,
+        quotes=row.quotes,
+        state=row.state,
+        version=row.version,
+    )
+    return FoldStates(packed, _unpack_json(row.error_state), row.summary)
+
+
+async def lock_for_rederiving(conn: Connection, session: str) -> bool:
+    """Keep merges of the session's agent and other learning from it out until the transaction ends.
+
+    Return whether the session still exists.
     """
-    for session in await sessions.get_each(conn, [name]):
-        await digests.lock_agent(conn, session["agent"])
-    return name in await sessions.lock(conn, [name])
+    for row in await sessions.get_each(conn, [session]):
+        await agent_locks.lock_agent(conn, row.agent)
+    return session in await sessions.lock(conn, [session])

@@ -27,7 +27,7 @@ from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_a
 from consolidator.jobs.consolidation.reconciling import reconcile_agent
 from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
-from consolidator.jobs.model.calls import model_of
+from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.model.extraction import FactReader, ReadResult
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.text.similarity import SIMILAR, word_overlap
@@ -75,7 +75,7 @@ class DraftReader:
         read = await self.reader.read(session_context(session), window)
         upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
         is_last = read.stopped_before is not None or upto >= session.consolidated_to
-        read, count = read.upto(upto), sum(event.seq <= upto for event in window)
+        read, count = read.limit_to(upto), sum(event.seq <= upto for event in window)
         learned, deferred = len(read.sources), session.consolidated_to - upto if is_last else 0
         progress = unit.progress(done=is_last, learned=learned, nothing=count - learned, deferred=deferred)
         async with self.database.transaction() as conn:
@@ -107,8 +107,8 @@ class DraftReader:
         proposed = [asdict(candidate) for candidate in read.candidates]
         rejected = [facts.rejected_candidate(session, one) | {"revision": revision} for one in read.rejected]
         await facts.save_candidates(conn, proposed + rejected, run_id=unit.run_id, active=False)
-        if read.dead:
-            seqs = ", ".join(str(seq) for seq in sorted(read.dead)[:MAX_LISTED_EVENTS])
+        if read.failed_events:
+            seqs = ", ".join(str(seq) for seq in sorted(read.failed_events)[:MAX_LISTED_EVENTS])
             await runs.set_note(
                 conn, unit.run_id, unit.kind, unit.name, f"the model gave no valid answer for events {seqs}"
             )
@@ -245,7 +245,7 @@ async def _merge_in_run(
 async def _merge(ledger: Ledger, arguments: dict[str, Any]) -> dict[str, Any]:
     settings = ledger.settings
     async with open_model_calls(ledger.database, settings, ledger.run_id) as calls:
-        await merge_agents(ledger, CandidateDecider(ledger.database, calls, settings.model or model_of(settings)))
+        await merge_agents(ledger, CandidateDecider(ledger.database, calls, settings.model or extraction_model(settings)))
         report = await load_memory_report(ledger)
         if calls:
             report["model"] = await calls.report()

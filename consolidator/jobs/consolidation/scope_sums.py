@@ -1,6 +1,24 @@
-"""Keeps the sums of an agent's digests from night to night: only what has news is read, added and taken away.
+"""Keeps the sums over an agent's digests from night to night, so that a night reads only the digests that changed.
 
-Whatever they were summed of that is not as it was then (erased, re-rooted, taken back) makes them be summed anew.
+A digest counts keys (hashes of what calls did, with which arguments). A sum says of each key how often it was counted,
+and in how many lineage roots. Roots cannot be added up session by session, because a fork shares its parent's root. So
+the change of a night is computed from all sessions of the roots with news: their sums now, minus their sums before.
+
+Example: an agent with three sessions; s3 is a fork of s1, so both have the root r1. Last night's sums, of s1 and s2:
+
+    s1 (r1)  a: 2, b: 1        a: 2 + 3 = 5, in 2 roots (r1, r2)
+    s2 (r2)  a: 3              b: 1,         in 1 root  (r1)
+
+Since then s1 went on to a: 4, b: 1 (its row keeps the old counts as `summed_keys` and `summed_counts`), and s3 is new,
+with a: 1. The only root with news is r1, so s2 is not read:
+
+    now   s1, s3 of r1         a: 4 + 1 = 5, in 1 root;  b: 1, in 1 root
+    was   s1 of r1             a: 2,         in 1 root;  b: 1, in 1 root
+    change = now - was         a: +3,        +0 roots;   b: 0, +0 roots
+    sums + change              a: 5 + 3 = 8, in 2 roots; b: 1, in 1 root
+
+The sums are rebuilt from all digests if a change would decrease a sum, or if a session that they include was erased,
+moved to another root, or became a simulation: `lineage`, stored beside the sums, is a hash that shows it.
 """
 
 from __future__ import annotations
@@ -16,49 +34,100 @@ from psycopg import Rollback
 from consolidator.database import Connection
 from consolidator.memory.procedures.digest import unpack_terms
 from consolidator.memory.procedures.key_counts import Ints
-from consolidator.memory.procedures.key_sums import NOTHING, Sums, joined, lineage
-from consolidator.memory.procedures.key_texts import Names
-from consolidator.memory.procedures.patterns import DigestArrays, outcome_of
+from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, hash_lineage
+from consolidator.memory.procedures.key_texts import KeyTexts
+from consolidator.memory.procedures.patterns import DigestArrays, task_outcome
+from consolidator.models.sums import AgentSumsRow, ScopeSumRow, SumTextRow
 from consolidator.store.memory import digests, sums
-from consolidator.store.queries import Row
+from consolidator.store.memory.sums import DigestSequence, UnsummedDigest
 
-VERSION = "kept-1"  # of how sums and names are kept; those of another version are made anew
-EVERYTHING = ""  # the scope of all that an agent does
-MOST_PARTS = 64  # of an agent's names, before they are stored as one
-_AT_ONCE = 500  # sessions whose names are read at once
+VERSION = "kept-1"  # of the form in which sums and texts are stored; those of another version are rebuilt
+ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
+MAX_TEXT_PARTS = 64  # parts of an agent's texts, before they are stored as one
+_TERMS_BATCH = 500  # sessions whose terms are read at once
+LineageEntry = tuple[str, str, str, str]  # session, root, project, bytes of its keys
 
 
 @dataclass(slots=True)
-class Summed:
-    """All of an agent's digests, their sums by project, and the names of what is summed."""
+class AgentSums:
+    """All of an agent's digests, their sums by scope, and the texts of the keys that are summed."""
 
     agent: str
     by_project: dict[str, list[DigestArrays]]
-    names: Names
-    _sums: dict[str, Sums] = field(default_factory=dict)
+    texts: KeyTexts
+    _sums: dict[str, KeySums] = field(default_factory=dict)
 
     @property
-    def shared(self) -> bool:
-        """Whether something of the agent as a whole is published: it has several projects, or calls outside of any."""
-        return several(self.by_project)
+    def has_shared_scope(self) -> bool:
+        """Whether something is published of the agent as a whole."""
+        return has_shared_scope(self.by_project)
 
-    async def sums(self, conn: Connection, project: str) -> Sums:
-        """Return the sums of a project, or of everything."""
+    async def load(self, conn: Connection, project: str) -> KeySums:
+        """Return the sums of a project, or of ALL_PROJECTS."""
         if project not in self._sums:
-            stored = await sums.sums(conn, self.agent, project)
-            self._sums[project] = Sums.unpack(**stored) if stored else NOTHING
+            row = await sums.get_scope_sum(conn, self.agent, project)
+            self._sums[project] = KeySums.unpack(row.keys, row.totals, row.roots) if row else EMPTY_SUMS
         return self._sums[project]
 
+    async def save(self, conn: Connection, project: str, scope_sums: KeySums) -> None:
+        """Store the sums of a project, or of ALL_PROJECTS."""
+        self._sums[project] = scope_sums
+        await sums.save_scope_sum(conn, ScopeSumRow(agent=self.agent, project=project, **scope_sums.pack()))
 
-def several(projects: Iterable[str]) -> bool:
-    """Whether an agent with these projects shares anything among them, or works outside of any."""
-    found = set(projects)
-    return len(found) > 1 or EVERYTHING in found or not found
+
+def has_shared_scope(projects: Iterable[str]) -> bool:
+    """Tell whether an agent with these projects has several of them, or works outside of any."""
+    distinct = set(projects)
+    return len(distinct) > 1 or ALL_PROJECTS in distinct or not distinct
+
+
+async def update_sums(conn: Connection, agent: str) -> AgentSums:
+    """Bring an agent's sums up to date, in the caller's transaction that holds the agent's lock."""
+    updated: AgentSums | None = None
+    async with conn.transaction() as savepoint:
+        updated = await _add_news(conn, agent)
+        if updated is None:  # releases the locks on digests, so that the rebuild takes them in order
+            raise Rollback(savepoint)
+    return updated or await _rebuild(conn, agent)
+
+
+async def _add_news(conn: Connection, agent: str) -> AgentSums | None:
+    """Add the digests that changed to the stored sums; return None if the sums have to be rebuilt."""
+    news = await sums.lock_unsummed(conn, agent)
+    sequences = await sums.list_sequences(conn, agent)
+    stored = await sums.get_agent_sums(conn, agent)
+    summed = [_lineage_entry(digest, digest.size) for digest in sequences if digest.size is not None]
+    if stored is None or (stored.version, stored.lineage) != (VERSION, hash_lineage(summed)):
+        return None
+    outcomes = {digest.session_id: task_outcome(_unpack_ints(digest.keys)) for digest in news}
+    by_project: dict[str, list[DigestArrays]] = defaultdict(list)
+    for digest in sequences:
+        by_project[digest.project].append(_arrays(digest, outcomes.get(digest.session_id, digest.outcome)))
+    if has_shared_scope(by_project) != has_shared_scope(project for _, _, project, _ in summed):
+        return None
+    result = AgentSums(agent, dict(by_project), _unpack_texts(await sums.list_texts(conn, agent)))
+    if not news:
+        return result
+    changes = await _compute_changes(conn, news, sequences, shared=result.has_shared_scope)
+    if any(change.has_decrease for change in changes.values()):
+        return None
+    for project, change in changes.items():
+        await result.save(conn, project, (await result.load(conn, project)).plus(change))
+    await _add_texts(conn, result, news)
+    # Of changed digests the root as it was summed: if it has moved since then, the next night must see that.
+    entries = {
+        digest.session_id: _lineage_entry(digest, digest.size) for digest in sequences if digest.size is not None
+    }
+    entries |= {digest.session_id: _lineage_entry(digest, len(digest.keys)) for digest in news}
+    in_order = [entries[digest.session_id] for digest in sequences if digest.session_id in entries]
+    await _save_lineage(conn, agent, in_order)
+    await sums.mark_summed(conn, outcomes)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """What one session counts, or counted."""
+class _DigestCounts:
+    """What one session counts, or counted when it was summed."""
 
     root_id: str
     project: str
@@ -66,152 +135,138 @@ class _Counted:
     counts: Ints
 
 
-async def summed(conn: Connection, agent: str) -> Summed:
-    """Bring an agent's sums up to date, in the caller's transaction that holds the agent's lock."""
-    found: Summed | None = None
-    async with conn.transaction() as attempt:
-        found = await _grown(conn, agent)
-        if found is None:  # lets go of what was locked, since all is locked in order
-            raise Rollback(attempt)
-    return found or await _anew(conn, agent)
+async def _compute_changes(
+    conn: Connection, news: Sequence[UnsummedDigest], sequences: Sequence[DigestSequence], *, shared: bool
+) -> dict[str, KeySums]:
+    """Return how the sums of each scope change, computed over all sessions of the roots with news."""
+    changed = {digest.session_id for digest in news}
+    roots = {digest.root_id for digest in news}
+    relatives = {
+        digest.session_id: digest
+        for digest in sequences
+        if digest.root_id in roots and digest.session_id not in changed and digest.size is not None
+    }
+    unchanged = []
+    for row in await sums.get_summed_counts(conn, list(relatives)):
+        relative = relatives[row.session_id]
+        unchanged.append(
+            _DigestCounts(relative.root_id, relative.project, _unpack_ints(row.keys), _unpack_ints(row.counts))
+        )
+    now, was = list(unchanged), list(unchanged)
+    for digest in news:
+        keys, counts = _unpack_ints(digest.keys), _unpack_ints(digest.counts)
+        now.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
+        if digest.summed_keys is not None and digest.summed_counts is not None:
+            keys, counts = _unpack_ints(digest.summed_keys), _unpack_ints(digest.summed_counts)
+            was.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
+    return await asyncio.to_thread(_changes_by_scope, now, was, shared)
 
 
-def _place(one: Row) -> tuple[str, str, str, str]:
-    return one["session_id"], one["root_id"], one["project"], str(one["size"])
-
-
-async def _grown(conn: Connection, agent: str) -> Summed | None:
-    """Add what has news to the sums that are kept; None where they are not of what was summed, or would shrink."""
-    news = await sums.news(conn, agent)
-    placed = await sums.placed(conn, agent)
-    kept = await sums.ledger(conn, agent)
-    known = lineage(map(_place, (one for one in placed if one["size"] is not None)))
-    if kept is None or (kept["version"], kept["lineage"]) != (VERSION, known):
-        return None
-    outcomes = {one["session_id"]: outcome_of(_ints(one["keys"])) for one in news}
-    by_project: dict[str, list[DigestArrays]] = defaultdict(list)
-    for one in placed:
-        told = outcomes[one["session_id"]] if one["session_id"] in outcomes else one["outcome"]
-        by_project[one["project"]].append(_arrays(one, told))
-    before = {one["project"] for one in placed if one["size"] is not None}
-    if several(by_project) != several(before):
-        return None
-    found = Summed(agent, dict(by_project), Names.unpack(await sums.names(conn, agent)))
-    if not news:
-        return found
-    changes = await _changes(conn, news, placed, shared=found.shared)
-    if any(change.shrinks for change in changes.values()):
-        return None
-    for project, change in changes.items():
-        found._sums[project] = (await found.sums(conn, project)).plus(change)
-        await sums.save_sums(conn, agent, project, found._sums[project].packed())
-    await _learn_names(conn, found, news)
-    # Of what has news as it was summed: a root may have moved in between, which the next night must see.
-    added = {one["session_id"]: {**one, "size": len(one["keys"])} for one in news}
-    places = [added.get(one["session_id"], one) for one in placed]
-    await _save_ledger(conn, agent, [one for one in places if one["size"] is not None])
-    await sums.mark(conn, outcomes)
-    return found
-
-
-async def _changes(conn: Connection, news: Sequence[Row], placed: Sequence[Row], *, shared: bool) -> dict[str, Sums]:
-    """Return what news changes in the sums of each project, and of everything: by roots, since roots are counted."""
-    fresh = {one["session_id"] for one in news}
-    roots = {one["root_id"] for one in news}
-    kin = {one["session_id"]: one for one in placed if one["root_id"] in roots and one["session_id"] not in fresh}
-    stay = []
-    for one in await sums.counted(conn, [name for name, place in kin.items() if place["size"] is not None]):
-        place = kin[one["session_id"]]
-        stay.append(_Counted(place["root_id"], place["project"], _ints(one["keys"]), _ints(one["counts"])))
-    new, old = list(stay), list(stay)
-    for one in news:
-        new.append(_Counted(one["root_id"], one["project"], _ints(one["keys"]), _ints(one["counts"])))
-        if one["was_keys"] is not None:
-            old.append(_Counted(one["root_id"], one["project"], _ints(one["was_keys"]), _ints(one["was_counts"])))
-    return await asyncio.to_thread(_by_scope, new, old, shared)
-
-
-def _by_scope(new: Sequence[_Counted], old: Sequence[_Counted], shared: bool) -> dict[str, Sums]:
-    changes = {EVERYTHING: Sums.of(new).minus(Sums.of(old))} if shared else {}
-    for project in sorted({one.project for one in new} - {EVERYTHING}):
-        of_project = [[one for one in some if one.project == project] for some in (new, old)]
-        changes[project] = Sums.of(of_project[0]).minus(Sums.of(of_project[1]))
+def _changes_by_scope(now: Sequence[_DigestCounts], was: Sequence[_DigestCounts], shared: bool) -> dict[str, KeySums]:
+    changes = {ALL_PROJECTS: KeySums.of_sessions(now).minus(KeySums.of_sessions(was))} if shared else {}
+    for project in sorted({session.project for session in now} - {ALL_PROJECTS}):
+        project_now = KeySums.of_sessions(session for session in now if session.project == project)
+        project_was = KeySums.of_sessions(session for session in was if session.project == project)
+        changes[project] = project_now.minus(project_was)
     return changes
 
 
-async def _anew(conn: Connection, agent: str) -> Summed:
+async def _rebuild(conn: Connection, agent: str) -> AgentSums:
     """Sum all of an agent's digests."""
-    await sums.forget(conn, agent)
-    rows = await sums.news(conn, agent, every=True)
+    await sums.delete(conn, agent)
+    rows = await sums.lock_unsummed(conn, agent, everything=True)
     by_project: dict[str, list[DigestArrays]] = defaultdict(list)
-    for one in rows:
-        keys, counts = _ints(one["keys"]), _ints(one["counts"])
-        by_project[one["project"]].append(_arrays(one, outcome_of(keys), keys, counts))
-    found = Summed(agent, dict(by_project), Names.of({}))
-    scopes = {project: digests for project, digests in by_project.items() if project}
-    if found.shared:
-        scopes[EVERYTHING] = [digest for arrays in by_project.values() for digest in arrays]
+    for row in rows:
+        keys, counts = _unpack_ints(row.keys), _unpack_ints(row.counts)
+        by_project[row.project].append(_arrays(row, task_outcome(keys), keys, counts))
+    result = AgentSums(agent, dict(by_project), KeyTexts.from_dict({}))
+    scopes = {project: arrays for project, arrays in by_project.items() if project}
+    if result.has_shared_scope:
+        scopes[ALL_PROJECTS] = [digest for arrays in by_project.values() for digest in arrays]
     for project, arrays in scopes.items():
-        found._sums[project] = await asyncio.to_thread(Sums.of, arrays)
-        await sums.save_sums(conn, agent, project, found._sums[project].packed())
-    await _learn_names(conn, found, rows)
-    await _save_ledger(conn, agent, [{**one, "size": len(one["keys"])} for one in rows])
-    await sums.mark(conn, {one.session_id: one.outcome for digests in by_project.values() for one in digests})
-    return found
+        await result.save(conn, project, await asyncio.to_thread(KeySums.of_sessions, arrays))
+    await _add_texts(conn, result, rows)
+    await _save_lineage(conn, agent, [_lineage_entry(row, len(row.keys)) for row in rows])
+    await sums.mark_summed(
+        conn, {digest.session_id: digest.outcome for arrays in by_project.values() for digest in arrays}
+    )
+    return result
 
 
-async def _learn_names(conn: Connection, found: Summed, news: Sequence[Row]) -> None:
-    """Name what recurs now and did not before, and new symbols, by the terms of the sessions that have them."""
-    widest = EVERYTHING if found.shared else next(iter(found.by_project))
-    recurring = (await found.sums(conn, widest)).recurring().keys
-    symbols = joined([_ints(one["sequence"]) for one in news])
-    missing = await asyncio.to_thread(found.names.missing, np.concatenate([recurring, symbols]))
+async def _add_texts(conn: Connection, result: AgentSums, news: Sequence[UnsummedDigest]) -> None:
+    """Add the texts of keys that recur now and did not before, and of new symbols, from the sessions that have them."""
+    widest = ALL_PROJECTS if result.has_shared_scope else next(iter(result.by_project))
+    recurring = (await result.load(conn, widest)).recurring().keys
+    symbols = concatenate([_unpack_ints(digest.sequence) for digest in news])
+    missing = await asyncio.to_thread(result.texts.missing_keys, np.concatenate([recurring, symbols]))
     if not len(missing):
         return
-    terms = dict.fromkeys(missing.tolist(), "")  # "": it has no name, and is not asked for again
-    sessions = await asyncio.to_thread(_witnesses, news, missing)
-    for first in range(0, len(sessions), _AT_ONCE):
-        packed = await digests.terms(conn, sessions[first : first + _AT_ONCE])
-        await asyncio.to_thread(_take, terms, packed.values())
-    parts = await sums.names(conn, found.agent) if len(found.names) else []
-    new = await asyncio.to_thread(Names.of, terms)
-    found.names = found.names.plus(new)
-    whole = not parts or len(parts) >= MOST_PARTS
-    part = 0 if whole else parts[-1]["part"] + 1
-    await sums.save_names(conn, found.agent, part, (found.names if whole else new).packed())
+    terms = dict.fromkeys(missing.tolist(), "")  # "": the key has no text, and none is looked for again
+    sessions = await asyncio.to_thread(_sessions_with_keys, news, missing)
+    for first in range(0, len(sessions), _TERMS_BATCH):
+        rows = await digests.get_terms(conn, sessions[first : first + _TERMS_BATCH])
+        await asyncio.to_thread(_fill_texts, terms, [row.terms for row in rows])
+    parts = await sums.list_texts(conn, result.agent) if len(result.texts) else []
+    added = await asyncio.to_thread(KeyTexts.from_dict, terms)
+    result.texts = result.texts.plus(added)
+    if not parts or len(parts) >= MAX_TEXT_PARTS:
+        await sums.save_texts(conn, SumTextRow(agent=result.agent, part=0, **result.texts.pack()))
+    else:
+        await sums.save_texts(conn, SumTextRow(agent=result.agent, part=parts[-1].part + 1, **added.pack()))
 
 
-def _witnesses(news: Sequence[Row], missing: Ints) -> list[str]:
-    """Return sessions, each the first to have something of what is missing, that have all of it together."""
+def _sessions_with_keys(news: Sequence[UnsummedDigest], missing: Ints) -> list[str]:
+    """Return sessions that together have all missing keys, each with a key that those before it have not."""
     unseen = np.ones(len(missing), np.bool_)
-    found = []
-    for one in news:
-        held = np.concatenate([_ints(one["keys"]), _ints(one["sequence"])])
-        at = np.minimum(np.searchsorted(missing, held), len(missing) - 1)
-        at = at[(missing[at] == held) & unseen[at]]
+    sessions = []
+    for digest in news:
+        present = np.concatenate([_unpack_ints(digest.keys), _unpack_ints(digest.sequence)])
+        at = np.minimum(np.searchsorted(missing, present), len(missing) - 1)
+        at = at[(missing[at] == present) & unseen[at]]
         if len(at):
             unseen[at] = False
-            found.append(one["session_id"])
-    return found
+            sessions.append(digest.session_id)
+    return sessions
 
 
-def _take(terms: dict[int, str], packed: Iterable[bytes]) -> None:
-    for one in packed:
-        for key, text in unpack_terms(one).items():
+def _fill_texts(terms: dict[int, str], packed: Iterable[bytes]) -> None:
+    for digest_terms in packed:
+        for key, text in unpack_terms(digest_terms).items():
             if terms.get(key) == "":
                 terms[key] = text
 
 
-async def _save_ledger(conn: Connection, agent: str, places: Iterable[Row]) -> None:
-    await sums.save_ledger(conn, agent, version=VERSION, lineage=lineage(map(_place, places)))
+def _unpack_texts(rows: Iterable[SumTextRow]) -> KeyTexts:
+    return KeyTexts.unpack({"keys": row.keys, "groups": row.groups, "texts": row.texts} for row in rows)
 
 
-def _arrays(one: Row, outcome: int, keys: Ints = NOTHING.keys, counts: Ints = NOTHING.totals) -> DigestArrays:
-    """Return a digest as patterns are found in it."""
-    sequence, seqs = _ints(one["sequence"]), _ints(one["seqs"])
-    place = one["session_id"], one["root_id"], sequence, seqs, keys, counts
-    return DigestArrays(*place, last_at=one["last_at"], project=one["project"], outcome=outcome)
+def _lineage_entry(digest: UnsummedDigest | DigestSequence, size: int | None) -> LineageEntry:
+    return digest.session_id, digest.root_id, digest.project, str(size)
 
 
-def _ints(packed: bytes) -> Ints:
+async def _save_lineage(conn: Connection, agent: str, entries: Iterable[LineageEntry]) -> None:
+    await sums.save_agent_sums(conn, AgentSumsRow(agent, VERSION, hash_lineage(entries)))
+
+
+def _arrays(
+    digest: UnsummedDigest | DigestSequence,
+    outcome: int,
+    keys: Ints = EMPTY_SUMS.keys,
+    counts: Ints = EMPTY_SUMS.totals,
+) -> DigestArrays:
+    """Return a digest as patterns are mined from it."""
+    return DigestArrays(
+        digest.session_id,
+        digest.root_id,
+        _unpack_ints(digest.sequence),
+        _unpack_ints(digest.seqs),
+        keys,
+        counts,
+        last_at=digest.last_at,
+        project=digest.project,
+        outcome=outcome,
+    )
+
+
+def _unpack_ints(packed: bytes) -> Ints:
     return np.frombuffer(packed, np.int64)

@@ -1,203 +1,120 @@
-"""Works on a session's unit: reads its next events up to the safe point, learns, commits; window by window."""
+"""The next events of a session that are read, learned from and committed together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from consolidator.database import Connection, Database
+from consolidator.database import Connection
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.learning import Folded, WindowResult, bounds_of, context_of
-from consolidator.jobs.consolidation.persistence import commit, folded_of
-from consolidator.jobs.consolidation.units import WINDOW, WatermarkMoved
-from consolidator.jobs.gather import gather
-from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import BACKGROUND, Extraction, Read
-from consolidator.memory.procedures.digest import VERSION
+from consolidator.jobs.consolidation.learning import FoldStates, WindowResult, session_context
+from consolidator.jobs.consolidation.safe_point import SafePointFinder, seq_before_open_calls
+from consolidator.jobs.ledger import Unit
+from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, ReadResult
 from consolidator.models.event import Event
-from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests
-from consolidator.store.nights import runs
-from consolidator.store.queries import Row
+from consolidator.models.session import SessionRow
+from consolidator.store.log import events
+from consolidator.store.nights.runs import UnitProgress
 
-SafePoint = Callable[[Row, list[Event]], int]
+WINDOW = 2000  # events that are read, learned from and committed at once
 
 
-@dataclass(slots=True)
-class SessionWork:
-    """How a session's unit is worked on."""
+class WatermarkMoved(Exception):
+    """Another run has moved the session's watermark since it was read: read the session again."""
 
-    database: Database
-    settings: Settings
-    salt: bytes
-    stop: asyncio.Event
-    reader: Extraction | None = None
 
-    async def run(self, units: list[Unit]) -> None:
-        """Read sessions window by window up to their safe points; the windows of a few sessions commit together."""
-        waiting = units
-        while waiting:
+async def read_all_windows(
+    units: Sequence[Unit], read_window: Callable[[Unit], Awaitable[bool]], stop: asyncio.Event
+) -> None:
+    """Read sessions window by window until `read_window` says that a window was the session's last.
+
+    Raises Interrupted between two windows when asked to stop.
+    """
+    for unit in units:
+        is_last = False
+        while not is_last:
             with suppress(WatermarkMoved):
-                done = await self._windows(waiting)
-                waiting = [unit for unit in waiting if unit.name not in done]
-            if waiting and self.stop.is_set():
+                is_last = await read_window(unit)
+            if not is_last and stop.is_set():
                 raise Interrupted("asked to stop between two windows of a session")
-
-    async def bury(self, session: str) -> int:
-        """Return how many events a session that is given up leaves unlearned."""
-        async with self.database.connection() as conn:
-            return sum(found["head"] - found["consolidated_to"] for found in await sessions.get_each(conn, [session]))
-
-    async def _windows(self, units: Sequence[Unit]) -> set[str]:
-        """Do one window of each session; return the sessions that are done."""
-        now = self.database.clock.now()
-        windows = await self._read(units, now)
-        if self.reader is not None:  # no connection is held while a model is asked
-            await gather(*(self._extract(self.reader, window) for window in windows))
-        await asyncio.to_thread(self._learn, windows)
-        steps = [window.step() for window in windows]
-        read = {step.unit for step in steps}
-        steps += [
-            runs.UnitProgress(unit.name, done=True) for unit in units if unit.name not in read
-        ]  # erased meanwhile
-        async with self.database.transaction(flushed=False) as conn:  # the run's end is flushed, and this with it
-            await commit(conn, [window for window in windows if window.readable], run_id=units[0].run, now=now)
-            await record_progress(conn, units, steps)
-        return {step.unit for step in steps if step.done}
-
-    async def _read(self, units: Sequence[Unit], now: datetime) -> list[SessionWindow]:
-        """Read the next events of some sessions, and how far they may be read."""
-        async with self.database.connection() as conn:
-            found = await sessions.get_each(conn, [unit.name for unit in units])
-            share = WINDOW // len(units)
-            spans = [events.Span(s["id"], s["consolidated_to"], s["head"], bounds_of(s)) for s in found]
-            read = await events.read_each(conn, spans, limit=share)
-            stored = await digests.digests(conn, [session["id"] for session in found])
-            folds = [await self._folded(conn, session, stored.get(session["id"])) for session in found]
-            before = {} if self.reader is None else await background(conn, found)
-        found_windows = []
-        safe = safe_point(self.settings, now)
-        for session, window, folded in zip(found, read, folds, strict=True):
-            last = not window or window[-1].seq >= session["head"]
-            upto = safe(session, window) if last else learning.window_end(window)
-            readable = [event for event in window if event.seq <= upto]
-            found_windows.append(SessionWindow(session, readable, upto, last, folded, before.get(session["id"], [])))
-        return found_windows
-
-    async def _extract(self, reader: Extraction, window: SessionWindow) -> None:
-        """Have a model read a window; what it cannot read tonight is left for another night."""
-        session = window.session
-        if session["simulated"] or not window.readable:
-            return
-        if max(session["extracted_to"], session["pruned_to"]) < session["consolidated_to"]:
-            window.cut(session["consolidated_to"])  # what came before it could not be read
-            return
-        read = await reader.read(context_of(session), window.readable, window.before)
-        if read.stopped_before is not None:
-            window.cut(read.stopped_before - 1)
-        window.read = read.upto(window.upto)
-
-    async def _folded(self, conn: Connection, session: Row, stored: Row | None) -> Folded | None:
-        """Return a session's folds; made anew where another version stored them, None where that cannot be."""
-        if stored is None or stored["version"] == VERSION:
-            return folded_of(stored)
-        if session["pruned_to"]:
-            return None
-        folded = Folded()
-        async for learned in windows(conn, session, folded, self.salt, after=0, upto=session["consolidated_to"]):
-            folded = learned.folded
-        return folded
-
-    def _learn(self, windows: Sequence[SessionWindow]) -> None:
-        for window in windows:
-            folded = window.folded or Folded()
-            window.learned = learning.learn(context_of(window.session), folded, window.readable, self.salt)
-            if window.folded is None:  # its beginning is gone: the digest of the older version stays as it is
-                window.learned.folded = Folded()
-            if window.read is not None:
-                window.learned.add_read(window.read)
 
 
 @dataclass(slots=True)
 class SessionWindow:
-    """The next events of a session, and what they taught."""
+    """A window, and what it taught."""
 
-    session: Row
-    readable: list[Event]
-    upto: int  # the safe point, or where the window ends
-    last: bool  # whether nothing is left of the session after it
-    folded: Folded | None
-    before: list[Event]  # of what was read earlier
-    read: Read | None = None  # by a model
+    session: SessionRow
+    events: list[Event]  # that may be read
+    upto: int  # where the window ends: at the safe point, if it is the session's last
+    is_last: bool  # whether nothing of the session is read tonight after it
+    folds: FoldStates | None  # before the window; None if another version stored them and they cannot be made again
+    background: list[Event]  # the last events before the window, for a model
+    read: ReadResult | None = None  # what a model read
     learned: WindowResult | None = None
 
-    def cut(self, upto: int) -> None:
-        """End the window earlier, between calls; the rest is left for another night."""
-        self.upto = learning.before_open_calls(self.readable, upto)
-        self.readable = [event for event in self.readable if event.seq <= self.upto]
-        self.last = True
+    def end_at(self, upto: int) -> None:
+        """End the window earlier, between calls; the rest is deferred to another night."""
+        self.upto = seq_before_open_calls(self.events, upto)
+        self.events = [event for event in self.events if event.seq <= self.upto]
+        self.is_last = True
 
-    def step(self) -> runs.UnitProgress:
-        """Return what it comes to in the ledger."""
+    def progress(self) -> UnitProgress:
+        """Return the window's counts for the ledger."""
         assert self.learned is not None
-        took, dead = len(self.learned.sources), len(self.learned.dead)
-        left = self.session["head"] - max(self.upto, self.session["consolidated_to"])
-        return runs.UnitProgress(
-            self.session["id"],
-            done=self.last,
-            learned=took,
-            nothing=len(self.readable) - took - dead,
-            deferred=left if self.last else 0,
+        sources, dead = len(self.learned.sources), len(self.learned.dead)
+        deferred = self.session.head - max(self.upto, self.session.consolidated_to)
+        return UnitProgress(
+            "session",
+            self.session.id,
+            done=self.is_last,
+            learned=sources,
+            nothing=len(self.events) - sources - dead,
+            deferred=deferred if self.is_last else 0,
             dead=dead,
         )
 
 
-async def background(conn: Connection, found: Sequence[Row]) -> dict[str, list[Event]]:
-    """Return the last events of some sessions that were read earlier, by session."""
-    known = [s for s in found if s["consolidated_to"] > s["pruned_to"]]
+async def load_background(conn: Connection, sessions: Sequence[SessionRow]) -> dict[str, list[Event]]:
+    """Return the last consolidated events of sessions, by session; of those that have some that are not pruned."""
+    with_past = [session for session in sessions if session.consolidated_to > session.pruned_to]
     spans = [
-        events.Span(s["id"], max(s["consolidated_to"] - BACKGROUND, s["pruned_to"]), s["consolidated_to"], bounds_of(s))
-        for s in known
+        events.Span(
+            session.id,
+            max(session.consolidated_to - BACKGROUND_EVENTS, session.pruned_to),
+            session.consolidated_to,
+            session.ingest_bounds,
+        )
+        for session in with_past
     ]
-    read = await events.read_each(conn, spans, limit=BACKGROUND) if spans else []
-    return {session["id"]: window for session, window in zip(known, read, strict=True)}
+    windows = await events.read_each(conn, spans, limit=BACKGROUND_EVENTS) if spans else []
+    return {session.id: window for session, window in zip(with_past, windows, strict=True)}
 
 
-async def windows(
-    conn: Connection, session: Row, folded: Folded, salt: bytes, *, after: int, upto: int, safe: SafePoint | None = None
+async def learn_windows(
+    conn: Connection,
+    session: SessionRow,
+    folds: FoldStates,
+    salt: bytes,
+    *,
+    after: int,
+    upto: int,
+    find_safe_point: SafePointFinder | None = None,
 ) -> AsyncIterator[WindowResult]:
-    """Yield what each window of a session teaches, one fold after another; to its `safe` point where that is asked."""
-    bounds = bounds_of(session)
+    """Yield what each window of a session teaches, in order; with `find_safe_point` up to the safe point only."""
+    bounds = session.ingest_bounds
     while after < upto:
-        window = await events.read(conn, session["id"], after=after, upto=upto, limit=WINDOW, bounds=bounds)
+        window = await events.read(conn, session.id, after=after, upto=upto, limit=WINDOW, bounds=bounds)
         if not window:
             return
-        last = window[-1].seq
-        if safe is not None and last >= upto:
-            window = [event for event in window if event.seq <= safe(session, window)]
+        last_seq = window[-1].seq
+        if find_safe_point is not None and last_seq >= upto:
+            safe_point = find_safe_point(session, window)
+            window = [event for event in window if event.seq <= safe_point]
         if window:
-            learned = await asyncio.to_thread(learning.learn, context_of(session), folded, window, salt)
-            folded = learned.folded
-            yield learned
-        after = last
-
-
-def safe_point(settings: Settings, now: datetime) -> SafePoint:
-    """Return the function that says how far a session may be read now, given its last window."""
-
-    def of(session: Row, window: list[Event]) -> int:
-        return learning.safe_point(
-            window,
-            ended=session["status"] == "ended",
-            last=min(session["last_occurred_at"], session["last_event_at"]),
-            now=now,
-            quiet=timedelta(minutes=settings.quiet_minutes),
-            abandoned=timedelta(hours=settings.abandoned_hours),
-        )
-
-    return of
+            result = await asyncio.to_thread(learning.learn_window, session_context(session), folds, window, salt)
+            folds = result.folds
+            yield result
+        after = last_seq

@@ -1,78 +1,127 @@
-"""Sums over digests as they are kept between two nights, by scope, and the texts that name what they count."""
+"""Sums over digests, kept from night to night by scope, with the texts of the keys that they count.
+
+Packed arrays are read in the binary format, which is much cheaper than bytes as text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, LiteralString
+from dataclasses import dataclass
+from typing import Any, LiteralString, TypeVar
+
+from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Row, execute, load, row
+from consolidator.models.sums import AgentSumsRow, ScopeSumRow, SumTextRow
+from consolidator.store.queries import execute, fetch_one, load, row_values
 
 _SQL = load("memory/sums")
+T = TypeVar("T")
 
 
-async def _read(conn: Connection, query: LiteralString, values: Mapping[str, Any]) -> list[Row]:
-    """Return rows, their bytes as they are sent; much cheaper than bytes as text."""
-    async with conn.cursor(binary=True) as cursor:
+async def _fetch_binary(
+    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any]
+) -> list[T]:
+    async with conn.cursor(binary=True, row_factory=class_row(row_type)) as cursor:
         await cursor.execute(query, values)
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, one, strict=True)) for one in await cursor.fetchall()]
+        return await cursor.fetchall()
 
 
-async def news(conn: Connection, agent: str, *, every: bool = False) -> list[Row]:
-    """Return and lock the digests that an agent's sums do not hold yet, or `every` one."""
-    return await _read(conn, _SQL["news"], {"agent": agent, "every": every})
+@dataclass(frozen=True, slots=True)
+class UnsummedDigest:
+    """A digest that the sums of its agent do not include as it is now; arrays are int64."""
+
+    session_id: str
+    root_id: str
+    project: str  # "" if there is none
+    sequence: bytes
+    seqs: bytes
+    keys: bytes
+    counts: bytes
+    last_at: float  # seconds since 1970
+    summed_keys: bytes | None  # as the sums include it, if they do
+    summed_counts: bytes | None
 
 
-async def counted(conn: Connection, ids: Sequence[str]) -> list[Row]:
-    """Return what an agent's sums hold of some digests."""
-    return await _read(conn, _SQL["counted"], {"sessions": list(ids)}) if ids else []
+async def lock_unsummed(conn: Connection, agent: str, *, everything: bool = False) -> list[UnsummedDigest]:
+    """Return and lock the digests that an agent's sums do not include as they are now, or `everything` it has."""
+    return await _fetch_binary(conn, UnsummedDigest, _SQL["unsummed"], {"agent": agent, "all": everything})
 
 
-async def placed(conn: Connection, agent: str) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class SummedCounts:
+    """What the sums of an agent include of a digest; arrays are int64."""
+
+    session_id: str
+    keys: bytes
+    counts: bytes
+
+
+async def get_summed_counts(conn: Connection, sessions: Sequence[str]) -> list[SummedCounts]:
+    """Return what sums include of some digests, which they include."""
+    if not sessions:
+        return []
+    return await _fetch_binary(conn, SummedCounts, _SQL["summed_counts"], {"sessions": list(sessions)})
+
+
+@dataclass(frozen=True, slots=True)
+class DigestSequence:
+    """What patterns are found in, and where a digest stands in its agent's sums; arrays are int64."""
+
+    session_id: str
+    root_id: str
+    project: str  # "" if there is none
+    sequence: bytes
+    seqs: bytes
+    last_at: float  # seconds since 1970
+    outcome: int  # of its tasks, when it was summed: 1, -1, or 0 if nobody said
+    size: int | None  # bytes of its keys as the sums include them; None if they do not
+
+
+async def list_sequences(conn: Connection, agent: str) -> list[DigestSequence]:
     """Return the sequences of all digests of an agent, in order of session."""
-    return await _read(conn, _SQL["placed"], {"agent": agent})
+    return await _fetch_binary(conn, DigestSequence, _SQL["sequences"], {"agent": agent})
 
 
-async def mark(conn: Connection, outcomes: Mapping[str, int]) -> None:
-    """Say that the sums hold these digests as they are now."""
+async def mark_summed(conn: Connection, outcomes: Mapping[str, int]) -> None:
+    """Mark digests as included in the sums as they are now; `outcomes` are by session."""
     values = {"sessions": list(outcomes), "outcomes": list(outcomes.values())}
-    await execute(conn, _SQL["mark"], values)
+    await execute(conn, _SQL["mark_summed"], values)
 
 
-async def ledger(conn: Connection, agent: str) -> Row | None:
-    """Return of which sessions an agent's sums are, as one number, and by which version of us."""
-    return await row(conn, _SQL["ledger"], {"agent": agent})
+async def get_agent_sums(conn: Connection, agent: str) -> AgentSumsRow | None:
+    """Return which digests an agent's sums include, as one number, and the version of their form."""
+    return await fetch_one(conn, AgentSumsRow, _SQL["get_agent_sums"], {"agent": agent})
 
 
-async def save_ledger(conn: Connection, agent: str, *, version: str, lineage: int) -> None:
-    """Say of which sessions an agent's sums are."""
-    await execute(conn, _SQL["save_ledger"], {"agent": agent, "version": version, "lineage": lineage})
+async def save_agent_sums(conn: Connection, row: AgentSumsRow) -> None:
+    """Store which digests an agent's sums include."""
+    await execute(conn, _SQL["save_agent_sums"], row_values(row))
 
 
-async def forget(conn: Connection, agent: str) -> None:
-    """Drop an agent's sums and names."""
-    await execute(conn, _SQL["forget"], {"agent": agent})
+async def delete(conn: Connection, agent: str) -> None:
+    """Delete an agent's sums and texts."""
+    await execute(conn, _SQL["delete"], {"agent": agent})
 
 
-async def sums(conn: Connection, agent: str, project: str) -> Row | None:
-    """Return the packed sums of a scope; "" is all that the agent does."""
-    found = await _read(conn, _SQL["sums"], {"agent": agent, "project": project})
-    return found[0] if found else None
+async def get_scope_sum(conn: Connection, agent: str, project: str) -> ScopeSumRow | None:
+    """Return the packed sums of a scope; "" is all projects."""
+    rows = await _fetch_binary(conn, ScopeSumRow, _SQL["get_scope_sum"], {"agent": agent, "project": project})
+    return rows[0] if rows else None
 
 
-async def save_sums(conn: Connection, agent: str, project: str, packed: Mapping[str, bytes]) -> None:
+async def save_scope_sum(conn: Connection, row: ScopeSumRow) -> None:
     """Store the packed sums of a scope."""
-    await execute(conn, _SQL["save_sums"], {"agent": agent, "project": project, **packed})
+    await execute(conn, _SQL["save_scope_sum"], row_values(row))
 
 
-async def names(conn: Connection, agent: str) -> list[Row]:
-    """Return the packed names of what an agent's sums count, in the parts in which they came."""
-    return await _read(conn, _SQL["names"], {"agent": agent})
+async def list_texts(conn: Connection, agent: str) -> list[SumTextRow]:
+    """Return the packed texts of what an agent's sums count, in the parts in which they came."""
+    return await _fetch_binary(conn, SumTextRow, _SQL["texts"], {"agent": agent})
 
 
-async def save_names(conn: Connection, agent: str, part: int, packed: Mapping[str, bytes]) -> None:
-    """Add a part to an agent's names; part 0 takes the place of all."""
-    if part == 0:
-        await execute(conn, _SQL["forget_names"], {"agent": agent})
-    await execute(conn, _SQL["save_names"], {"agent": agent, "part": part, **packed})
+async def save_texts(conn: Connection, row: SumTextRow) -> None:
+    """Add a part to an agent's texts; part 0 replaces all parts."""
+    if row.part == 0:
+        await execute(conn, _SQL["delete_texts"], {"agent": row.agent})
+    await execute(conn, _SQL["save_texts"], row_values(row))

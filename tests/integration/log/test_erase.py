@@ -18,48 +18,62 @@ from consolidator.errors import NotFound
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.service import erasure
-from consolidator.service.erasure import erase, plan
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.explain import explain
 from consolidator.settings import Settings
-from consolidator.store.memory import rederive
+from consolidator.store.memory import erasures
 from consolidator.store.queries import load
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.conftest import Fresh
 from tests.integration.log import claude_logs
 from tests.integration.log.test_reading import plan_of
-from tests.nights import ask, balance, contents, count, lookup, mishap, tonight, workday, worked
+from tests.nights import (
+    assert_ledger_balances,
+    booking_events,
+    dump_tables,
+    failed_command_events,
+    log_workdays,
+    query_number,
+    query_rows,
+    run_next_night,
+    workday_events,
+)
 from tests.oracle import configured, fact, lines, oracle, schema_of
-from tests.support import command, in_thread, logged, memory_of, said, step, unbroken
+from tests.support import assert_invariants, call_and_result, in_thread, log_events, read_memory, run_cli, user_message
 
 WORD = "marzipan"  # only the erased say it
 SCANS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
-ERASING = (
-    "erase_refs", "erase_blobs", "erase_events", "unmake", "forget_digest", "forget_errors",
-    "forget_candidates", "kept_candidates", "erase_models", "erase_rest",
-)  # fmt: skip
+INDEXED_QUERIES = {
+    "memory/erasures": (
+        "erase_refs", "erase_blobs", "erase_events", "erase_model_facts", "erase_model_calls", "erase_session",
+    ),
+    "memory/rederive": ("delete_digest", "delete_error_records", "delete_candidates", "reconcile_remaining"),
+    "log/sources": ("filter_erased",),
+    "log/sessions": ("lock", "lock_shared"),
+}  # fmt: skip
 
 
 def private(number: int = 50) -> list[NewEvent]:
     """What everybody does, with things that only one person says: a fact, an error with its fix, a large result."""
     wrong, right = {"command": f"{WORD} --bkae tests"}, {"command": f"{WORD} --bake tests"}
     return [
-        *workday(number),
-        said(f"From now on, always write {WORD} in the changelog."),
-        *step("w", "Bash", wrong, f"{WORD}: unrecognised option --bkae", "error"),
-        *step("w", "Bash", right, "baked"),
-        *step("r", "Read", {"file_path": f"{WORD}.txt"}, f"{WORD}\n" * 4000),
+        *workday_events(number),
+        user_message(f"From now on, always write {WORD} in the changelog."),
+        *call_and_result("w", "Bash", wrong, f"{WORD}: unrecognised option --bkae", "error"),
+        *call_and_result("w", "Bash", right, "baked"),
+        *call_and_result("r", "Read", {"file_path": f"{WORD}.txt"}, f"{WORD}\n" * 4000),
     ]
 
 
 async def gone(database: Database, settings: Settings, **what: str) -> dict[str, Any]:
     """Erase, and assert that nothing but the record of it tells of who was erased."""
-    planned = await plan(database, **what)
-    done = await erase(database, settings, planned, reason="asked to")
-    names = [one["id"] for one in planned.sessions]
+    planned = await plan_erasure(database, **what)
+    done = await erase_sessions(database, settings, planned, reason="asked to")
+    names = [member.id for member in planned.sessions]
     for table, text in (await dump(database, but=("erasure", "claim"))).items():
         assert not [name for name in (*names, WORD) if name in text], table
-    await unbroken(database)
+    await assert_invariants(database)
     return done
 
 
@@ -68,36 +82,36 @@ async def test_what_is_left_is_what_would_be_without_the_erased(fresh: Fresh, se
     for with_them in (True, False):
         async with fresh() as database:
             assert isinstance(database.clock, FrozenClock)
-            await worked(database, 3)
+            await log_workdays(database, 3)
             if with_them:
-                await logged(database, "theirs", private(), project="shop")
-            await worked(database, 1, begin=3, agent="helper")
-            await tonight(database, database.clock, settings)
+                await log_events(database, "theirs", private(), project="shop")
+            await log_workdays(database, 1, begin=3, agent="helper")
+            await run_next_night(database, database.clock, settings)
             if with_them:
-                assert WORD in str(await memory_of(database))
+                assert WORD in str(await read_memory(database))
                 assert (await gone(database, settings, session="theirs"))["events"] == len(private())
-                assert await count(database, "select count(*) from blob") == 0
-            memories.append(await memory_of(database))
-            await tonight(database, database.clock, settings)
-            assert await memory_of(database) == memories[-1]
-            await balance(database)
+                assert await query_number(database, "select count(*) from blob") == 0
+            memories.append(await read_memory(database))
+            await run_next_night(database, database.clock, settings)
+            assert await read_memory(database) == memories[-1]
+            await assert_ledger_balances(database)
     assert memories[0] == memories[1]
 
 
 async def test_what_others_support_stays_with_lower_counts(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    names = await worked(database, 4)
-    await tonight(database, clock, settings)
-    before = await memory_of(database)
+    names = await log_workdays(database, 4)
+    await run_next_night(database, clock, settings)
+    before = await read_memory(database)
     await gone(database, settings, session=names[0])
-    after = await memory_of(database)
+    after = await read_memory(database)
     assert [row[:2] for row in after["procedure"]] == [row[:2] for row in before["procedure"]]
     assert {row[2] for row in before["procedure"]} == {4}
     assert {row[2] for row in after["procedure"]} == {3}
     assert [(row[0], row[3]) for row in after["solution"]] == [(row[0], row[3] - 1) for row in before["solution"]]
-    facts = "select sentence, sessions from fact where superseded_by is null and sentence like %s"
-    assert [row["sessions"] for row in await ask(database, facts, "%tabs%")] == [3]
+    facts = "select sentence, sessions from fact where superseded_at is null and sentence like %s"
+    assert [row["sessions"] for row in await query_rows(database, facts, "%tabs%")] == [3]
     for kind in ("procedure", "solution", "fact"):
         for identity, *_ in after[kind]:
             told = await explain(database, identity)
@@ -109,128 +123,128 @@ async def test_what_too_few_support_without_them_is_no_longer_published(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for number in range(3):
-        await logged(database, f"session-{number}", lookup(number), project="shop")
-    await logged(database, "session-3", mishap(3), project="shop")
-    await tonight(database, clock, settings)
-    assert (await memory_of(database))["procedure"]
+        await log_events(database, f"session-{number}", booking_events(number), project="shop")
+    await log_events(database, "session-3", failed_command_events(3), project="shop")
+    await run_next_night(database, clock, settings)
+    assert (await read_memory(database))["procedure"]
     await gone(database, settings, session="session-1")
-    assert await count(database, "select count(*) from procedure") == 0
+    assert await query_number(database, "select count(*) from procedure") == 0
     await gone(database, settings, session="session-3")
-    assert await count(database, "select count(*) from solution") == 0
+    assert await query_number(database, "select count(*) from solution") == 0
 
 
 async def test_all_sessions_with_a_peer_go_and_nobody_elses(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, peer, agent in (("a", "rosa", "coder"), ("b", "rosa", "helper"), ("c", "karl", "coder")):
-        said_so = private() if peer == "rosa" else workday(1)
-        await logged(database, f"{name}-session", said_so, agent=agent, peer=peer, project="shop")
-    await tonight(database, clock, settings)
+        said_so = private() if peer == "rosa" else workday_events(1)
+        await log_events(database, f"{name}-session", said_so, agent=agent, peer=peer, project="shop")
+    await run_next_night(database, clock, settings)
     assert (await gone(database, settings, peer="rosa"))["sessions"] == 2
-    assert [row["peer"] for row in await ask(database, "select peer from session")] == ["karl"]
-    assert {row["peer"] for row in await ask(database, "select peer from candidate")} == {"karl"}
+    assert [row["peer"] for row in await query_rows(database, "select peer from session")] == ["karl"]
+    assert {row["peer"] for row in await query_rows(database, "select peer from candidate")} == {"karl"}
     with pytest.raises(NotFound):
-        await plan(database, peer="rosa")
+        await plan_erasure(database, peer="rosa")
 
 
 async def test_forks_and_sub_agents_go_with_their_parent(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "parent-1", private())
+    await log_events(database, "parent-1", private())
     for name, parent, kind in (("fork-1", "parent-1", "fork"), ("sub-1", "fork-1", "sub-agent")):
-        await logged(database, name, private(), parent_id=parent, root_id="parent-1", kind=kind, parent_seq=4)
-    await logged(database, "other-1", workday(1))
-    await tonight(database, clock, settings)
+        await log_events(database, name, private(), parent_id=parent, root_id="parent-1", kind=kind, parent_seq=4)
+    await log_events(database, "other-1", workday_events(1))
+    await run_next_night(database, clock, settings)
     await gone(database, settings, session="parent-1")
-    assert [row["id"] for row in await ask(database, "select id from session")] == ["other-1"]
+    assert [row["id"] for row in await query_rows(database, "select id from session")] == ["other-1"]
 
 
 async def test_a_fork_can_go_alone(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await logged(database, "parent-1", workday(1))
-    await logged(database, "fork-1", private(), parent_id="parent-1", root_id="parent-1", kind="fork", parent_seq=4)
-    await tonight(database, clock, settings)
+    await log_events(database, "parent-1", workday_events(1))
+    await log_events(database, "fork-1", private(), parent_id="parent-1", root_id="parent-1", kind="fork", parent_seq=4)
+    await run_next_night(database, clock, settings)
     await gone(database, settings, session="fork-1")
-    assert [row["id"] for row in await ask(database, "select id from session")] == ["parent-1"]
+    assert [row["id"] for row in await query_rows(database, "select id from session")] == ["parent-1"]
 
 
 async def test_what_others_hold_too_is_kept(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    large = step("r", "Read", {"file_path": "shared.txt"}, "shared\n" * 4000)
-    await logged(database, "mine-1", large)
-    await logged(database, "theirs-1", [*private(), *large])
-    assert await count(database, "select count(*) from blob") == 2
+    large = call_and_result("r", "Read", {"file_path": "shared.txt"}, "shared\n" * 4000)
+    await log_events(database, "mine-1", large)
+    await log_events(database, "theirs-1", [*private(), *large])
+    assert await query_number(database, "select count(*) from blob") == 2
     await gone(database, settings, session="theirs-1")
-    assert await count(database, "select count(*) from blob") == 1
-    assert await count(database, "select count(*) from blob_ref where session_id = 'mine-1'") == 1
+    assert await query_number(database, "select count(*) from blob") == 1
+    assert await query_number(database, "select count(*) from blob_ref where session_id = 'mine-1'") == 1
 
 
 async def test_what_was_learned_from_events_that_are_pruned_is_erased_too(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "old-1", private())
-    await tonight(database, clock, settings, hours=26)
+    await log_events(database, "old-1", private())
+    await run_next_night(database, clock, settings, hours=26)
     clock.advance(timedelta(days=40))
     await prune(database, older_than=timedelta(days=30))
-    assert await count(database, "select count(*) from event") == 0
-    assert WORD in str(await memory_of(database))
+    assert await query_number(database, "select count(*) from event") == 0
+    assert WORD in str(await read_memory(database))
     assert (await gone(database, settings, session="old-1"))["events"] == 0
 
 
 async def test_what_was_not_learned_from_yet_can_go(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await worked(database, 1)
-    await logged(database, "new-1", private())
+    await log_workdays(database, 1)
+    await log_events(database, "new-1", private())
     await gone(database, settings, session="new-1")
-    done = await tonight(database, clock, settings)
-    assert done["seen"] == len(workday(0))
-    await balance(database)
+    done = await run_next_night(database, clock, settings)
+    assert done["seen"] == len(workday_events(0))
+    await assert_ledger_balances(database)
 
 
 async def test_it_is_logged_and_the_log_says_nothing_of_what_went(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await logged(database, "theirs-1", private())
-    await tonight(database, clock, settings)
+    await log_events(database, "theirs-1", private())
+    await run_next_night(database, clock, settings)
     await gone(database, settings, session="theirs-1")
     async with database.connection() as conn:
-        (record,) = await rederive.erasures(conn)
-    assert (record["session_id"], record["events"], record["reason"]) == ("theirs-1", len(private()), "asked to")
-    assert record["derived"] > 2
-    assert record["erased_at"] == clock.now()
+        (record,) = await erasures.list_erasures(conn)
+    assert (record.session_id, record.events, record.reason) == ("theirs-1", len(private()), "asked to")
+    assert record.derived > 2
+    assert record.erased_at == clock.now()
     assert WORD not in str(record)
 
 
 async def test_it_is_all_or_nothing(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await worked(database, 3)
-    await logged(database, "theirs-1", private(), project="shop")
-    await tonight(database, clock, settings)
-    before = await contents(database)
+    await log_workdays(database, 3)
+    await log_events(database, "theirs-1", private(), project="shop")
+    await run_next_night(database, clock, settings)
+    before = await dump_tables(database)
 
     async def fails(*_: Any, **__: Any) -> None:
         raise RuntimeError("the power is out")
 
     monkeypatch.setattr(erasure, "merge_agent", fails)
     with pytest.raises(RuntimeError):
-        await erase(database, settings, await plan(database, session="theirs-1"), reason="asked to")
-    assert await contents(database) == before
+        await erase_sessions(database, settings, await plan_erasure(database, session="theirs-1"), reason="asked to")
+    assert await dump_tables(database) == before
 
 
 async def test_import_does_not_bring_it_back(
     database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path
 ) -> None:
     for name in ("theirs", "mine"):
-        claude_logs.write(tmp_path / f"{name}.jsonl", claude_logs.lines(3, name))
-    await claude_logs.imported(database, tmp_path)
-    (theirs,) = await ask(database, "select id from session where origin like %s", "%theirs")
-    await tonight(database, clock, settings)
-    await erase(database, settings, await plan(database, session=theirs["id"]), reason="asked to")
+        claude_logs.write_log(tmp_path / f"{name}.jsonl", claude_logs.user_lines(3, name))
+    await claude_logs.import_logs(database, tmp_path)
+    (theirs,) = await query_rows(database, "select id from session where origin like %s", "%theirs")
+    await run_next_night(database, clock, settings)
+    await erase_sessions(database, settings, await plan_erasure(database, session=theirs["id"]), reason="asked to")
     for name in ("theirs", "mine"):
-        claude_logs.write(tmp_path / f"{name}.jsonl", claude_logs.lines(5, name))
-    claude_logs.write(tmp_path / "copy.jsonl", claude_logs.lines(5, "theirs"))
-    report = await claude_logs.imported(database, tmp_path)
+        claude_logs.write_log(tmp_path / f"{name}.jsonl", claude_logs.user_lines(5, name))
+    claude_logs.write_log(tmp_path / "copy.jsonl", claude_logs.user_lines(5, "theirs"))
+    report = await claude_logs.import_logs(database, tmp_path)
     assert (report.events, report.erased > 0) == (2, True)
-    assert await count(database, "select count(*) from event where data::text like %s", "%theirs says%") == 0
-    assert await count(database, "select count(*) from session") == 1
+    assert await query_number(database, "select count(*) from event where data::text like %s", "%theirs says%") == 0
+    assert await query_number(database, "select count(*) from session") == 1
 
 
 async def test_what_a_model_read_of_others_is_left_alone(
@@ -255,8 +269,8 @@ async def test_what_a_model_read_of_others_is_left_alone(
         told = configured(settings, server)
         for number, words in enumerate(("Bern is home.", "My home, as ever, is Bern.")):
             for peer in ("alice", "bob"):
-                await logged(database, f"{peer}-{number}", [said(words)], peer=peer)
-                await tonight(database, clock, told)
+                await log_events(database, f"{peer}-{number}", [user_message(words)], peer=peer)
+                await run_next_night(database, clock, told)
     async with database.transaction() as conn:
         await conn.execute("update fact set recalled = 7 where peer = 'bob'")
         await conn.execute(
@@ -264,38 +278,36 @@ async def test_what_a_model_read_of_others_is_left_alone(
             "select id, %s, value, 'Bern was home.', valid_from from fact where peer = 'bob'",
             [clock.now()],
         )
-    before = [await ask(database, query) for query in mine]
+    before = [await query_rows(database, query) for query in mine]
     assert [row["recalled"] for row in before[0]] == [7]
     assert {row["operation"] for row in before[2]} >= {"reinforce"}
     clock.advance(timedelta(days=1))
     async with database.transaction() as conn:
-        await rederive.erase(conn, "alice-0", reason="asked to", now=clock.now())
-        await rederive.erase(conn, "alice-1", reason="asked to", now=clock.now())
-    assert [await ask(database, query) for query in mine] == before
-    await erase(database, settings, await plan(database, session="bob-1"), reason="asked to")
-    assert [row["sessions"] for row in await ask(database, mine[0])] == [1]
+        await erasures.erase_session(conn, "alice-0", reason="asked to", now=clock.now())
+        await erasures.erase_session(conn, "alice-1", reason="asked to", now=clock.now())
+    assert [await query_rows(database, query) for query in mine] == before
+    await erase_sessions(database, settings, await plan_erasure(database, session="bob-1"), reason="asked to")
+    assert [row["sessions"] for row in await query_rows(database, mine[0])] == [1]
 
 
 async def test_what_hangs_from_a_session_is_found_by_indexes(database: Database) -> None:
-    one = {"session": "s", "after": 0, "generation": 1}
-    several = {"sessions": ["s"], "ids": ["s"], "shas": [b"s"]}
-    steps = {"rederive": ERASING, "sources": ("erased",), "sessions": ("lock", "keep")}
+    values = {"session": "s", "after": 0, "revision": 1, "sessions": ["s"], "ids": ["s"], "shas": [b"s"]}
     async with database.transaction() as conn:
         await conn.execute("set local enable_seqscan = off")
-        for module, names in steps.items():
+        for file, names in INDEXED_QUERIES.items():
             for name in names:
-                plan = await plan_of(conn, load(module)[name], {**one, **several})
+                plan = await plan_of(conn, load(file)[name], values)
                 scans = [node for node in plan if node["Node Type"] in (*SCANS, "Seq Scan")]
                 assert scans
                 assert not [scan for scan in scans if "Index Cond" not in scan], name
 
 
 async def test_the_command_wants_a_persons_word(database: Database, environment: dict[str, str]) -> None:
-    await logged(database, "theirs-1", private(), peer="rosa")
-    before = await contents(database)
-    refused = await in_thread(command, "erase", "--peer", "rosa", environment=environment, code=2)
+    await log_events(database, "theirs-1", private(), peer="rosa")
+    before = await dump_tables(database)
+    refused = await in_thread(run_cli, "erase", "--peer", "rosa", environment=environment, code=2)
     assert "--yes" in refused.stderr
-    assert await contents(database) == before
-    done = await in_thread(command, "erase", "--peer", "rosa", "--yes", "--json", environment=environment)
+    assert await dump_tables(database) == before
+    done = await in_thread(run_cli, "erase", "--peer", "rosa", "--yes", "--json", environment=environment)
     assert json.loads(done.stdout) == {"sessions": 1, "events": len(private())}
-    assert await count(database, "select count(*) from session") == 0
+    assert await query_number(database, "select count(*) from session") == 0

@@ -18,26 +18,26 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import dead_letters, revisions
-from consolidator.jobs.consolidation.dead_letters import retry
-from consolidator.jobs.consolidation.deciding import Deciding
-from consolidator.jobs.consolidation.manual_run import Choice
+from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.deciding import CandidateDecider
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.model import calls
-from consolidator.jobs.model.extraction import Extraction
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.model.extraction import FactReader
+from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.client import ModelClient
-from consolidator.service import corrections, erasure
-from consolidator.service.erasure import erase, plan
+from consolidator.service import facts, erasure
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
-from consolidator.store.memory import digests
+from consolidator.store.memory import scopes
 from consolidator.store.nights import answers
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.log import claude_logs
-from tests.nights import ask, count, held, stuck, tonight
+from tests.nights import hold_locks, query_number, query_rows, run_next_night, wait_for_lock_waiters
 from tests.oracle import configured, fact, lines, oracle, sayings, schema_of, unless
-from tests.support import PATIENCE, logged, night, said, step, unbroken
+from tests.support import PATIENCE, assert_invariants, call_and_result, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
 WORD = "marzipan"  # only the erased say it
@@ -49,7 +49,7 @@ async def silent(database: Database, *names: str) -> None:
     """Assert that nothing but the record of an erasure tells of who was erased."""
     for table, text in (await dump(database, but=("erasure", "claim"))).items():
         assert not [name for name in (*names, WORD) if name in text], table
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 @asynccontextmanager
@@ -65,7 +65,9 @@ async def half_done(
         return await merge_agent(*given, **named)
 
     monkeypatch.setattr(erasure, "merge_agent", waits)
-    task = asyncio.create_task(erase(database, settings, await plan(database, **what), reason="asked to"))
+    task = asyncio.create_task(
+        erase_sessions(database, settings, await plan_erasure(database, **what), reason="asked to")
+    )
     async with asyncio.timeout(PATIENCE):
         await begun.wait()
     try:
@@ -86,14 +88,14 @@ def erased_after(
         found = await real(*given, **named)
         times += 1
         if times == nth:
-            await erase(database, settings, await plan(database, session="theirs"), reason="asked to")
+            await erase_sessions(database, settings, await plan_erasure(database, session="theirs"), reason="asked to")
         return found
 
     monkeypatch.setattr(owner, name, then)
 
 
 async def talked(database: Database, clock: FrozenClock, *words: str, name: str = "theirs", peer: str = "rosa") -> None:
-    await logged(database, name, [said(one) for one in words], peer=peer)
+    await log_events(database, name, [user_message(one) for one in words], peer=peer)
     clock.advance(HOUR)
 
 
@@ -101,22 +103,22 @@ async def talked(database: Database, clock: FrozenClock, *words: str, name: str 
 async def test_an_import_that_waited_for_an_erasure_brings_nobody_back(
     database: Database, settings: Settings, dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, who: str
 ) -> None:
-    log = claude_logs.write(tmp_path / "s.jsonl", claude_logs.lines(2))
-    await claude_logs.imported(database, log)
+    log = claude_logs.write_log(tmp_path / "s.jsonl", claude_logs.user_lines(2))
+    await claude_logs.import_logs(database, log)
     large = f"{WORD} " * 4000
     if who == "the session itself":
-        more = claude_logs.write(log, [*claude_logs.lines(2), claude_logs.line(3, large)])
+        more = claude_logs.write_log(log, [*claude_logs.user_lines(2), claude_logs.user_line(3, large)])
     else:
         kid: dict[str, Any] = {"isSidechain": True, "agentId": "k1"}
-        more = claude_logs.write(
-            tmp_path / "s" / "subagents" / "agent-k1.jsonl", [claude_logs.line(9, large, uuid="k-1", **kid)]
+        more = claude_logs.write_log(
+            tmp_path / "s" / "subagents" / "agent-k1.jsonl", [claude_logs.user_line(9, large, uuid="k-1", **kid)]
         )
     async with half_done(monkeypatch, database, settings, session="s"):
-        importing = asyncio.create_task(claude_logs.imported(database, more))
-        await stuck(dsn)
+        importing = asyncio.create_task(claude_logs.import_logs(database, more))
+        await wait_for_lock_waiters(dsn)
     report = await importing
     assert (report.events, report.erased > 0) == (0, True)
-    assert await count(database, "select count(*) from session") == 0
+    assert await query_number(database, "select count(*) from session") == 0
     await silent(database)
 
 
@@ -124,14 +126,14 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await talked(database, clock, "tea is my fuel.", "coffee is my fuel.", FUEL)
-    await night(database, settings)
+    await run_job(database, settings)
     monkeypatch.setattr(revisions, "WINDOW", 2)
-    erased_after(monkeypatch, Extraction, "read", database, settings, nth=2)
+    erased_after(monkeypatch, FactReader, "read", database, settings, nth=2)
     async with ModelServer(oracle) as server:
         told = configured(settings, server)
-        await Reprocessing(database, told, Choice(reprocess=True), "gpt-4o", asyncio.Event()).run()
+        await Reprocessing(database, told, SessionFilter(reprocess=True), "gpt-4o", asyncio.Event()).run()
         assert any(WORD in asked for asked in server.raw)
-    assert await count(database, "select count(*) from revision_reach") == 0
+    assert await query_number(database, "select count(*) from revision_reach") == 0
     await silent(database, "theirs")
 
 
@@ -144,10 +146,10 @@ async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_e
     await talked(database, clock, f"cursed: {FUEL}")
     async with ModelServer(unless(broken)) as server:
         told = configured(settings, server)
-        assert (await night(database, told))["dead"] == 1
+        assert (await run_job(database, told))["dead"] == 1
         server.answers = oracle
-        erased_after(monkeypatch, dead_letters, "reread", database, settings)
-        assert (await retry(database, told))["settled"] == 0
+        erased_after(monkeypatch, dead_letters, "reread_events", database, settings)
+        assert (await retry_dead_letters(database, told))["settled"] == 0
     await silent(database, "theirs")
 
 
@@ -156,13 +158,13 @@ async def test_a_models_answer_is_not_kept_when_who_it_speaks_of_is_gone(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     await talked(database, clock, FUEL)
-    owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.Calls, "_known")
+    owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.ModelCalls, "_known")
     erased_after(monkeypatch, owner, name, database, settings)
     async with ModelServer(oracle) as server:
-        await night(database, configured(settings, server))
+        await run_job(database, configured(settings, server))
         assert len(server.requests) == 1
     await silent(database, "theirs")
-    assert await count(database, "select count(*) from model_call where outcome = 'answered'") == 1
+    assert await query_number(database, "select count(*) from model_call where outcome = 'answered'") == 1
 
 
 def comparing(asked: dict[str, Any]) -> ScriptedReply:
@@ -185,10 +187,13 @@ async def test_an_answer_about_facts_of_many_sessions_is_not_kept(
     async with ModelServer(comparing) as server:
         for name, words in ALIKE:
             await talked(database, clock, words, name=name)
-            await night(database, configured(settings, server))
+            await run_job(database, configured(settings, server))
         assert [one for one in server.requests if schema_of(one) == "decisions"]
-    assert {row["purpose"] for row in await ask(database, "select purpose from model_call")} == {"extract", "reconcile"}
-    assert {row["purpose"] for row in await ask(database, "select purpose from model_answer")} == {"extract"}
+    assert {row["purpose"] for row in await query_rows(database, "select purpose from model_call")} == {
+        "extract",
+        "reconcile",
+    }
+    assert {row["purpose"] for row in await query_rows(database, "select purpose from model_answer")} == {"extract"}
 
 
 async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
@@ -198,12 +203,12 @@ async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
         told = configured(settings, server)
         for name, words in ALIKE:
             if name == "ours":
-                erased_after(monkeypatch, Deciding, "_asked", database, settings)
+                erased_after(monkeypatch, CandidateDecider, "_ask_model", database, settings)
             await talked(database, clock, words, name=name)
-            await night(database, told)
+            await run_job(database, told)
         assert [one for one in server.requests if schema_of(one) == "decisions"]
     await silent(database, "theirs")
-    assert [one["decided_by"] for one in await ask(database, "select decided_by from candidate")] == ["code"]
+    assert [one["decided_by"] for one in await query_rows(database, "select decided_by from candidate")] == ["code"]
 
 
 @pytest.mark.parametrize("when", ["handing in", "collecting"])
@@ -216,13 +221,13 @@ async def test_a_batch_keeps_nothing_of_who_was_erased(
     async with ModelServer(oracle) as server:
         told = configured(settings, server, batch=True)
         if when == "handing in":
-            erased_after(monkeypatch, calls.Calls, "reserve", database, settings)
-        await night(database, told)
+            erased_after(monkeypatch, calls.ModelCalls, "reserve", database, settings)
+        await run_job(database, told)
         if when == "collecting":
             erased_after(monkeypatch, answers, "questions_of", database, settings)
-        await Nights(database, told).collect()
+        await JobRunner(database, told).collect_batches()
     await silent(database, "theirs")
-    assert await count(database, "select count(*) from fact") == (1 if when == "collecting" else 0)
+    assert await query_number(database, "select count(*) from fact") == (1 if when == "collecting" else 0)
 
 
 @pytest.mark.parametrize("word", ["forget", "correct"])
@@ -235,14 +240,14 @@ async def test_what_a_person_says_of_a_fact_that_is_being_erased_is_not_kept(
     word: str,
 ) -> None:
     await talked(database, clock, f"From now on, always write {WORD} in the changelog.")
-    await night(database, settings)
-    (known,) = await ask(database, "select id from fact")
+    await run_job(database, settings)
+    (known,) = await query_rows(database, "select id from fact")
     async with half_done(monkeypatch, database, settings, session="theirs"):
         if word == "forget":
-            telling_ = asyncio.create_task(corrections.forget(database, known["id"]))
+            telling_ = asyncio.create_task(facts.forget_fact(database, known["id"]))
         else:
-            telling_ = asyncio.create_task(corrections.correct(database, known["id"], f"Never write {WORD}."))
-        await stuck(dsn)
+            telling_ = asyncio.create_task(facts.correct_fact(database, known["id"], f"Never write {WORD}."))
+        await wait_for_lock_waiters(dsn)
     with pytest.raises(NotFound, match="no fact is called"):
         await telling_
     await silent(database, "theirs")
@@ -258,10 +263,16 @@ async def quarantined(database: Database, clock: FrozenClock, settings: Settings
         found = [fact(n, ORDER, "build", ORDER, ORDER, "constraint") for n, _, words in lines(asked) if ORDER in words]
         return ScriptedReply.json({"facts": found})
 
-    await logged(database, "theirs", [said("Read it."), *step("a", "Read", {}, ORDER)], project="/shop", peer="rosa")
+    await log_events(
+        database,
+        "theirs",
+        [user_message("Read it."), *call_and_result("a", "Read", {}, ORDER)],
+        project="/shop",
+        peer="rosa",
+    )
     async with ModelServer(obedient) as server:
-        await tonight(database, clock, configured(settings, server))
-    (found,) = await ask(database, "select id from candidate where quarantined is not null")
+        await run_next_night(database, clock, configured(settings, server))
+    (found,) = await query_rows(database, "select id from candidate where quarantined is not null")
     return str(found["id"])
 
 
@@ -270,8 +281,8 @@ async def test_what_waits_for_a_person_is_gone_with_who_said_it(
 ) -> None:
     identity = await quarantined(database, clock, settings)
     async with half_done(monkeypatch, database, settings, session="theirs"):
-        settling = asyncio.create_task(corrections.review(database, identity, accept=True))
-        await stuck(dsn)
+        settling = asyncio.create_task(facts.review_candidate(database, identity, accept=True))
+        await wait_for_lock_waiters(dsn)
     with pytest.raises(NotFound, match="nothing in quarantine"):
         await settling
     await silent(database, "theirs")
@@ -281,28 +292,33 @@ async def test_of_two_that_settle_the_same_at_once_the_first_is_heard(
     database: Database, clock: FrozenClock, settings: Settings, dsn: str
 ) -> None:
     identity = await quarantined(database, clock, settings)
-    with held(dsn, MERGER):
-        both = [asyncio.create_task(corrections.review(database, identity, accept=accept)) for accept in (False, True)]
-        await stuck(dsn, 2)
+    with hold_locks(dsn, MERGER):
+        both = [
+            asyncio.create_task(facts.review_candidate(database, identity, accept=accept))
+            for accept in (False, True)
+        ]
+        await wait_for_lock_waiters(dsn, 2)
     outcomes = await asyncio.gather(*both, return_exceptions=True)
     (rejected, believed) = (isinstance(one, dict) for one in outcomes)
     assert rejected != believed
-    (found,) = await ask(database, "select quarantined, rejected from candidate where id = %s", identity)
+    (found,) = await query_rows(database, "select quarantined, rejected from candidate where id = %s", identity)
     assert (found["rejected"] is not None, found["quarantined"] is None) == (rejected, believed)
-    assert await count(database, "select count(*) from fact") == believed
+    assert await query_number(database, "select count(*) from fact") == believed
 
 
 async def test_scopes_are_told_in_the_order_in_which_nights_tell_them(
     database: Database, settings: Settings, dsn: str
 ) -> None:
-    await logged(database, "a-parent", [said("hello")], project="z")
-    await logged(database, "b-child", [said("hello")], project="a", parent_id="a-parent", root_id="a-parent")
+    await log_events(database, "a-parent", [user_message("hello")], project="z")
+    await log_events(
+        database, "b-child", [user_message("hello")], project="a", parent_id="a-parent", root_id="a-parent"
+    )
     async with database.transaction() as conn:
-        await digests.touch_scopes(conn, [("coder", "a"), ("coder", "z")])
-    with held(dsn, "select from scope where project = 'a' for update") as night_:
+        await scopes.touch(conn, [("coder", "a"), ("coder", "z")])
+    with hold_locks(dsn, "select from scope where project = 'a' for update") as night_:
         erasing_ = asyncio.create_task(
-            erase(database, settings, await plan(database, session="a-parent"), reason="asked to")
+            erase_sessions(database, settings, await plan_erasure(database, session="a-parent"), reason="asked to")
         )
-        await stuck(dsn)
+        await wait_for_lock_waiters(dsn)
         night_.execute("select from scope where project = 'z' for update nowait")
     assert (await erasing_)["sessions"] == 2

@@ -1,4 +1,4 @@
-"""A merge beside whatever else writes memory: it marks what it has read, and nothing that came while it was at it."""
+"""A merge beside other writers of memory: it marks what it has read, and nothing that was written meanwhile."""
 
 from __future__ import annotations
 
@@ -12,32 +12,48 @@ from psycopg import sql
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import merging
+from consolidator.models.error_record import ErrorRecordRow
 from consolidator.settings import Settings
-from consolidator.store.log import sessions, sources
-from consolidator.store.memory import digests, sums
-from consolidator.store.queries import rows
-from tests.nights import ask, count, held, mishap, stuck, told, tonight
-from tests.support import logged, unbroken
+from consolidator.store.log import sources
+from consolidator.store.memory import error_records, scopes, sums
+from consolidator.store.queries import fetch_column
+from tests.nights import (
+    failed_command_events,
+    hold_locks,
+    query_number,
+    query_rows,
+    run_next_night,
+    stated_fact,
+    wait_for_lock_waiters,
+)
+from tests.support import assert_invariants, log_events
 
-FACTS = "lock table fact in exclusive mode"
-ENGLISH = {
+LOCK_FACTS = "lock table fact in exclusive mode"
+LOCKED_COLUMNS = {
     "session": ("id", "agent"),
     "scope": ("agent", "project"),
     **dict.fromkeys(("digest", "error_record", "candidate"), ("session_id", "agent")),
 }
-OPEN = dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "rule", "resolving"))
+UNRESOLVED = dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "rule", "resolving"))
 
 
-async def merged(database: Database, settings: Settings, agent: str = "coder") -> None:
+def error_row(session: str, record: dict[str, Any]) -> ErrorRecordRow:
+    """Return a failed call of a session as it is stored."""
+    return ErrorRecordRow(session, record["seq"], "coder", None, record["fingerprint"], record["status"], record)
+
+
+async def merge(database: Database, settings: Settings, agent: str = "coder") -> None:
     """Merge an agent in a transaction of its own."""
     async with database.transaction() as conn:
         await merging.merge_agent(conn, agent, run_id="test", now=database.clock.now(), settings=settings)
 
 
-async def done_or_stuck(database: Database, doing: Coroutine[Any, Any, None], many: int = 1) -> asyncio.Task[None]:
-    """Begin something; return when it is done, or when so many wait for a lock."""
-    task = asyncio.create_task(doing)
-    waiting = asyncio.create_task(stuck(database.dsn, many))
+async def start_until_blocked(
+    database: Database, work: Coroutine[Any, Any, None], waiters: int = 1
+) -> asyncio.Task[None]:
+    """Start work; return when it is done, or when so many wait for a lock."""
+    task = asyncio.create_task(work)
+    waiting = asyncio.create_task(wait_for_lock_waiters(database.dsn, waiters))
     await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     return task
@@ -46,85 +62,84 @@ async def done_or_stuck(database: Database, doing: Coroutine[Any, Any, None], ma
 async def test_an_error_that_changes_during_a_merge_is_news_for_the_next(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await logged(database, "s1", mishap(1))
-    await logged(database, "s2", [])
-    await tonight(database, clock, settings)
-    ((resolved,),) = [one.values() for one in await ask(database, "select record from error_record")]
-    read, go, errors = asyncio.Event(), asyncio.Event(), digests.errors
+    await log_events(database, "s1", failed_command_events(1))
+    await log_events(database, "s2", [])
+    await run_next_night(database, clock, settings)
+    (stored,) = await query_rows(database, "select record from error_record")
+    resolved = stored["record"]
+    still_open = {**resolved, **UNRESOLVED, "status": "open", "fix": [], "between": [], "tried": []}
+    read, resume, get_each = asyncio.Event(), asyncio.Event(), error_records.get_each
 
-    async def paused(*asked: Any) -> Any:
+    async def get_each_later(*arguments: Any) -> Any:
         read.set()
-        await go.wait()
-        return await errors(*asked)
+        await resume.wait()
+        return await get_each(*arguments)
 
-    async def changed() -> None:
+    async def change_records() -> None:
         async with database.transaction() as conn:
-            told = {one["id"]: one for one in await sessions.get_each(conn, ["s1", "s2"])}
-            await digests.save_errors(conn, [(told["s2"], resolved), (told["s1"], resolved)])
+            await error_records.save(conn, [error_row("s2", resolved), error_row("s1", resolved)])
 
     async with database.transaction() as conn:
-        s1 = await sessions.get(conn, "s1")
-        before = {**resolved, **OPEN, "status": "open", "fix": [], "between": [], "tried": []}
-        await digests.save_errors(conn, [(s1, before)])
+        await error_records.save(conn, [error_row("s1", still_open)])
     with monkeypatch.context() as patch:
-        patch.setattr(digests, "errors", paused)
-        first = asyncio.create_task(merged(database, settings))
+        patch.setattr(error_records, "get_each", get_each_later)
+        first_merge = asyncio.create_task(merge(database, settings))
         await read.wait()
-        changing = await done_or_stuck(database, changed())
-        go.set()
-        await asyncio.gather(first, changing)
-    assert await count(database, "select count(*) from error_record where merged or shape is not null") == 0
-    await merged(database, settings)
-    assert await count(database, "select count(*) from error_record where merged and shape <> 'null'") == 2
-    told = "select sessions, occurrences, (body ->> 'resolved')::int as resolved from solution"
-    assert await ask(database, told) == [{"sessions": 2, "occurrences": 2, "resolved": 2}]
-    await unbroken(database)
+        changing = await start_until_blocked(database, change_records())
+        resume.set()
+        await asyncio.gather(first_merge, changing)
+    assert await query_number(database, "select count(*) from error_record where merged or fix_shape is not null") == 0
+    await merge(database, settings)
+    assert await query_number(database, "select count(*) from error_record where merged and fix_shape <> 'null'") == 2
+    solution = "select sessions, occurrences, (body ->> 'resolved')::int as resolved from solution"
+    assert await query_rows(database, solution) == [{"sessions": 2, "occurrences": 2, "resolved": 2}]
+    await assert_invariants(database)
 
 
 async def test_a_session_that_moves_to_its_lineage_during_a_merge_is_counted_there(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name in ("s1", "s2"):
-        await logged(database, name, told(), peer="mara")
-    await tonight(database, clock, settings)
-    assert await ask(database, "select sessions from fact") == [{"sessions": 2}]
+        await log_events(database, name, stated_fact(), peer="mara")
+    await run_next_night(database, clock, settings)
+    assert await query_rows(database, "select sessions from fact") == [{"sessions": 2}]
 
-    async def moved() -> None:
+    async def move_session() -> None:
         async with database.transaction() as conn:
-            await sources.adopt(conn, "s2", "s1")
+            await sources.move_to_lineage(conn, "s2", "s1")
 
     async with database.connection() as conn:
         await conn.execute("update candidate set reconciled = false")
-    with held(database.dsn, FACTS):
-        merging_ = asyncio.create_task(merged(database, settings))
-        await stuck(database.dsn)  # it has read whose the sayings are, and is about to say what they come to
-        moving = await done_or_stuck(database, moved(), 2)
-    await asyncio.gather(merging_, moving)
-    assert await count(database, "select count(*) from candidate where not reconciled") == 1
-    await merged(database, settings)
-    assert await ask(database, "select sessions from fact") == [{"sessions": 1}]
-    await unbroken(database)
+    with hold_locks(database.dsn, LOCK_FACTS):
+        merge_task = asyncio.create_task(merge(database, settings))
+        await wait_for_lock_waiters(database.dsn)  # it has read the candidates, and is about to write the facts
+        moving = await start_until_blocked(database, move_session(), 2)
+    await asyncio.gather(merge_task, moving)
+    assert await query_number(database, "select count(*) from candidate where not reconciled") == 1
+    await merge(database, settings)
+    assert await query_rows(database, "select sessions from fact") == [{"sessions": 1}]
+    await assert_invariants(database)
 
 
-async def test_where_a_language_orders_otherwise_locks_are_taken_in_the_same_order(
+async def test_locks_are_taken_in_the_same_order_whatever_the_collation(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    names = ["/x/Foo", "/x/bar"]  # the other way round in a dictionary
+    names = ["/x/Foo", "/x/bar"]  # a dictionary orders them the other way round
     for name in names:
-        await logged(database, name, mishap(1), project=name)
-        await logged(database, f"of {name}", mishap(1), agent=name)
-    await tonight(database, clock, settings)
+        await log_events(database, name, failed_command_events(1), project=name)
+        await log_events(database, f"of {name}", failed_command_events(1), agent=name)
+    await run_next_night(database, clock, settings)
     async with database.transaction() as conn:
         await conn.execute("update digest set summed = false")
         await conn.execute("update scope set merged = 0")
-        if not await rows(conn, "select from pg_collation where collname = 'en-x-icu'"):
-            pytest.skip("this server knows no languages")
-        for table, columns in ENGLISH.items():  # as a server has it that was made so
+        if not await fetch_column(conn, "select 1 from pg_collation where collname = 'en-x-icu'"):
+            pytest.skip("this server has no ICU collations")
+        for table, columns in LOCKED_COLUMNS.items():  # as on a server whose default collation it is
             for column in columns:
                 text = sql.SQL("alter table {} alter {} type text collate {}")
                 await conn.execute(text.format(*map(sql.Identifier, (table, column, "en-x-icu"))))
-        found = await rows(conn, "select id from session where agent = 'coder' order by id")
-        assert [one["id"] for one in found] == names[::-1]
-        assert [one["session_id"] for one in await sums.news(conn, "coder")] == names
-        assert [one["project"] for one in await digests.dirty_scopes(conn) if one["agent"] == "coder"] == names
-        assert await digests.agents_with_news(conn) == [*names, "coder"]
+        by_collation = await fetch_column(conn, "select id from session where agent = 'coder' order by id")
+        assert by_collation == names[::-1]
+        assert [digest.session_id for digest in await sums.lock_unsummed(conn, "coder")] == names
+        assert [scope.project for scope in await scopes.list_changed(conn) if scope.agent == "coder"] == names
+        assert await scopes.list_agents_with_news(conn) == [*names, "coder"]

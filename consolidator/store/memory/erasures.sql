@@ -1,0 +1,94 @@
+-- name: family
+-- Sessions and all their descendants.
+with recursive family as (
+    select id from session where id = any(%(ids)s)
+    union select s.id from session s join family f on s.parent_id = f.id
+)
+select s.id, s.agent, s.project, s.origin, s.kind, s.head - s.pruned_to as events
+from session s join family f on f.id = s.id order by s.id
+
+-- name: sessions_of_peer
+select id from session where peer = %(peer)s order by id
+
+-- name: allow_erasure
+select set_config('consolidator.erase', %(session)s, true)
+
+-- name: erase_refs
+delete from blob_ref where session_id = %(session)s returning sha256
+
+-- name: erase_blobs
+-- Blobs that nothing else refers to; one that is locked is just getting another reference.
+delete from blob where sha256 in (
+    select b.sha256 from blob b
+    where b.sha256 = any(%(shas)s) and not exists (select from blob_ref r where r.sha256 = b.sha256)
+    order by b.sha256 for update skip locked
+)
+
+-- name: erase_events
+delete from event where session_id = %(session)s
+
+-- name: erase_model_facts
+-- Facts that a model helped to word and that an erased session has a candidate for: they, and their earlier versions, may use
+-- its words. The candidates that are left are compared again.
+with attributes as (
+    select distinct agent, level, owner, coalesce(as_subject, subject) as subject,
+           coalesce(as_predicate, predicate) as predicate
+    from candidate where session_id = %(session)s
+), deleted as (
+    delete from fact f using attributes a
+    where f.agent = a.agent and f.level = a.level and coalesce(f.project, f.peer, '') = a.owner
+      and f.subject = a.subject and f.predicate = a.predicate and f.trust <> 'person'
+      and exists (select from candidate c where c.id = any(f.evidence) and c.revision > 0)
+    returning f.id
+), deleted_versions as (
+    delete from fact_version v
+    using fact f join attributes a using (agent, level, subject, predicate)
+    where f.id = v.fact_id and coalesce(f.project, f.peer, '') = a.owner
+), undecided as (
+    select c.id from deleted d join candidate c on c.target = d.id
+    union
+    select c.id from attributes a
+    join candidate c on c.agent = a.agent and c.level = a.level and c.owner = a.owner and c.as_subject is not null
+         and coalesce(c.as_subject, c.subject) = a.subject and coalesce(c.as_predicate, c.predicate) = a.predicate
+)
+update candidate c
+set operation = null, target = null, decided_by = null, why = null, flagged = null, as_subject = null, as_predicate = null,
+    as_value = null, reconciled = false
+where c.id in (select id from undecided) and c.session_id <> %(session)s
+
+-- name: erase_model_calls
+-- What a model was asked about a session, and what it answered; the cost is kept.
+with questions as (delete from model_question where session_id = %(session)s),
+     answers as (
+    delete from model_answer where key in (select key from model_call where session_id = %(session)s)
+)
+update model_call set session_id = null where session_id = %(session)s
+
+-- name: erase_session
+-- The cost of the session's model calls is kept, without their session.
+with letters as (delete from dead_letter where session_id = %(session)s),
+     chunks as (delete from generation_chunk where session_id = %(session)s),
+     sent as (delete from delivery where session_id = %(session)s),
+     spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
+     keys as (delete from idempotency where session_id = %(session)s),
+     reached as (delete from revision_reach where session_id = %(session)s)
+delete from session where id = %(session)s
+
+-- name: erase_corrections
+-- Corrections of a peer's facts by a person.
+with tombstones as (delete from tombstone where peer = %(peer)s)
+delete from fact where peer = %(peer)s and trust = 'person'
+
+-- name: erase_retired_procedures
+-- Retired procedures are not made again from what is left, and may still quote what was erased.
+delete from procedure where agent = %(agent)s and retired_at is not null
+
+-- name: log
+insert into erasure (id, session_id, events, derived, reason, erased_at)
+values (%(id)s, %(session)s, %(events)s, %(derived)s, %(reason)s, %(now)s)
+
+-- name: count
+select count(*) from erasure
+
+-- name: listing
+select * from erasure order by erased_at desc limit %(limit)s

@@ -1,0 +1,85 @@
+"""Failed calls of sessions, and which of them solutions already count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.error_record import ErrorRecordRow
+from consolidator.store.queries import execute, execute_each, fetch_all, load, row_values
+
+_SQL = load("memory/error_records")
+RecordKey = tuple[str, int]  # session and seq
+
+
+async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
+    """Store failed calls, each with its present status; in the order in which a merge locks them."""
+    values = [
+        row_values(row) | {"fingerprint": escape(row.fingerprint), "record": as_jsonb(row.record)}
+        for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
+    ]
+    await execute_each(conn, _SQL["save"], values)
+
+
+@dataclass(frozen=True, slots=True)
+class UnmergedRecord:
+    """A failed call that solutions do not count as it is now."""
+
+    session_id: str
+    seq: int
+
+
+async def lock_unmerged(conn: Connection, agent: str) -> list[RecordKey]:
+    """Lock the failed calls that solutions do not count as they are now; return their sessions and seqs."""
+    rows = await fetch_all(conn, UnmergedRecord, _SQL["lock_unmerged"], {"agent": agent})
+    return [(row.session_id, row.seq) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """What solutions count of a record."""
+
+    session_id: str
+    seq: int
+    root_id: str
+    project: str | None
+    fingerprint: str
+    status: str  # open | resolved | unresolved | noise
+    fix_shape: str | None  # JSON; null until a merge has read the record
+    occurred_at: str  # ISO 8601
+    tool: str
+    symbol: str
+    headline: str
+    tried: str | None  # JSON: a list of texts; null for an empty one
+
+
+async def list_with_news(conn: Connection, agent: str) -> list[RecordSummary]:
+    """Return every record of the fingerprints that have news."""
+    return await fetch_all(conn, RecordSummary, _SQL["with_news"], {"agent": agent})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record whole, as JSON."""
+
+    session_id: str
+    seq: int
+    record: dict[str, Any]
+
+
+async def get_each(conn: Connection, keys: Sequence[RecordKey]) -> dict[RecordKey, dict[str, Any]]:
+    """Return the records of some failed calls, by session and seq."""
+    if not keys:
+        return {}
+    values = {"sessions": [session for session, _ in keys], "seqs": [seq for _, seq in keys]}
+    rows = await fetch_all(conn, StoredRecord, _SQL["get_each"], values)
+    return {(row.session_id, row.seq): row.record for row in rows}
+
+
+async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: Mapping[RecordKey, str]) -> None:
+    """Mark failed calls as counted by solutions; store the shape of the fix where it is given."""
+    values = {"sessions": [session for session, _ in keys], "seqs": [seq for _, seq in keys]}
+    await execute(conn, _SQL["mark_merged"], {**values, "fix_shapes": [fix_shapes.get(key) for key in keys]})

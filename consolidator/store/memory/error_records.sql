@@ -1,0 +1,30 @@
+-- name: save
+insert into error_record (session_id, seq, agent, project, fingerprint, status, record)
+values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
+on conflict (session_id, seq) do update
+set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false, fix_shape = null
+
+-- name: lock_unmerged
+-- Locked, so that none of them changes before it is marked as merged.
+select session_id, seq from error_record where agent = %(agent)s and not merged
+order by session_id collate "C", seq for update
+
+-- name: with_news
+-- Every record of each fingerprint that has news: a solution is made of all of them.
+select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.fix_shape,
+       r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
+       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried
+from error_record r join session s on s.id = r.session_id and not s.simulated
+where r.agent = %(agent)s
+  and r.fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
+order by r.session_id, r.seq
+
+-- name: get_each
+select session_id, seq, record from error_record
+where (session_id, seq) in (select * from unnest(%(sessions)s::text[], %(seqs)s::bigint[]))
+
+-- name: mark_merged
+-- The shape of the fix is stored, so that the next night need not read the whole record.
+update error_record r set merged = true, fix_shape = coalesce(merged.fix_shape, r.fix_shape)
+from unnest(%(sessions)s::text[], %(seqs)s::bigint[], %(fix_shapes)s::text[]) as merged (session_id, seq, fix_shape)
+where r.session_id = merged.session_id and r.seq = merged.seq

@@ -1,0 +1,49 @@
+"""Published procedures and tool profiles, as the nights write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.procedure import ProcedureRow
+from consolidator.models.provenance import Provenance
+from consolidator.store.memory.upserts import Outcome, upsert_each
+from consolidator.store.queries import execute, fetch_all, load, row_values
+
+_SQL = load("memory/procedures")
+
+
+async def save_each(conn: Connection, rows: Sequence[ProcedureRow]) -> list[Outcome | None]:
+    """Publish procedures in one round trip; return what was done to each, None if it was published like this before."""
+    values = [row_values(row) | {"title": escape(row.title), "body": as_jsonb(row.body)} for row in rows]
+    return await upsert_each(conn, _SQL["save"], values)
+
+
+async def retire_others(
+    conn: Connection, agent: str, project: str | None, *, keep: Sequence[str], provenance: Provenance
+) -> int:
+    """Retire the procedures of a scope but those to `keep`, by id; return how many were retired."""
+    values = {"agent": agent, "project": project, "kept": list(keep), **row_values(provenance)}
+    return await execute(conn, _SQL["retire_others"], values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    body: dict[str, Any]
+
+
+async def list_shared_symbols(conn: Connection, agent: str) -> list[tuple[str, ...]]:
+    """Return the symbols of each published procedure that an agent's projects share."""
+    rows = await fetch_all(conn, _Body, _SQL["shared"], {"agent": agent})
+    return [tuple(step["symbol"] for step in row.body["steps"]) for row in rows]
+
+
+async def replace_tool_profiles(conn: Connection, agent: str, project: str, bodies: Mapping[str, Any]) -> None:
+    """Store the profiles of a scope's tools, in place of those it had."""
+    scope = {"agent": agent, "project": project}
+    profiles = {escape(tool): as_jsonb(body) for tool, body in bodies.items()}
+    await execute(conn, _SQL["save_profiles"], {**scope, "tools": list(profiles), "bodies": list(profiles.values())})
+    await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
