@@ -16,6 +16,7 @@ from consolidator.jobs.consolidation.scope_sums import ALL_PROJECTS, AgentSums, 
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.patterns import mine_patterns
+from consolidator.memory.procedures.publication_rule import PublicationRule, exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
@@ -43,13 +44,13 @@ async def merge_procedures(
             shared = await _mine(conn, sums, ALL_PROJECTS, min_support)
         symbols_before = set(await procedures.list_shared_symbols(conn, agent))
         await writer.save(ALL_PROJECTS, shared)
-        shared_symbols = {_symbols(procedure) for procedure in shared.procedures}
+        shared_symbols = {procedure.symbols for procedure in shared.procedures}
         projects = {scope.project for scope in changed_scopes}
         if shared_symbols != symbols_before:  # what is shared is not published for each project, too
             projects.update(sums.by_project)
         for project in sorted(projects - {ALL_PROJECTS}):
             mined = await _mine(conn, sums, project, min_support)
-            own = [procedure for procedure in mined.procedures if _symbols(procedure) not in shared_symbols]
+            own = exclude_shared(mined.procedures, shared_symbols)
             await writer.save(project, PublishedScope(own, mined.profiles))
         for scope in changed_scopes:
             await scopes.mark_merged(conn, scope, sessions=len(sums.by_project.get(scope.project, [])))
@@ -67,10 +68,6 @@ def _gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _symbols(procedure: Procedure) -> tuple[str, ...]:
-    return tuple(step.symbol for step in procedure.steps)
-
-
 async def _mine(conn: Connection, sums: AgentSums, project: str, min_support: int) -> PublishedScope:
     """Return the procedures and profiles of a project, or what several projects share."""
     scope_sums = await sums.load(conn, project)
@@ -79,12 +76,12 @@ async def _mine(conn: Connection, sums: AgentSums, project: str, min_support: in
 
 def _mine_scope(sums: AgentSums, project: str, scope_sums: KeySums, min_support: int) -> PublishedScope:
     arrays = sums.by_project.get(project, [])
-    min_projects = 1
     if project == ALL_PROJECTS:
         arrays = [digest for digests in sums.by_project.values() for digest in digests]
-        min_projects = 2 if len(sums.by_project) > 1 else 1
-    tally = mine_patterns(arrays, min_support, min_projects=min_projects, totals=scope_sums)
-    return publish_scope(tally, sums.texts, agent=sums.agent, project=project)
+    is_shared = project == ALL_PROJECTS
+    rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=len(sums.by_project))
+    patterns = mine_patterns(arrays, rule, key_sums=scope_sums)
+    return publish_scope(patterns, sums.texts, rule, agent=sums.agent, project=project)
 
 
 @dataclass(slots=True)
@@ -103,7 +100,7 @@ class _ScopeWriter:
         rows = [self._row(procedure, project, quotes) for procedure in scope.procedures]
         outcomes = await procedures.save_each(self.conn, rows)
         for procedure, outcome in zip(scope.procedures, outcomes, strict=True):
-            self.changes.note("procedures", outcome, f"{procedure.title} ({procedure.support} sessions)")
+            self.changes.add("procedures", outcome, f"{procedure.title} ({procedure.support} sessions)")
         retired = await procedures.retire_others(
             self.conn,
             self.agent,
@@ -111,7 +108,7 @@ class _ScopeWriter:
             keep=[procedure.id for procedure in scope.procedures],
             provenance=self.provenance,
         )
-        self.changes.gone("procedures", retired)
+        self.changes.add_retired("procedures", retired)
         profiles = {tool: profile.to_json() for tool, profile in scope.profiles.items()}
         await procedures.replace_tool_profiles(self.conn, self.agent, project, profiles)
 

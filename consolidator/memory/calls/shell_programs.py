@@ -172,30 +172,6 @@ CONDITION_PROGRAMS = frozenset(
     {"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"}
 )  # `TEST || do this`
 
-# Programs and tools that only look at files or change them: alone they say nothing of what a procedure is for.
-GENERIC_PROGRAMS = _words(
-    """
-    ls cat head tail sed awk grep egrep rg find fd wc tree pwd cd echo printf mkdir touch cp mv rm file stat diff
-    sort which du less more test sleep true vim nano cat> tee chmod ln xargs python python-c node open goto create
-    edit insert append scroll_up scroll_down search_dir search_file find_file set_cursors write view str_replace
-    """
-)
-GENERIC_TOOLS = _words(
-    """
-    read edit write multiedit notebookedit grep glob ls find search view open create str_replace insert read_file
-    write_file edit_file create_file list_files list_dir list_directory search_files file_search grep_search
-    codebase_search view_file str_replace_editor str_replace_based_edit_tool apply_patch patch todowrite todoread
-    todo_write update_plan bashoutput killshell killbash taskoutput think
-    """
-)
-
-CHANGING = _words(  # of these, the ones that change something
-    """
-    mkdir touch cp mv rm tee chmod ln python node edit create insert append str_replace write multiedit notebookedit
-    write_file edit_file create_file str_replace_editor str_replace_based_edit_tool apply_patch patch
-    """
-)
-
 SHELL_TOOLS = _words(
     """
     bash shell sh zsh terminal execute_bash run_bash bash_tool run_terminal_cmd run_terminal_command

@@ -70,3 +70,8 @@ def _join_argv(value: Any) -> str | None:
 def is_shell_symbol(symbol: str) -> bool:
     """Whether a symbol names a program that a shell ran."""
     return symbol.startswith(SHELL_PREFIX)
+
+
+def display_name(symbol: str) -> str:
+    """Return a symbol for people: "git push" for "sh:git push"."""
+    return symbol.removeprefix(SHELL_PREFIX)

@@ -1,36 +1,44 @@
-"""Finds the contiguous patterns that sessions share, with their support in distinct lineage roots.
+"""Mine the contiguous patterns that sessions share, with their support in distinct lineage roots.
 
-Pure, exact and free of order: the same digests give the same tally, however they arrive.
+Pure, exact and independent of order: the same digests give the same result, however they arrive. `publication_rule`
+says which patterns are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from consolidator.memory.procedures.key_counts import Ints, hash_key
 from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, run_starts, sort_unique
+from consolidator.memory.procedures.publication_rule import (
+    DEFAULT_RULE,
+    MAX_LENGTH,
+    MIN_LENGTH,
+    Bools,
+    PublicationRule,
+)
 
-SHORTEST, LONGEST = 2, 8
-_TASKS = {outcome: hash_key(("task", outcome)) for outcome in ("success", "failure")}
+_TASK_KEYS = {outcome: hash_key(("task", outcome)) for outcome in ("success", "failure")}
 
 
 @dataclass(frozen=True, slots=True)
 class DigestArrays:
-    """What is summed of one session's digest."""
+    """What is mined and summed of one session's digest."""
 
     session_id: str
     root_id: str  # forks and resumes of one session share it, and count once
-    sequence: Ints
-    seqs: Ints
-    keys: Ints = field(default_factory=lambda: EMPTY_SUMS.keys)
-    counts: Ints = field(default_factory=lambda: EMPTY_SUMS.totals)
+    sequence: Ints  # symbol hashes of the cleaned sequence
+    seqs: Ints  # by element of the sequence
+    keys: Ints = field(default_factory=lambda: EMPTY_SUMS.keys)  # key hashes, each once
+    counts: Ints = field(default_factory=lambda: EMPTY_SUMS.totals)  # by key
     last_at: float = 0.0  # when its last event happened, in seconds since 1970
     project: str = ""
-    outcome: int = 0  # 1 where its tasks succeeded, -1 where one failed, 0 where nobody said
+    outcome: int = 0  # of its tasks: 1 all succeeded, -1 one failed, 0 unknown
 
     @classmethod
     def unpack(
@@ -45,196 +53,196 @@ class DigestArrays:
         project: str = "",
     ) -> DigestArrays:
         """Read the arrays of a stored digest."""
-        one, two, three, four = (np.frombuffer(packed, np.int64) for packed in (sequence, seqs, keys, counts))
-        return cls(session_id, root_id, one, two, three, four, last_at, project, task_outcome(three))
+        symbols, call_seqs, hashes, times = (np.frombuffer(data, np.int64) for data in (sequence, seqs, keys, counts))
+        return cls(session_id, root_id, symbols, call_seqs, hashes, times, last_at, project, task_outcome(hashes))
 
 
 def task_outcome(keys: Ints) -> int:
-    """Return how the tasks of a session went, by what its digest counts."""
-    return -1 if _TASKS["failure"] in keys else int(_TASKS["success"] in keys)
+    """Return how the tasks of a session went, by the keys that its digest counts: 1, -1 or 0 for unknown."""
+    return -1 if _TASK_KEYS["failure"] in keys else int(_TASK_KEYS["success"] in keys)
 
 
 class Pattern:
-    """A frequent contiguous pattern of symbols; what proves it is looked up when it is asked for."""
+    """A frequent contiguous pattern of symbols; its outcomes and evidence are computed on demand."""
 
-    __slots__ = ("_log", "_places", "support", "symbols")
+    __slots__ = ("_log", "_occurrences", "support", "symbols")
 
-    def __init__(self, symbols: tuple[int, ...], support: int, log: _SequenceLog, places: _Places) -> None:
-        self.symbols = symbols
+    def __init__(self, symbols: tuple[int, ...], support: int, log: _SequenceLog, occurrences: _Occurrences) -> None:
+        self.symbols = symbols  # hashes
         self.support = support  # distinct roots
         self._log = log
-        self._places = places
+        self._occurrences = occurrences
 
     @property
     def _positions(self) -> Ints:
-        positions, order, start, end = self._places
+        positions, order, start, end = self._occurrences
         return positions[order[start:end]]
 
     @property
     def outcomes(self) -> tuple[int, int]:
         """In how many of its roots the tasks succeeded, and in how many one failed."""
         log = self._log
-        if not log.told:
+        if not log.has_outcomes:
             return 0, 0
-        has = np.zeros(log.roots, np.bool_)
-        has[log.root[self._positions]] = True
-        told = log.outcomes[has]
-        return int((told > 0).sum()), int((told < 0).sum())
+        has_pattern = np.zeros(log.root_count, np.bool_)
+        has_pattern[log.root_at[self._positions]] = True
+        outcomes = log.outcomes[has_pattern]
+        return int((outcomes > 0).sum()), int((outcomes < 0).sum())
 
-    def evidence(self, most: int = 5) -> tuple[tuple[str, int], ...]:
-        """Return session and seq of its first call in each of the latest sessions."""
+    def evidence(self, limit: int = 5) -> tuple[tuple[str, int], ...]:
+        """Return session and seq of its first call in each of the latest sessions, the latest first."""
         log = self._log
-        positions = self._positions  # in order of session, and in each of seq
-        sessions = log.session[positions]
-        first = run_starts(sessions)
-        sessions, seqs = sessions[first], log.seqs[positions[first]]
-        latest = np.lexsort((sessions, -log.last_at[sessions]))[:most]  # the log's sessions are in order of their ids
+        positions = self._positions  # ascending: by session, then by seq
+        sessions = log.session_at[positions]
+        is_first = run_starts(sessions)
+        sessions, seqs = sessions[is_first], log.seqs[positions[is_first]]
+        latest = np.lexsort((sessions, -log.last_at[sessions]))[:limit]  # sessions are numbered in order of their ids
         return tuple(
-            (log.digests[s].session_id, int(seq)) for s, seq in zip(sessions[latest], seqs[latest], strict=True)
+            (log.digests[session].session_id, int(seq))
+            for session, seq in zip(sessions[latest], seqs[latest], strict=True)
         )
 
 
-_Places = tuple[Ints, npt.NDArray[np.intp], int, int]  # starts of all patterns of a length, by pattern, and which
+# The start positions of all patterns of one length, their order by pattern, and the slice of the order of one pattern.
+_Occurrences: TypeAlias = tuple[Ints, npt.NDArray[np.intp], int, int]
 
 
 @dataclass(slots=True)
 class MinedPatterns:
-    """What all digests of a scope add up to."""
+    """The patterns and key sums of a scope."""
 
     patterns: list[Pattern]  # closed and frequent, best first
     key_sums: KeySums
-    roots: int
+    root_count: int
 
 
 class _SequenceLog:
-    """All sequences, one after another."""
+    """The sequences of all sessions in one array; `..._at` arrays are by position in it."""
 
     def __init__(self, digests: list[DigestArrays]) -> None:
         self.digests = digests
         self.symbols = concatenate([d.sequence for d in digests])
         self.seqs = concatenate([d.seqs for d in digests])
-        self.last_at = np.asarray([d.last_at for d in digests], np.float64)
+        self.last_at = np.asarray([d.last_at for d in digests], np.float64)  # by session
         lengths = [len(d.sequence) for d in digests]
-        self.session = np.repeat(np.arange(len(digests)), lengths)
+        self.session_at = np.repeat(np.arange(len(digests)), lengths)
         roots = sorted({d.root_id for d in digests})
-        number = {root: n for n, root in enumerate(roots)}
-        self.roots = len(roots)
-        self.root_of = np.asarray([number[d.root_id] for d in digests], np.int64)
-        self.root = self.root_of[self.session] if len(digests) else np.zeros(0, np.int64)
-        projects = {project: n for n, project in enumerate(sorted({d.project for d in digests}))}
-        self.project_of = np.asarray([projects[d.project] for d in digests], np.int64)
-        told = np.asarray([d.outcome for d in digests], np.int8)
-        self.outcomes = np.zeros(self.roots, np.int8)  # of each root: one failure is enough
-        self.outcomes[self.root_of[told > 0]] = 1
-        self.outcomes[self.root_of[told < 0]] = -1
-        self.told = bool(self.outcomes.any())  # whether anybody said how a task went
+        root_numbers = {root: n for n, root in enumerate(roots)}
+        self.root_count = len(roots)
+        self.root_of_session = np.asarray([root_numbers[d.root_id] for d in digests], np.int64)
+        self.root_at = self.root_of_session[self.session_at] if len(digests) else np.zeros(0, np.int64)
+        project_numbers = {project: n for n, project in enumerate(sorted({d.project for d in digests}))}
+        self.project_of_session = np.asarray([project_numbers[d.project] for d in digests], np.int64)
+        session_outcomes = np.asarray([d.outcome for d in digests], np.int8)
+        self.outcomes = np.zeros(self.root_count, np.int8)  # by root: one failure makes it a failure
+        self.outcomes[self.root_of_session[session_outcomes > 0]] = 1
+        self.outcomes[self.root_of_session[session_outcomes < 0]] = -1
+        self.has_outcomes = bool(self.outcomes.any())
 
 
 @dataclass(frozen=True, slots=True)
 class _Grams:
-    """The frequent patterns of one length: where they stand, and how many roots have each."""
+    """The frequent patterns of one length."""
 
-    positions: Ints  # starts, ascending
-    ids: Ints  # the pattern at each
-    support: Ints  # by pattern
+    positions: Ints  # where they start, ascending
+    ids: Ints  # the pattern at each position
+    support: Ints  # distinct roots, by pattern
 
 
 def mine_patterns(
-    digests: Iterable[DigestArrays],
-    min_support: int = 3,
-    limit: int = 2000,
-    min_projects: int = 1,
-    totals: KeySums | None = None,
+    digests: Iterable[DigestArrays], rule: PublicationRule = DEFAULT_RULE, *, key_sums: KeySums | None = None
 ) -> MinedPatterns:
-    """Sum digests: at most `limit` closed patterns of `min_support` roots, and their keys.
+    """Return the closed, frequent patterns of some digests, best first, and their key sums.
 
-    With `min_projects` only patterns that so many projects share. `totals` are the keys' sums where they are known.
+    `key_sums` are the sums of the same digests where they are known already.
     """
     log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
-    found: list[_Grams] = []
-    kept: list[npt.NDArray[np.bool_]] = []
-    longer = _grow(log, _first(log, min_support), 2, min_support)
-    for length in range(SHORTEST, LONGEST + 1):
-        grams, longer = longer, _grow(log, longer, length + 1, min_support)
-        closed = _closed(grams, longer if length < LONGEST else None)
-        if min_projects > 1:
-            closed &= _projects(log, grams) >= min_projects
-        found.append(grams)
-        kept.append(closed)
+    grams_by_length: list[_Grams] = []
+    kept_by_length: list[Bools] = []
+    longer = _grow(log, _single_symbols(log, rule), 2, rule)
+    for length in range(MIN_LENGTH, MAX_LENGTH + 1):
+        grams, longer = longer, _grow(log, longer, length + 1, rule)
+        kept = rule.is_closed(grams.support, _longer_support(grams, longer if length < MAX_LENGTH else None))
+        if rule.min_projects > 1:
+            kept &= rule.is_shared(_count_projects(log, grams))
+        grams_by_length.append(grams)
+        kept_by_length.append(kept)
         if not len(longer.positions):
             break
-    return MinedPatterns(
-        _best(log, found, kept, limit), KeySums.of_sessions(log.digests) if totals is None else totals, log.roots
-    )
+    patterns = _best_patterns(log, grams_by_length, kept_by_length, rule)
+    return MinedPatterns(patterns, KeySums.of_sessions(log.digests) if key_sums is None else key_sums, log.root_count)
 
 
-def _best(log: _SequenceLog, found: list[_Grams], kept: list[npt.NDArray[np.bool_]], limit: int) -> list[Pattern]:
-    """Return the best patterns: those with the largest product of support and arrows; ties go by their symbols."""
-    support, steps, symbols, places = [], [], [], []
-    for number, (grams, closed) in enumerate(zip(found, kept, strict=True)):
-        winners, length = np.flatnonzero(closed), SHORTEST + number
+def _best_patterns(
+    log: _SequenceLog, grams_by_length: list[_Grams], kept_by_length: list[Bools], rule: PublicationRule
+) -> list[Pattern]:
+    """Return the best patterns by rank; ties are ordered by their symbols."""
+    support_parts, length_parts, symbol_parts = [], [], []
+    occurrences: list[_Occurrences] = []
+    for length, (grams, kept) in enumerate(zip(grams_by_length, kept_by_length, strict=True), MIN_LENGTH):
+        ids = np.flatnonzero(kept)
         order = np.argsort(grams.ids, kind="stable")
-        bounds = np.searchsorted(grams.ids[order], np.stack([winners, winners + 1]))
-        places += [(grams.positions, order, start, end) for start, end in bounds.T.tolist()]
-        named = np.full((len(winners), LONGEST), np.iinfo(np.int64).min)  # the shorter of two comes first
-        if len(winners):
-            named[:, :length] = log.symbols[grams.positions[order[bounds[0]]][:, None] + np.arange(length)]
-        support.append(grams.support[winners])
-        steps.append(np.full(len(winners), length))
-        symbols.append(named)
-    supports, lengths, names = np.concatenate(support), np.concatenate(steps), np.concatenate(symbols)
-    order = np.lexsort((*names.T[::-1], -supports * (lengths - 1)))[:limit]
-    best = zip(order.tolist(), names[order].tolist(), lengths[order].tolist(), supports[order].tolist(), strict=True)
-    return [Pattern(tuple(told[:length]), count, log, places[at]) for at, told, length, count in best]
+        bounds = np.searchsorted(grams.ids[order], np.stack([ids, ids + 1]))
+        occurrences += [(grams.positions, order, start, end) for start, end in bounds.T.tolist()]
+        symbols = np.full((len(ids), MAX_LENGTH), np.iinfo(np.int64).min)  # the padding sorts a prefix first
+        if len(ids):
+            symbols[:, :length] = log.symbols[grams.positions[order[bounds[0]]][:, None] + np.arange(length)]
+        support_parts.append(grams.support[ids])
+        length_parts.append(np.full(len(ids), length))
+        symbol_parts.append(symbols)
+    support, lengths, symbols = map(np.concatenate, (support_parts, length_parts, symbol_parts))
+    order = np.lexsort((*symbols.T[::-1], -rule.rank(support, lengths)))[: rule.max_candidates]
+    best = zip(order.tolist(), symbols[order].tolist(), lengths[order].tolist(), support[order].tolist(), strict=True)
+    return [Pattern(tuple(padded[:length]), count, log, occurrences[n]) for n, padded, length, count in best]
 
 
-def _first(log: _SequenceLog, min_support: int) -> _Grams:
-    return _frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), min_support)
+def _single_symbols(log: _SequenceLog, rule: PublicationRule) -> _Grams:
+    return _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
 
 
-def _grow(log: _SequenceLog, grams: _Grams, length: int, min_support: int) -> _Grams:
-    """Join frequent patterns that overlap: only they can make a frequent longer one."""
+def _grow(log: _SequenceLog, grams: _Grams, length: int, rule: PublicationRule) -> _Grams:
+    """Return the frequent patterns of `length`: only two frequent ones that overlap can make one."""
     if not len(grams.positions):
         return grams
-    follows = grams.positions[1:] == grams.positions[:-1] + 1
-    starts = grams.positions[:-1][follows]
-    left, right = grams.ids[:-1][follows], grams.ids[1:][follows]
-    inside = log.session[starts] == log.session[starts + length - 1]
-    pairs = left[inside].astype(np.uint64) * np.uint64(len(grams.support)) + right[inside].astype(np.uint64)
-    return _frequent(log, starts[inside], pairs, min_support)
+    is_followed = grams.positions[1:] == grams.positions[:-1] + 1
+    starts = grams.positions[:-1][is_followed]
+    left, right = grams.ids[:-1][is_followed], grams.ids[1:][is_followed]
+    in_session = log.session_at[starts] == log.session_at[starts + length - 1]
+    pairs = left[in_session].astype(np.uint64) * np.uint64(len(grams.support)) + right[in_session].astype(np.uint64)
+    return _keep_frequent(log, starts[in_session], pairs, rule)
 
 
-def _frequent(
-    log: _SequenceLog, positions: npt.NDArray[np.intp], names: npt.NDArray[np.uint64], min_support: int
+def _keep_frequent(
+    log: _SequenceLog, positions: npt.NDArray[np.intp], names: npt.NDArray[np.uint64], rule: PublicationRule
 ) -> _Grams:
-    """Number the patterns at `positions` and keep those that enough roots have."""
+    """Number the patterns at `positions`, each identified by its name, and keep the frequent ones."""
     _, ids = np.unique(names, return_inverse=True)
-    kinds = int(ids.max()) + 1 if len(ids) else 0
-    pairs = sort_unique(ids.astype(np.int64) * max(log.roots, 1) + log.root[positions])
-    support = np.bincount(pairs // max(log.roots, 1), minlength=kinds)
-    kept = support >= min_support
-    number = np.cumsum(kept) - 1
-    alive = kept[ids]
+    id_count = int(ids.max()) + 1 if len(ids) else 0
+    root_count = max(log.root_count, 1)
+    id_root_pairs = sort_unique(ids.astype(np.int64) * root_count + log.root_at[positions])
+    support = np.bincount(id_root_pairs // root_count, minlength=id_count)
+    frequent = rule.is_frequent(support)
+    new_ids = np.cumsum(frequent) - 1
+    kept = frequent[ids]
     return _Grams(
-        positions[alive].astype(np.int64), number[ids[alive]].astype(np.int64), support[kept].astype(np.int64)
+        positions[kept].astype(np.int64), new_ids[ids[kept]].astype(np.int64), support[frequent].astype(np.int64)
     )
 
 
-def _closed(grams: _Grams, longer: _Grams | None) -> npt.NDArray[np.bool_]:
-    """Tell which patterns have no one-longer pattern, to the left or right, in as many roots."""
-    best = np.zeros(len(grams.support), np.int64)
+def _longer_support(grams: _Grams, longer: _Grams | None) -> Ints:
+    """Return for each pattern the largest support of a pattern one step longer, to the left or right; 0 for none."""
+    largest = np.zeros(len(grams.support), np.int64)
     if longer is not None and len(longer.positions):
-        at = np.searchsorted(grams.positions, longer.positions)
-        shared = longer.support[longer.ids]
-        np.maximum.at(best, grams.ids[at], shared)
-        np.maximum.at(best, grams.ids[np.searchsorted(grams.positions, longer.positions + 1)], shared)
-    closed: npt.NDArray[np.bool_] = grams.support > best
-    return closed
+        support_at = longer.support[longer.ids]
+        np.maximum.at(largest, grams.ids[np.searchsorted(grams.positions, longer.positions)], support_at)
+        np.maximum.at(largest, grams.ids[np.searchsorted(grams.positions, longer.positions + 1)], support_at)
+    return largest
 
 
-def _projects(log: _SequenceLog, grams: _Grams) -> Ints:
-    """Return in how many projects each pattern stands."""
-    width = int(log.project_of.max()) + 1 if len(log.project_of) else 1
-    pairs = sort_unique(grams.ids * width + log.project_of[log.session[grams.positions]])
-    found: Ints = np.bincount(pairs // width, minlength=len(grams.support)).astype(np.int64)
-    return found
+def _count_projects(log: _SequenceLog, grams: _Grams) -> Ints:
+    """Return in how many projects each pattern occurs."""
+    project_count = int(log.project_of_session.max()) + 1 if len(log.project_of_session) else 1
+    projects = log.project_of_session[log.session_at[grams.positions]]
+    id_project_pairs = sort_unique(grams.ids * project_count + projects)
+    counts: Ints = np.bincount(id_project_pairs // project_count, minlength=len(grams.support)).astype(np.int64)
+    return counts

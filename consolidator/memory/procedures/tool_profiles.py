@@ -1,6 +1,6 @@
-"""How an agent uses each tool: usual arguments, where their values come from, and what usually follows.
+"""Build a profile of each tool: its usual arguments, where their values come from, and what usually follows.
 
-Pure: reads sums by the terms that name them.
+Pure: reads sums by the texts that name their keys.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
+from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.procedures.key_counts import hash_key
 from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.key_texts import KeyTexts
 
-KEPT_PRECISION = 0.6  # of a binding that is published
-KEPT_ROOTS = 3
+MIN_PRECISION = 0.6  # of a reliable binding
+MIN_ROOTS = 3  # that support a reliable binding
+MIN_SHARE = 0.4  # of an argument's uses that a binding must explain
 MAX_BINDINGS = 12  # candidates kept of one argument, for prediction
-MAX_CHOICES = 12
+MAX_CHOICES = 12  # shapes, whole calls and followers kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,19 @@ class Binding:
     hits: int
     applicable: int
     roots: int
-    source: str = ""  # the tool it comes from
-    path: str = ""  # in its arguments or result; of `user` the shape of the word
+    source: str = ""  # the symbol it comes from
+    path: str = ""  # in the source's arguments or result; for `user` the shape of the word
     value: Any = None  # of a constant
     near: bool = False  # counted only where the source was the call just before
 
-    def explains(self, given: int) -> bool:
-        """Whether it is sure enough, and explains a good part of all uses of its argument."""
-        return self.kept and self.hits >= 0.4 * given
+    def explains(self, uses: int) -> bool:
+        """Whether it is reliable, and explains a good part of all uses of its argument."""
+        return self.is_reliable and self.hits >= MIN_SHARE * uses
 
     @property
-    def kept(self) -> bool:
-        """Whether it is sure enough to be told."""
-        return self.roots >= KEPT_ROOTS and self.precision >= KEPT_PRECISION
+    def is_reliable(self) -> bool:
+        """Whether it is precise and supported enough to be published."""
+        return self.roots >= MIN_ROOTS and self.precision >= MIN_PRECISION
 
     def __str__(self) -> str:
         if self.kind == "constant":
@@ -51,29 +53,29 @@ class Binding:
         if self.kind == "user":
             return "the user's words"
         if self.kind == "argument":
-            where = f"{self.source}({self.path})"
-            return f"{where} just before" if self.near else f"the last {where}"
+            origin = f"{self.source}({self.path})"
+            return f"{origin} just before" if self.near else f"the last {origin}"
         return f"{self.source} → {self.path or 'result'}"
 
 
 @dataclass(slots=True)
 class ToolProfile:
-    """How one tool is used."""
+    """How one symbol is used."""
 
     symbol: str
     tool: str = ""  # the real tool's name; for "sh:git push" the shell
     calls: int = 0
     failed: int = 0
-    steps: int = 0  # how often it stands in the cleaned sequences
-    runs: int = 0  # of these, how often several times in a row
+    steps: int = 0  # elements of cleaned sequences
+    runs: int = 0  # elements that are several calls in a row
     roots: int = 0
-    shapes: list[tuple[list[str], int]] = field(default_factory=list)  # argument paths, how often
-    whole: list[tuple[Any, int, int]] = field(default_factory=list)  # whole arguments, how often, in how many roots
-    arguments: dict[str, int] = field(default_factory=dict)  # path -> how often it was given
+    shapes: list[tuple[list[str], int]] = field(default_factory=list)  # argument paths given together, count
+    whole: list[tuple[Any, int, int]] = field(default_factory=list)  # whole arguments, count, roots
+    arguments: dict[str, int] = field(default_factory=dict)  # path -> uses
     bindings: dict[str, list[Binding]] = field(default_factory=dict)  # path -> candidates, best first
-    follows: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # context -> symbols and how often
-    chances: dict[str, int] = field(default_factory=dict)  # context -> how often it was seen
-    fixed_by: dict[str, int] = field(default_factory=dict)  # what had to be done before -> in how many roots
+    follows: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # context -> next symbols and counts
+    chances: dict[str, int] = field(default_factory=dict)  # context -> times seen
+    fixed_by: dict[str, int] = field(default_factory=dict)  # symbol that had to run first -> roots
 
     @property
     def repeats(self) -> bool:
@@ -81,68 +83,68 @@ class ToolProfile:
         return 2 * self.runs > self.steps
 
     def binding(self, path: str) -> Binding | None:
-        """Return the best binding of an argument that is sure enough to be told."""
-        return next((binding for binding in self.bindings.get(path, []) if binding.kept), None)
+        """Return the best reliable binding of an argument."""
+        return next((binding for binding in self.bindings.get(path, []) if binding.is_reliable), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the profile as JSON, which shares its lists."""
-        told = {name: getattr(self, name) for name in _PROFILE}
-        return {**told, "bindings": {path: list(map(_told, found)) for path, found in self.bindings.items()}}
+        """Return the profile as JSON; it shares the profile's lists."""
+        values = {name: getattr(self, name) for name in _PROFILE_FIELDS}
+        return {**values, "bindings": {path: list(map(_binding_json, found)) for path, found in self.bindings.items()}}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> ToolProfile:
         """Read what `to_json` returned."""
-        bindings = {path: [Binding(**one) for one in found] for path, found in state["bindings"].items()}
+        bindings = {path: [Binding(**binding) for binding in found] for path, found in state["bindings"].items()}
         shapes = [(paths, count) for paths, count in state["shapes"]]
-        whole = [(value, count, roots) for value, count, roots in state["whole"]]
-        follows = {context: [(name, count) for name, count in found] for context, found in state["follows"].items()}
+        whole = [(arguments, count, roots) for arguments, count, roots in state["whole"]]
+        follows = {context: [(symbol, count) for symbol, count in found] for context, found in state["follows"].items()}
         return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
 
 
-_PROFILE = tuple(one.name for one in fields(ToolProfile))
+_PROFILE_FIELDS = tuple(profile_field.name for profile_field in fields(ToolProfile))
 
 
-def _told(one: Binding) -> dict[str, Any]:
-    """Return a binding's fields; written out, since there are thousands of them a night."""
+def _binding_json(binding: Binding) -> dict[str, Any]:
+    """Return a binding's fields. Written out: `asdict` is slow, and a night has thousands of bindings."""
     return {
-        "kind": one.kind,
-        "precision": one.precision,
-        "hits": one.hits,
-        "applicable": one.applicable,
-        "roots": one.roots,
-        "source": one.source,
-        "path": one.path,
-        "value": one.value,
-        "near": one.near,
+        "kind": binding.kind,
+        "precision": binding.precision,
+        "hits": binding.hits,
+        "applicable": binding.applicable,
+        "roots": binding.roots,
+        "source": binding.source,
+        "path": binding.path,
+        "value": binding.value,
+        "near": binding.near,
     }
 
 
 def context_key(*parts: str) -> str:
-    """Return the name of what came before: symbols oldest first, and "user" where the user has spoken since."""
+    """Return the key of what came before a call: symbols, oldest first, then "user" where the user spoke since."""
     return "\n".join(parts)
 
 
-class _Builder:
-    """Sorts the named sums by tool."""
+class _ProfileBuilder:
+    """Sorts named sums by symbol."""
 
     def __init__(self, sums: KeySums, recurring: KeySums) -> None:
-        self.everything = sums
-        self.sums = recurring
+        self.all_sums = sums
+        self.recurring = recurring
         self.profiles: dict[str, ToolProfile] = {}
         self.follows: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
-        self.hits: list[tuple[str, list[Any], int, int]] = []
+        self.hits: list[tuple[str, list[Any], int, int]] = []  # kind, rest of the key, total, roots
 
-    def take(self, term: list[Any], total: int, roots: int) -> None:
-        """Take one sum."""
-        kind, *rest = term
+    def add(self, key: list[Any], total: int, roots: int) -> None:
+        """Take the sum of one key."""
+        kind, *rest = key
         if kind == "next":
             self.follows[tuple(rest[:-1])].append((rest[-1], total))
         elif kind in ("hit", "word", "const"):
             self.hits.append((kind, rest, total, roots))
         else:
-            self._profile(kind, rest, total, roots)
+            self._add_to_profile(kind, rest, total, roots)
 
-    def _profile(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
+    def _add_to_profile(self, kind: str, rest: list[Any], total: int, roots: int) -> None:
         profile = self.profiles.setdefault(rest[0], ToolProfile(rest[0]))
         if kind == "tool":
             profile.tool = max(profile.tool, rest[1])
@@ -161,83 +163,106 @@ class _Builder:
         elif kind == "fixed":
             profile.fixed_by[rest[1]] = roots
 
-    def finish(self) -> dict[str, ToolProfile]:
-        """Return the profiles, everything in them sorted by content."""
-        chances = self.sums.totals_of([_chances(kind, rest) for kind, rest, _, _ in self.hits])
-        for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
-            self._bind(kind, rest, total, roots, max(seen, total))
-        contexts = sorted(self.follows.items())
-        chances = self.sums.totals_of([_known_hash(("after", *parts)) for parts, _ in contexts])
-        for (parts, found), seen in zip(contexts, chances, strict=True):
-            last, name = parts[-2].removesuffix("!"), context_key(*parts)
-            profile = self.profiles.setdefault(last, ToolProfile(last))
-            profile.follows[name] = sorted(found, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
-            profile.chances[name] = max(seen, sum(count for _, count in found))
-        # A failure counts though it does not recur, as the call that failed does.
-        failed = self.everything.totals_of([_known_hash(("failed", symbol)) for symbol in self.profiles])
-        for profile, total in zip(self.profiles.values(), failed, strict=True):
-            profile.failed = total
+    def build(self) -> dict[str, ToolProfile]:
+        """Return the profiles by symbol, everything in them sorted by content."""
+        self._add_bindings()
+        self._add_follows()
+        self._add_failures()
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
-            profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], _ordered(entry[0])))[:MAX_CHOICES]
+            profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], _sortable(entry[0])))[:MAX_CHOICES]
             for path, bindings in profile.bindings.items():
-                bindings.sort(key=lambda b: (-_worth(b), b.near, b.kind, b.source, b.path, _ordered(b.value)))
+                bindings.sort(
+                    key=lambda b: (-_cautious_precision(b), b.near, b.kind, b.source, b.path, _sortable(b.value))
+                )
                 profile.bindings[path] = bindings[:MAX_BINDINGS]
         return dict(sorted(self.profiles.items()))
 
-    def _bind(self, kind: str, rest: list[Any], total: int, roots: int, chances: int) -> None:
+    def _add_bindings(self) -> None:
+        chances = self.recurring.totals_of([_chances_key(kind, rest) for kind, rest, _, _ in self.hits])
+        for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
+            self._add_binding(kind, rest, total, roots, max(seen, total))
+
+    def _add_follows(self) -> None:
+        contexts = sorted(self.follows.items())
+        chances = self.recurring.totals_of([_hash_key_cached(("after", *parts)) for parts, _ in contexts])
+        for (parts, followers), seen in zip(contexts, chances, strict=True):
+            last, context = parts[-2].removesuffix("!"), context_key(*parts)
+            profile = self.profiles.setdefault(last, ToolProfile(last))
+            profile.follows[context] = sorted(followers, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
+            profile.chances[context] = max(seen, sum(count for _, count in followers))
+
+    def _add_failures(self) -> None:
+        """Count failures from all sums: one counts though it does not recur, as does the call that failed."""
+        failures = self.all_sums.totals_of([_hash_key_cached(("failed", symbol)) for symbol in self.profiles])
+        for profile, total in zip(self.profiles.values(), failures, strict=True):
+            profile.failed = total
+
+    def _add_binding(self, kind: str, rest: list[Any], total: int, roots: int, chances: int) -> None:
         symbol, path = rest[0], rest[1]
         profile = self.profiles.get(symbol)
         if profile is None or path not in profile.arguments:
             return
-        given = profile.arguments[path]
+        uses = profile.arguments[path]
         if kind == "const":
-            binding = Binding("constant", total / given, total, given, roots, value=rest[2])
+            binding = Binding("constant", total / uses, total, uses, roots, value=rest[2])
         elif kind == "word":
             binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
         else:
             near = len(rest) > 4
-            place = "argument" if rest[3][0] == "<" else "result"
+            origin = "argument" if rest[3][0] == "<" else "result"
             binding = Binding(
-                place, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:], near=near
+                origin, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:], near=near
             )
         profile.bindings.setdefault(path, []).append(binding)
 
 
-def _chances(kind: str, rest: list[Any]) -> int:
-    """Return the key of how often a binding could have been seen; a constant could wherever its argument is given."""
+def _chances_key(kind: str, rest: list[Any]) -> int:
+    """Return the key of how often a binding could apply; 0 for a constant, which applies at each use."""
     if kind == "const":
         return 0
-    return _known_hash(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
+    return _hash_key_cached(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
 
 
-_known_hash = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agent ask for much the same
+_hash_key_cached = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agent need mostly the same keys
 
 
-def _worth(binding: Binding) -> float:
-    """Return a cautious precision, so that few chances count less than many."""
+def _cautious_precision(binding: Binding) -> float:
+    """Return a smoothed precision: few chances count less than many."""
     return (binding.hits + 0.5) / (binding.applicable + (4 if binding.near else 2))
 
 
-def _ordered(value: Any) -> str:
-    """Return a value as it is compared: in every session the same, whatever the order of its keys there."""
-    return f'"{value}' if isinstance(value, str) else _sorted(value)
+def _sortable(value: Any) -> str:
+    """Return a value as text to sort by: the same whatever the order of its keys in a session."""
+    return f'"{value}' if isinstance(value, str) else _encode_sorted(value)
 
 
-_sorted = json.JSONEncoder(sort_keys=True).encode  # made once: json.dumps makes an encoder for each call
+_encode_sorted = json.JSONEncoder(sort_keys=True).encode  # created once: json.dumps creates an encoder for each call
 
 
-def build_profiles(sums: KeySums, names: KeyTexts) -> dict[str, ToolProfile]:
-    """Return a profile of each symbol, from the sums that recur and have a name."""
+def build_profiles(sums: KeySums, texts: KeyTexts) -> dict[str, ToolProfile]:
+    """Return a profile of each symbol, from the sums that recur and have a text."""
     recurring = sums.recurring()
-    builder = _Builder(sums, recurring)
-    for term, total, roots in names.most_frequent(recurring, max(MAX_BINDINGS, MAX_CHOICES)):
-        builder.take(term, total, roots)
-    return builder.finish()
+    builder = _ProfileBuilder(sums, recurring)
+    for key, total, roots in texts.most_frequent(recurring, max(MAX_BINDINGS, MAX_CHOICES)):
+        builder.add(key, total, roots)
+    return builder.build()
 
 
 def count_outcomes(profiles: Mapping[str, ToolProfile], symbols: Iterable[str]) -> tuple[int, int]:
-    """Return how many calls of some symbols worked, and how many failed."""
-    found = [profiles[symbol] for symbol in set(symbols) if symbol in profiles]
-    failed = sum(profile.failed for profile in found)
-    return sum(profile.calls for profile in found) - failed, failed
+    """Return how many calls of these symbols worked, and how many failed."""
+    used = [profiles[symbol] for symbol in set(symbols) if symbol in profiles]
+    failed = sum(profile.failed for profile in used)
+    return sum(profile.calls for profile in used) - failed, failed
+
+
+def usual_command(symbol: str, profiles: Mapping[str, ToolProfile]) -> tuple[str, bool]:
+    """Return a program's command line and True where it is always the same; else its usage pattern, or `<free>`."""
+    profile = profiles.get(symbol)
+    if profile is not None:
+        for path in ("command", "$usage"):
+            for binding in profile.bindings.get(path, []):
+                repeats = binding.kind == "constant" and binding.roots >= MIN_ROOTS
+                if repeats and (binding.is_reliable or path == "$usage"):
+                    return str(binding.value), path == "command"
+    return f"{display_name(symbol)} <free>", False

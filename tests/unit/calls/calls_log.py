@@ -10,6 +10,7 @@ from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.procedures.key_counts import Ints
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
+from consolidator.memory.procedures.publication_rule import PublicationRule
 from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -71,14 +72,15 @@ def summed(logs: Iterable[Log], min_support: int = 3) -> tuple[MinedPatterns, Ke
     for number, log in enumerate(logs):
         digest = fold(log.events)
         packed[f"session-{number:03}"] = digest.pack()
-        terms |= digest.counts.terms
-    return mine_patterns([arrays(one, name) for name, one in packed.items()], min_support), KeyTexts.from_dict(terms)
+        terms |= digest.counts.texts
+    rule = PublicationRule(min_support)
+    return mine_patterns([arrays(one, name) for name, one in packed.items()], rule), KeyTexts.from_dict(terms)
 
 
 def learned_profiles(logs: Iterable[Log]) -> dict[str, ToolProfile]:
     """Return the profiles of the tools that sessions use."""
     found, names = summed(logs)
-    return build_profiles(found.totals, names)
+    return build_profiles(found.key_sums, names)
 
 
 def listed(values: Ints) -> list[int]:

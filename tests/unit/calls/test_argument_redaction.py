@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.argument_redaction import REDACTED_SECRET, ArgumentRedactor
+from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.columns import flatten
 
 SECRET = "hunter2x9"

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.procedures.patterns import LONGEST, SHORTEST, DigestArrays, MinedPatterns, mine_patterns
+from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
+from consolidator.memory.procedures.publication_rule import MAX_LENGTH, MIN_LENGTH, PublicationRule
 
 SEQUENCES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(1, 3), max_size=12)), max_size=8)
 
@@ -24,13 +25,13 @@ def digests(sequences: list[tuple[int, list[int]]]) -> list[DigestArrays]:
 
 def told(found: MinedPatterns) -> object:
     patterns = [(one.symbols, one.support, one.outcomes, one.evidence()) for one in found.patterns]
-    return patterns, found.key_sums.to_dict(), found.roots
+    return patterns, found.key_sums.to_dict(), found.root_count
 
 
 def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dict[tuple[int, ...], int]:
     roots: dict[tuple[int, ...], set[int]] = defaultdict(set)
     for root, sequence in sequences:
-        for length in range(SHORTEST, LONGEST + 1):
+        for length in range(MIN_LENGTH, MAX_LENGTH + 1):
             for start in range(len(sequence) - length + 1):
                 roots[tuple(sequence[start : start + length])].add(root)
     support = {gram: len(found) for gram, found in roots.items()}
@@ -47,7 +48,7 @@ def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dic
 
 @given(SEQUENCES, st.integers(1, 3))
 def test_patterns_are_those_of_a_brute_force_search(sequences: list[tuple[int, list[int]]], least: int) -> None:
-    found = mine_patterns(digests(sequences), min_support=least)
+    found = mine_patterns(digests(sequences), PublicationRule(least))
     assert {pattern.symbols: pattern.support for pattern in found.patterns} == brute_force(sequences, least)
 
 
@@ -55,12 +56,12 @@ def test_patterns_are_those_of_a_brute_force_search(sequences: list[tuple[int, l
 def test_the_order_of_digests_is_of_no_matter(sequences: list[tuple[int, list[int]]], random: object) -> None:
     there = digests(sequences)
     back = list(reversed(there))
-    one, other = mine_patterns(there, min_support=2), mine_patterns(iter(back), min_support=2)
+    one, other = mine_patterns(there, PublicationRule(2)), mine_patterns(iter(back), PublicationRule(2))
     assert told(one) == told(other)
 
 
 def test_support_counts_roots_and_not_repeats_or_forks() -> None:
-    found = mine_patterns(digests([(0, [1, 2, 1, 2, 1, 2]), (0, [1, 2]), (1, [1, 2])]), min_support=2)
+    found = mine_patterns(digests([(0, [1, 2, 1, 2, 1, 2]), (0, [1, 2]), (1, [1, 2])]), PublicationRule(2))
     assert [(pattern.symbols, pattern.support) for pattern in found.patterns] == [((1, 2), 2)]
 
 
@@ -71,7 +72,7 @@ def test_sums_are_exact_and_keep_what_recurs() -> None:
 
 
 def test_evidence_is_the_first_place_in_each_of_the_latest_sessions() -> None:
-    found = mine_patterns(digests([(root, [9, 1, 2, 1, 2]) for root in range(7)]), min_support=3)
+    found = mine_patterns(digests([(root, [9, 1, 2, 1, 2]) for root in range(7)]), PublicationRule(3))
     best = next(pattern for pattern in found.patterns if pattern.symbols == (9, 1, 2, 1, 2))
     assert best.evidence() == (("s6", 0), ("s5", 0), ("s4", 0), ("s3", 0), ("s2", 0))
 
@@ -83,5 +84,5 @@ def test_no_digests_give_no_patterns() -> None:
 
 def test_a_limit_keeps_the_best() -> None:
     sequences = [(root, [1, 2, 9, 3, 4]) for root in range(5)] + [(root, [1, 2]) for root in range(5, 9)]
-    found = mine_patterns(digests(sequences), min_support=3, limit=1)
+    found = mine_patterns(digests(sequences), PublicationRule(3, max_candidates=1))
     assert [pattern.symbols for pattern in found.patterns] == [(1, 2, 9, 3, 4)]
