@@ -1,6 +1,6 @@
 """Runs the command line in children that kill themselves, with SIGKILL, just before their n-th commit.
 
-A process of its own, which forks a child for each line of JSON it is given and answers with the child's exit code.
+This module is also the process that forks: it reads a line of JSON for each child, and answers with its exit code.
 """
 
 from __future__ import annotations
@@ -30,48 +30,48 @@ _WRITES = re.compile(r"(?i)\b(insert|update|delete|alter|drop|comment|create_\w+
 _LOCKS = re.compile(r"(?i)\bfor (no key )?update\b")
 
 
-def arm(number: int) -> None:
-    """Die before the n-th commit: of a transaction, or of a statement that writes outside of one."""
-    leave, execute = psycopg.AsyncTransaction.__aexit__, psycopg.AsyncCursor.execute
+def kill_before_commit(number: int) -> None:
+    """Kill this process before its n-th commit: of a transaction, or of a statement that writes outside of one."""
+    exit_transaction, execute = psycopg.AsyncTransaction.__aexit__, psycopg.AsyncCursor.execute
     commits = itertools.count(1)
 
-    def commit() -> None:
+    def count_commit() -> None:
         if next(commits) == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async def leaving(self: psycopg.AsyncTransaction, kind: Any, error: Any, trace: Any) -> bool:
+    async def exit_and_count(self: psycopg.AsyncTransaction, kind: Any, error: Any, trace: Any) -> bool:
         if kind is None and not self.savepoint_name:
-            commit()
-        return await leave(self, kind, error, trace)
+            count_commit()
+        return await exit_transaction(self, kind, error, trace)
 
-    async def executing(self: psycopg.AsyncCursor[Any], query: Any, *values: Any, **more: Any) -> Any:
-        if self.connection.info.transaction_status == TransactionStatus.IDLE and writes(query):
-            commit()
-        return await execute(self, query, *values, **more)
+    async def execute_and_count(self: psycopg.AsyncCursor[Any], query: Any, *values: Any, **options: Any) -> Any:
+        if self.connection.info.transaction_status == TransactionStatus.IDLE and is_write(query):
+            count_commit()
+        return await execute(self, query, *values, **options)
 
-    finish = psycopg.Connection.commit
+    commit_transaction = psycopg.Connection.commit
 
-    def committing(self: psycopg.Connection[Any]) -> None:
+    def commit_and_count(self: psycopg.Connection[Any]) -> None:
         if self.info.transaction_status != TransactionStatus.IDLE:
-            commit()
-        finish(self)
+            count_commit()
+        commit_transaction(self)
 
-    mock.patch.object(psycopg.Connection, "commit", committing).start()  # of an upgrade
-    mock.patch.object(psycopg.AsyncTransaction, "__aexit__", leaving).start()
-    mock.patch.object(psycopg.AsyncCursor, "execute", executing).start()
+    mock.patch.object(psycopg.Connection, "commit", commit_and_count).start()  # of an upgrade
+    mock.patch.object(psycopg.AsyncTransaction, "__aexit__", exit_and_count).start()
+    mock.patch.object(psycopg.AsyncCursor, "execute", execute_and_count).start()
 
 
-def writes(query: str | sql.Composable) -> bool:
-    """Tell whether a statement changes anything."""
+def is_write(query: str | sql.Composable) -> bool:
+    """Tell whether a statement writes."""
     text = query if isinstance(query, str) else query.as_string(None)
     return _WRITES.search(_LOCKS.sub("", _COMMENT.sub("", text))) is not None
 
 
 class Killer:
-    """The process that forks, as a test talks to it."""
+    """The process that forks, as tests see it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # A forked child can use no thread of its parent's, so none are made.
+        # A forked child has none of its parent's threads, so the parent starts none.
         quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.killing"],
@@ -79,12 +79,12 @@ class Killer:
             cwd=Path(__file__).parents[1],
         )  # fmt: skip
 
-    def run(self, *words: str, environment: Mapping[str, str], number: int = 0) -> tuple[int, str]:
-        """Run a command to its end, or to its death at a commit; return its exit code and what it printed."""
+    def run(self, *arguments: str, environment: Mapping[str, str], kill_at: int = 0) -> tuple[int, str]:
+        """Run a command to its end, or kill it before a commit (0: never); return its exit code and its output."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        told = {"words": words, "environment": dict(environment), "number": number}
-        self._process.stdin.write(json.dumps(told) + "\n")
+        request = {"arguments": arguments, "environment": dict(environment), "kill_at": kill_at}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         code, output = json.loads(self._process.stdout.readline())
         return code, output
@@ -98,21 +98,21 @@ class Killer:
             self._process.stdout.close()
 
 
-def _child(told: dict[str, Any], output: int) -> None:
+def _run_child(request: dict[str, Any], output: int) -> None:
     """Become the command."""
     from consolidator.cli import main
 
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.clear()
-    os.environ.update(told["environment"])
+    os.environ.update(request["environment"])
     warnings.simplefilter("error")
-    sys.argv = ["consolidator", *told["words"]]
-    arm(told["number"])
+    sys.argv = ["consolidator", *request["arguments"]]
+    kill_before_commit(request["kill_at"])
     main()
 
 
-def _serve() -> None:
+def _serve_requests() -> None:
     """Fork a child for each line, and answer with how it ended."""
     import consolidator.cli  # noqa: F401 - so that no child has to import it again
 
@@ -121,7 +121,7 @@ def _serve() -> None:
         child = os.fork()
         if child == 0:
             os.close(reader)
-            _child(json.loads(line), writer)
+            _run_child(json.loads(line), writer)
             os._exit(0)
         os.close(writer)
         with os.fdopen(reader, encoding="utf-8", errors="replace") as printed:
@@ -132,4 +132,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve_requests()

@@ -13,7 +13,7 @@ from tests.nights import approval_granted, booking_events, failed_command_events
 from tests.support import assistant_response, call_and_result, tool_call, tool_result, user_message
 
 BEGIN = datetime.fromisoformat("2026-02-01T08:00:00+00:00")
-SAYINGS = (
+USER_TEXTS = (
     "My name is Ada.",
     "My name is Grace.",
     "We use pnpm.",
@@ -23,21 +23,21 @@ SAYINGS = (
     "Which of them should we use?",
 )
 SECRET = "ghp_" + "Zk3" * 12
-UNREAD = "File has not been read yet. Read it first before writing to it."
+UNREAD_ERROR = "File has not been read yet. Read it first before writing to it."
 
 
-def edited(number: int) -> list[NewEvent]:
+def premature_edit_events(number: int) -> list[NewEvent]:
     """Edit a file too early, read it, edit it."""
     path = f"src/part_{number}.py"
     edit = {"file_path": path, "old_string": "a", "new_string": "b"}
     return [
-        *call_and_result("e", "Edit", edit, UNREAD, "error"),
+        *call_and_result("e", "Edit", edit, UNREAD_ERROR, "error"),
         *call_and_result("f", "Read", {"file_path": path}, "a = 1"),
         *call_and_result("e", "Edit", edit, "edited"),
     ]
 
 
-def shipped(number: int) -> list[NewEvent]:
+def git_push_events(number: int) -> list[NewEvent]:
     """Commit and push, with a compound command and a secret on the way."""
     return [
         *call_and_result(
@@ -48,7 +48,7 @@ def shipped(number: int) -> list[NewEvent]:
     ]
 
 
-def crossed(number: int) -> list[NewEvent]:
+def crossed_call_events(number: int) -> list[NewEvent]:
     """Two calls under one id, answered one after the other, and a third that nobody answers."""
     return [
         tool_call("x", "get_user", {"user_id": f"user_{number}"}),
@@ -59,12 +59,12 @@ def crossed(number: int) -> list[NewEvent]:
     ]
 
 
-def late(number: int) -> list[NewEvent]:
+def late_result_events(number: int) -> list[NewEvent]:
     """Answer what was left open, or nothing at all."""
     return [tool_result("y", "moved"), assistant_response(f"late {number}")]
 
 
-def task(number: int) -> list[NewEvent]:
+def task_events(number: int) -> list[NewEvent]:
     """A task with its outcome."""
     name, outcome = f"task {number}", "success" if number % 2 else "failure"
     return [
@@ -74,11 +74,19 @@ def task(number: int) -> list[NewEvent]:
     ]
 
 
-MOVES = (booking_events, failed_command_events, edited, shipped, crossed, late, task)
+EVENT_MAKERS = (
+    booking_events,
+    failed_command_events,
+    premature_edit_events,
+    git_push_events,
+    crossed_call_events,
+    late_result_events,
+    task_events,
+)
 
 
 @dataclass(frozen=True)
-class Scripted:
+class ScriptedSession:
     """A session as it was, whole."""
 
     name: str
@@ -87,7 +95,7 @@ class Scripted:
 
 
 @dataclass(frozen=True)
-class Evening:
+class NightPlan:
     """How far each session has come by a night, and how the night goes."""
 
     share: list[int]  # of each session's events, in percent; it never goes back
@@ -102,12 +110,12 @@ class Evening:
 class Story:
     """A log and the nights it is cut into."""
 
-    sessions: list[Scripted]
-    evenings: list[Evening] = field(default_factory=list)
+    sessions: list[ScriptedSession]
+    nights: list[NightPlan] = field(default_factory=list)
 
-    def until(self, session: int, evening: int) -> int:
+    def events_until(self, session: int, night: int) -> int:
         """Return how many events of a session are there by an evening."""
-        share = max((e.share[session] for e in self.evenings[: evening + 1]), default=0)
+        share = max((e.share[session] for e in self.nights[: night + 1]), default=0)
         return len(self.sessions[session].events) * share // 100
 
 
@@ -119,45 +127,45 @@ def _dated(events: list[NewEvent], begin: datetime) -> list[NewEvent]:
     ]
 
 
-def scripted(chance: random.Random, number: int, earlier: list[Scripted]) -> Scripted:
+def make_session(rng: random.Random, number: int, earlier: list[ScriptedSession]) -> ScriptedSession:
     """Make up a session: alone, or hanging from an earlier one."""
     events: list[NewEvent] = []
-    for _ in range(chance.randint(1, 5)):
-        events += chance.choice(MOVES)(chance.randint(0, 3))
-        if chance.random() < 0.5:
-            events.append(user_message(chance.choice(SAYINGS)))
+    for _ in range(rng.randint(1, 5)):
+        events += rng.choice(EVENT_MAKERS)(rng.randint(0, 3))
+        if rng.random() < 0.5:
+            events.append(user_message(rng.choice(USER_TEXTS)))
     columns: dict[str, Any] = {
-        "agent": chance.choice(("coder", "coder", "clerk")),
-        "project": chance.choice(("shop", "shop", "bank", None)),
-        "peer": chance.choice((None, "ada")),
+        "agent": rng.choice(("coder", "coder", "clerk")),
+        "project": rng.choice(("shop", "shop", "bank", None)),
+        "peer": rng.choice((None, "ada")),
     }
-    if earlier and chance.random() < 0.25:
-        parent = chance.choice(earlier)
+    if earlier and rng.random() < 0.25:
+        parent = rng.choice(earlier)
         root = parent.columns.get("root_id", parent.name)
-        kind = chance.choice(("fork", "resume", "sub-agent"))
+        kind = rng.choice(("fork", "resume", "sub-agent"))
         columns |= {"parent_id": parent.name, "root_id": root, "kind": kind, "agent": parent.columns["agent"]}
-    elif chance.random() < 0.1:
+    elif rng.random() < 0.1:
         columns["simulated"] = True
-    return Scripted(f"s{number}", columns, _dated(events, BEGIN + timedelta(hours=chance.randint(0, 200))))
+    return ScriptedSession(f"s{number}", columns, _dated(events, BEGIN + timedelta(hours=rng.randint(0, 200))))
 
 
-def evening(chance: random.Random, sessions: int) -> Evening:
+def make_night(rng: random.Random, sessions: int) -> NightPlan:
     """Make up a night."""
-    return Evening(
-        share=[chance.choice((0, 0, 100, chance.randint(1, 99))) for _ in range(sessions)],
-        pause=timedelta(minutes=chance.choice((5, 20, 60, 30 * 60, 9 * 24 * 60))),
-        workers=chance.randint(1, 4),
-        replicas=chance.randint(1, 2),
-        window=chance.choice((3, 7, 2000)),
-        prune=chance.choice((None, timedelta(hours=1), timedelta(days=1))),
+    return NightPlan(
+        share=[rng.choice((0, 0, 100, rng.randint(1, 99))) for _ in range(sessions)],
+        pause=timedelta(minutes=rng.choice((5, 20, 60, 30 * 60, 9 * 24 * 60))),
+        workers=rng.randint(1, 4),
+        replicas=rng.randint(1, 2),
+        window=rng.choice((3, 7, 2000)),
+        prune=rng.choice((None, timedelta(hours=1), timedelta(days=1))),
     )
 
 
-def story(seed: int) -> Story:
+def make_story(seed: int) -> Story:
     """Make up a log of several sessions, and the nights that read it; the last night reads whatever is left."""
-    chance = random.Random(seed)
-    sessions: list[Scripted] = []
-    for number in range(chance.randint(5, 10)):
-        sessions.append(scripted(chance, number, sessions))
-    evenings = [evening(chance, len(sessions)) for _ in range(chance.randint(1, 5))]
-    return Story(sessions, [*evenings, Evening([100] * len(sessions), timedelta(days=3), chance.randint(1, 4))])
+    rng = random.Random(seed)
+    sessions: list[ScriptedSession] = []
+    for number in range(rng.randint(5, 10)):
+        sessions.append(make_session(rng, number, sessions))
+    evenings = [make_night(rng, len(sessions)) for _ in range(rng.randint(1, 5))]
+    return Story(sessions, [*evenings, NightPlan([100] * len(sessions), timedelta(days=3), rng.randint(1, 4))])

@@ -77,8 +77,8 @@ async def query_rows(database: Database, query: str, *values: Any) -> list[Row]:
 
 async def query_number(database: Database, query: str, *values: Any) -> int:
     """Return the one number that a query answers."""
-    (found,) = await query_rows(database, query, *values)
-    return int(next(iter(found.values())))
+    (row,) = await query_rows(database, query, *values)
+    return int(next(iter(row.values())))
 
 
 async def dump_tables(database: Database, *, leave_out: tuple[str, ...] = ()) -> dict[str, list[Any]]:
@@ -88,13 +88,13 @@ async def dump_tables(database: Database, *, leave_out: tuple[str, ...] = ()) ->
         "select relname as name from pg_class where relkind in ('r', 'p') and not relispartition "
         "and relnamespace = current_schema()::regnamespace order by 1",
     )
-    found = {}
+    rows_by_table = {}
     async with database.connection() as conn:
         for name in (table["name"] for table in tables):
             if name not in leave_out:
                 query = sql.SQL("select t::text from {} t order by 1").format(sql.Identifier(name))
-                found[name] = await (await conn.execute(query)).fetchall()
-    return found
+                rows_by_table[name] = await (await conn.execute(query)).fetchall()
+    return rows_by_table
 
 
 async def assert_ledger_balances(database: Database) -> None:
@@ -102,12 +102,12 @@ async def assert_ledger_balances(database: Database) -> None:
     claims = await query_rows(database, "select * from claim")
     assert all(c["seen"] == c["learned"] + c["nothing"] + c["deferred"] + c["dead"] for c in claims)
     for run in await query_rows(database, "select * from run where status in ('done', 'failed')"):
-        mine = [c for c in claims if c["run_id"] == run["id"]]
+        own_claims = [c for c in claims if c["run_id"] == run["id"]]
         # The units of old runs go with retention; their sums stay.
-        if mine and run["job"] in ("consolidation", "backfill") and run["error"] is None:
+        if own_claims and run["job"] in ("consolidation", "backfill") and run["error"] is None:
             for name in ("seen", "learned", "nothing", "deferred", "dead"):
-                assert run["report"][name] == sum(c[name] for c in mine)
-            assert all(c["status"] in ("done", "dead") for c in mine)
+                assert run["report"][name] == sum(c[name] for c in own_claims)
+            assert all(c["status"] in ("done", "dead") for c in own_claims)
 
 
 async def all_learned(database: Database) -> bool:
@@ -125,10 +125,10 @@ def hold_locks(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Conne
 
 
 @contextmanager
-def start_cli(*words: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def start_cli(*arguments: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Start the command line, and leave nothing of it behind."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "consolidator", *words],
+        [sys.executable, "-m", "consolidator", *arguments],
         env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -139,13 +139,13 @@ def start_cli(*words: str, environment: Mapping[str, str]) -> Iterator[subproces
         process.communicate()
 
 
-async def wait_for_lock_waiters(dsn: str, many: int = 1) -> None:
+async def wait_for_lock_waiters(dsn: str, minimum: int = 1) -> None:
     """Wait until so many others wait for a lock."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn, asyncio.timeout(PATIENCE):
         query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
         while True:
-            found = await (await conn.execute(query)).fetchone()
-            if found is not None and found[0] >= many:
+            row = await (await conn.execute(query)).fetchone()
+            if row is not None and row[0] >= minimum:
                 return
             await asyncio.sleep(0.02)
 

@@ -24,9 +24,9 @@ PATIENCE = 300  # seconds, on a machine however slow, after which what should ha
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # `make matrix`: all of what a test run samples
 
 
-def user_message(text: str, **more: Any) -> NewEvent:
+def user_message(text: str, **fields: Any) -> NewEvent:
     """A person's message."""
-    return NewEvent(EventType.USER_MESSAGE, {"text": text, **more})
+    return NewEvent(EventType.USER_MESSAGE, {"text": text, **fields})
 
 
 def assistant_response(text: str) -> NewEvent:
@@ -34,14 +34,14 @@ def assistant_response(text: str) -> NewEvent:
     return NewEvent(EventType.ASSISTANT_RESPONSE, {"text": text})
 
 
-def tool_call(call_id: str, tool: str, arguments: Any, **more: Any) -> NewEvent:
+def tool_call(call_id: str, tool: str, arguments: Any, **fields: Any) -> NewEvent:
     """A tool call."""
-    return NewEvent(EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments, **more})
+    return NewEvent(EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments, **fields})
 
 
-def tool_result(call_id: str, content: Any, status: str = "ok", **more: Any) -> NewEvent:
+def tool_result(call_id: str, content: Any, status: str = "ok", **fields: Any) -> NewEvent:
     """A tool's result."""
-    return NewEvent(EventType.TOOL_RESULT, {"call_id": call_id, "content": content, "status": status, **more})
+    return NewEvent(EventType.TOOL_RESULT, {"call_id": call_id, "content": content, "status": status, **fields})
 
 
 def call_and_result(call_id: str, tool: str, arguments: Any, content: Any = "ok", status: str = "ok") -> list[NewEvent]:
@@ -50,14 +50,14 @@ def call_and_result(call_id: str, tool: str, arguments: Any, content: Any = "ok"
 
 
 async def log_events(
-    database: Database, session: str, new: Sequence[NewEvent], *, agent: str = "coder", **columns: Any
+    database: Database, session: str, new_events: Sequence[NewEvent], *, agent: str = "coder", **columns: Any
 ) -> None:
     """Open a session if need be and append events to it at the clock's time."""
     now = database.clock.now()
     async with database.transaction() as conn:
         await sessions.open_session(conn, {"id": session, "agent": agent, **columns}, now=now)
-        if new:
-            await events.append(conn, session, new, now=now)
+        if new_events:
+            await events.append(conn, session, new_events, now=now)
 
 
 async def run_job(database: Database, settings: Settings, job: Job = "consolidation") -> dict[str, Any]:
@@ -76,7 +76,7 @@ MEMORY = {
     "procedure": "select id, title, support, rank, body from procedure where retired_at is null order by id",
     "tool_profile": "select agent, project, tool, body from tool_profile order by 1, 2, 3",
     "solution": "select id, project, confirmed, sessions, occurrences, body from solution order by id",
-    "fact": "select id, sentence, valid_from, valid_to, superseded_by, sessions, evidence from fact order by id",
+    "fact": "select id, sentence, valid_from, valid_to, superseded_by, superseded_reason, sessions, evidence from fact order by id",
 }
 
 
@@ -92,26 +92,28 @@ def later(moment: datetime, **span: float) -> datetime:
 
 
 def run_cli(
-    *words: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = PATIENCE
+    *arguments: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a subprocess; `code` is the exit code it must have, None where any will do."""
-    done = subprocess.run(
-        [sys.executable, "-m", "consolidator", *words],
+    completed = subprocess.run(
+        [sys.executable, "-m", "consolidator", *arguments],
         env=dict(environment), capture_output=True, text=True, timeout=timeout, check=False,
     )  # fmt: skip
-    assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+    assert code is None or completed.returncode == code, (
+        f"exit {completed.returncode}\n{completed.stdout}\n{completed.stderr}"
+    )
+    return completed
 
 
 @contextmanager
 def free_port() -> Iterator[int]:
     """Hold a port of loopback that the command line can listen on, and nobody else is given meanwhile."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
 
 
-async def in_thread(function: Any, *words: Any, **named: Any) -> Any:
+async def in_thread(function: Any, *arguments: Any, **options: Any) -> Any:
     """Run something that blocks beside the event loop."""
-    return await asyncio.to_thread(function, *words, **named)
+    return await asyncio.to_thread(function, *arguments, **options)

@@ -19,7 +19,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.jobs.gather import gather
 from consolidator.llm.redaction.redact import redact, traced
 from consolidator.models.run import UnitKind
-from consolidator.process import is_gone, owner_name
+from consolidator.process import has_ended, owner_name
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import UnitProgress
@@ -95,7 +95,7 @@ class Ledger:
 
     async def _release_dead_owners(self, conn: Connection) -> None:
         for owner in await runs.list_owners(conn, self.run_id):
-            if is_gone(owner):
+            if has_ended(owner):
                 await runs.release_units(conn, self.run_id, owner=owner)
 
     async def run_phase(self, phase: int, work: Work, count_unlearned: CountUnlearned) -> None:

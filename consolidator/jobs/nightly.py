@@ -23,7 +23,7 @@ from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.ledger import POLL_SECONDS, Ledger, heartbeat, mark_interrupted
 from consolidator.jobs.model.batches import open_batches
-from consolidator.jobs.model.calls import model_of
+from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.retention import prune
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.run import RunRow
@@ -71,7 +71,7 @@ class JobRunner:
 
     async def collect_batches(self) -> dict[str, Any] | None:
         """Collect the answers of batched model calls and learn from them; return None if there were none."""
-        if model_of(self.settings) is None:
+        if extraction_model(self.settings) is None:
             return None
         async with open_batches(self.database, self.settings) as batches:
             if not await batches.collect():
@@ -152,7 +152,7 @@ class JobRunner:
         """Do the work of a run; return its report."""
         if job == "consolidation":
             async with self.database.connection() as conn:
-                await partitions.ensure(conn, self.database.clock.now())
+                await partitions.ensure_ahead(conn, self.database.clock.now())
             return await consolidate(ledger, started=self.started, **arguments)
         if job == "import":
             sources = configured_sources(self.settings)

@@ -19,7 +19,7 @@ from consolidator.jobs.indexing.indexer import forget_turns
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import PrunableSession
 from consolidator.store.memory import revisions
-from consolidator.store.nights import answers
+from consolidator.store.nights import model_calls
 
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
@@ -107,7 +107,7 @@ async def prune(
     await _delete_message_output(database)
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
-        await answers.prune(conn, before=report.cutoff)
+        await model_calls.prune(conn, before=report.cutoff)
     report.blobs = await _collect_garbage(database, now, report.cutoff)
     return report
 
@@ -142,7 +142,7 @@ async def _find_whole_days(database: Database, cutoff: datetime, limits: dict[st
 async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
     """Return the partitions of a table whose day ended before the cutoff, with its `begin` and `end`."""
     days = []
-    for name, day in await partitions.listing(conn, parent):
+    for name, day in await partitions.list_attached(conn, parent):
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
         end = begin + timedelta(days=1)
         if end <= cutoff:

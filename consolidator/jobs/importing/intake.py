@@ -138,7 +138,7 @@ class Intake:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
         keys = [event.key for buffered in self._buffers.values() for event in buffered]
         new_keys = await sources.add_new_keys(conn, keys)
-        erased = await sources.filter_erased(conn, sorted({each for ids in ancestry.values() for each in ids}))
+        erased = await sources.filter_erased(conn, sorted({ancestor for ids in ancestry.values() for ancestor in ids}))
         new_events: dict[str, list[_BufferedEvent]] = {}
         for session_id, origin in origins.items():
             buffered = self._buffers[origin]
@@ -168,7 +168,7 @@ class Intake:
         while ancestor is not None and ancestor not in origins:
             origins[ancestor] = None
             ancestor = self._sessions[ancestor].parent_origin if ancestor in self._sessions else None
-        return [self._session_id(each, own) for each in origins]
+        return [self._session_id(ancestor, own) for ancestor in origins]
 
     async def _open_session(
         self, conn: Connection, session_id: str, session: ForeignSession, own: set[str], now: datetime

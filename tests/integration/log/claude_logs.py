@@ -9,13 +9,15 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.formats import format_named
-from consolidator.jobs.importing.importer import ImportReport, ImportSource, import_sources
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.store.log import events, sessions
 
 Line = dict[str, Any]
 
 
-def line(number: int, text: str, session: str = "s", **more: Any) -> Line:
+def user_line(number: int, text: str, session: str = "s", **fields: Any) -> Line:
     """A person's message; its uuid is made of session and number."""
     return {
         "type": "user",
@@ -24,34 +26,40 @@ def line(number: int, text: str, session: str = "s", **more: Any) -> Line:
         "timestamp": f"2026-03-01T10:{number // 60 % 60:02}:{number % 60:02}.000Z",
         "cwd": "/src/shop",
         "message": {"role": "user", "content": text},
-        **more,
+        **fields,
     }
 
 
-def lines(count: int, session: str = "s", **more: Any) -> list[Line]:
+def user_lines(count: int, session: str = "s", **fields: Any) -> list[Line]:
     """So many messages of a session."""
-    return [line(number, f"{session} says {number}", session, **more) for number in range(1, count + 1)]
+    return [user_line(number, f"{session} says {number}", session, **fields) for number in range(1, count + 1)]
 
 
-def write(path: Path, content: Iterable[Line | str | bytes]) -> Path:
+def write_log(path: Path, log_lines: Iterable[Line | str | bytes]) -> Path:
     """Write lines as a log; texts and bytes go in as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    raw = (json.dumps(one) if isinstance(one, dict) else one for one in content)
-    path.write_bytes(b"".join((one.encode() if isinstance(one, str) else one) + b"\n" for one in raw))
+    raw = (json.dumps(log_line) if isinstance(log_line, dict) else log_line for log_line in log_lines)
+    path.write_bytes(
+        b"".join((log_line.encode() if isinstance(log_line, str) else log_line) + b"\n" for log_line in raw)
+    )
     return path
 
 
-async def imported(database: Database, path: Path, form: str | None = "claude-code", **options: Any) -> ImportReport:
+async def import_logs(
+    database: Database, path: Path, log_format: str | None = "claude-code", **options: Any
+) -> ImportReport:
     """Import a file or directory; without a format it must be recognised."""
-    return await import_sources(database, [ImportSource(path, format_named(form) if form else None)], **options)
+    return await import_sources(
+        database, [ImportSource(path, format_named(log_format) if log_format else None)], **options
+    )
 
 
-async def told(database: Database) -> dict[str, Sequence[str]]:
+async def read_texts(database: Database) -> dict[str, Sequence[str]]:
     """What each session's events say, in order, by the session's foreign name."""
-    found: dict[str, Sequence[str]] = {}
+    texts: dict[str, Sequence[str]] = {}
     async with database.connection() as conn:
-        for session in await sessions.listing(conn, limit=1000):
-            log = await events.read(conn, session["id"])
-            name = str(session["origin"]).partition(":")[2]
-            found[name] = [str(event.data.get("text", event.type.value)) for event in log]
-    return dict(sorted(found.items()))
+        for session in await sessions.list_latest(conn, limit=1000):
+            log = await events.read(conn, session.id)
+            name = str(session.origin).partition(":")[2]
+            texts[name] = [str(event.data.get("text", event.type.value)) for event in log]
+    return dict(sorted(texts.items()))

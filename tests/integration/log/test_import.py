@@ -27,102 +27,106 @@ from consolidator.service import erasure
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
 from tests.integration.locks import waiting
-from tests.integration.log.claude_logs import imported, line, lines, told, write
+from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.support import assert_invariants, in_thread, run_cli, run_job
 
 START = "SessionStart"
 
 
-def says(count: int, session: str = "s") -> list[str]:
+def expected_texts(count: int, session: str = "s") -> list[str]:
     """What a session of so many lines comes to."""
     return [START, *(f"{session} says {number}" for number in range(1, count + 1))]
 
 
 async def test_the_same_file_twice_adds_nothing(database: Database, tmp_path: Path) -> None:
-    log = write(tmp_path / "s.jsonl", lines(3))
-    first, second = await imported(database, log), await imported(database, log)
+    log = write_log(tmp_path / "s.jsonl", user_lines(3))
+    first, second = await import_logs(database, log), await import_logs(database, log)
     assert (first.files, first.events, len(first.sessions)) == (1, 4, 1)
     assert (second.files, second.unchanged, second.events) == (0, 1, 0)
-    assert await told(database) == {"s": says(3)}
+    assert await read_texts(database) == {"s": expected_texts(3)}
 
 
 async def test_a_file_that_was_only_touched_adds_nothing(database: Database, tmp_path: Path) -> None:
-    log = write(tmp_path / "s.jsonl", lines(3))
-    await imported(database, log)
+    log = write_log(tmp_path / "s.jsonl", user_lines(3))
+    await import_logs(database, log)
     os.utime(log, (1, 1))
-    again = await imported(database, log)
+    again = await import_logs(database, log)
     assert (again.files, again.events, again.repeated) == (1, 0, 4)
 
 
 async def test_a_file_that_has_grown_adds_the_new_part(database: Database, tmp_path: Path) -> None:
     for count in (2, 5, 6):
-        await imported(database, write(tmp_path / "s.jsonl", lines(count)))
-        assert await told(database) == {"s": says(count)}
+        await import_logs(database, write_log(tmp_path / "s.jsonl", user_lines(count)))
+        assert await read_texts(database) == {"s": expected_texts(count)}
     await assert_invariants(database)
 
 
 async def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(database: Database, tmp_path: Path) -> None:
-    log = write(tmp_path / "s.jsonl", lines(2))
+    log = write_log(tmp_path / "s.jsonl", user_lines(2))
     with log.open("a") as file:
-        file.write(json.dumps(line(3, "s says 3"))[:40])
-    report = await imported(database, log)
+        file.write(json.dumps(user_line(3, "s says 3"))[:40])
+    report = await import_logs(database, log)
     assert (report.problem_count, report.skipped["unfinished"]) == (0, 1)
-    await imported(database, write(log, lines(3)))
-    assert await told(database) == {"s": says(3)}
+    await import_logs(database, write_log(log, user_lines(3)))
+    assert await read_texts(database) == {"s": expected_texts(3)}
 
 
 async def test_a_renamed_copy_adds_nothing(database: Database, tmp_path: Path) -> None:
-    await imported(database, write(tmp_path / "a" / "s.jsonl", lines(3)))
-    again = await imported(database, write(tmp_path / "b" / "copy.jsonl", lines(3)))
+    await import_logs(database, write_log(tmp_path / "a" / "s.jsonl", user_lines(3)))
+    again = await import_logs(database, write_log(tmp_path / "b" / "copy.jsonl", user_lines(3)))
     assert (again.events, again.repeated) == (0, 4)
 
 
 async def test_a_resumed_session_adds_only_what_it_says_itself(database: Database, tmp_path: Path) -> None:
-    write(tmp_path / "s.jsonl", lines(3))
-    write(tmp_path / "t.jsonl", [*lines(3), line(4, "going on", "t")])
-    report = await imported(database, tmp_path)
-    assert await told(database) == {"s": says(3), "t": [START, "going on"]}
+    write_log(tmp_path / "s.jsonl", user_lines(3))
+    write_log(tmp_path / "t.jsonl", [*user_lines(3), user_line(4, "going on", "t")])
+    report = await import_logs(database, tmp_path)
+    assert await read_texts(database) == {"s": expected_texts(3), "t": [START, "going on"]}
     assert report.repeated == 4
 
 
 async def test_the_same_line_twice_in_a_file_is_one_event(database: Database, tmp_path: Path) -> None:
-    report = await imported(database, write(tmp_path / "s.jsonl", [*lines(2), *lines(2)]))
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", [*user_lines(2), *user_lines(2)]))
     assert (report.events, report.repeated) == (3, 2)
 
 
 async def test_two_importers_at_once_import_once(database: Database, tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(6)]
     for number, name in enumerate(names):
-        mixed = [*lines(40, name), *lines(20, names[number - 1]), line(1, "x" * 20_000, names[number - 2])]
-        write(tmp_path / f"{name}.jsonl", mixed if number % 2 else mixed[::-1])
-    reports = await asyncio.gather(*(imported(database, tmp_path) for _ in range(3)))
+        mixed = [
+            *user_lines(40, name),
+            *user_lines(20, names[number - 1]),
+            user_line(1, "x" * 20_000, names[number - 2]),
+        ]
+        write_log(tmp_path / f"{name}.jsonl", mixed if number % 2 else mixed[::-1])
+    reports = await asyncio.gather(*(import_logs(database, tmp_path) for _ in range(3)))
     assert sum(report.events for report in reports) == 6 * 41
     await assert_invariants(database)
 
 
 async def test_strict_writes_nothing_where_a_line_is_not_understood(database: Database, tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", lines(2, "a"))
-    write(tmp_path / "b.jsonl", [*lines(2, "b"), "{not json", {"type": 7}])
+    write_log(tmp_path / "a.jsonl", user_lines(2, "a"))
+    write_log(tmp_path / "b.jsonl", [*user_lines(2, "b"), "{not json", {"type": 7}])
     with pytest.raises(ImportRefused, match=r"2 lines cannot be explained.*\n.*b\.jsonl:3.*\n.*b\.jsonl:4"):
-        await imported(database, tmp_path, strict=True)
-    assert await told(database) == {}
-    report = await imported(database, tmp_path)
-    assert await told(database) == {"a": says(2, "a"), "b": says(2, "b")}
+        await import_logs(database, tmp_path, strict=True)
+    assert await read_texts(database) == {}
+    report = await import_logs(database, tmp_path)
+    assert await read_texts(database) == {"a": expected_texts(2, "a"), "b": expected_texts(2, "b")}
     assert [problem.split(": ")[0] for problem in report.problems] == [f"{tmp_path}/b.jsonl:3", f"{tmp_path}/b.jsonl:4"]
 
 
 async def test_a_strict_import_of_good_lines_is_an_import(database: Database, tmp_path: Path) -> None:
-    assert (await imported(database, write(tmp_path / "s.jsonl", lines(2)), strict=True)).events == 3
+    assert (await import_logs(database, write_log(tmp_path / "s.jsonl", user_lines(2)), strict=True)).events == 3
 
 
 async def test_problems_are_all_counted_and_the_first_fifty_told(database: Database, tmp_path: Path) -> None:
-    report = await imported(database, write(tmp_path / "s.jsonl", [*["damage"] * 80, *lines(1)]))
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", [*["damage"] * 80, *user_lines(1)]))
     assert (report.problem_count, len(report.problems), report.events) == (80, 50, 2)
 
 
 async def test_a_report_is_bounded_whatever_a_log_calls_its_lines(database: Database, tmp_path: Path) -> None:
     strange = [json.dumps({"type": f"{number}-{'x' * 5000}"}) for number in range(300)]
-    report = await imported(database, write(tmp_path / "s.jsonl", [*lines(1), *strange]))
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", [*user_lines(1), *strange]))
     assert sum(report.skipped.values()) == 300
     assert len(json.dumps(report.as_json())) < 40_000
 
@@ -130,39 +134,39 @@ async def test_a_report_is_bounded_whatever_a_log_calls_its_lines(database: Data
 async def test_a_file_of_another_format_is_said_to_be_one_and_fills_no_screen(
     database: Database, tmp_path: Path
 ) -> None:
-    log = write(tmp_path / "s.jsonl", ["damage", *lines(30)])
-    done = await imported(database, log, "pi")
+    log = write_log(tmp_path / "s.jsonl", ["damage", *user_lines(30)])
+    done = await import_logs(database, log, "pi")
     assert (done.events, done.problem_count, done.problems) == (0, 1, [])
     assert done.misread == [f"{log} looks like claude-code, not pi"]
-    again = await imported(database, log)
+    again = await import_logs(database, log)
     assert (again.events, again.misread) == (31, [])
 
 
 async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
     database: Database, tmp_path: Path
 ) -> None:
-    write(tmp_path / "a.jsonl", lines(3))
-    write(tmp_path / "b.jsonl", lines(3, "t"))
+    write_log(tmp_path / "a.jsonl", user_lines(3))
+    write_log(tmp_path / "b.jsonl", user_lines(3, "t"))
     stop = asyncio.Event()
     with pytest.raises(Interrupted):
         await import_sources(database, [ImportSource(tmp_path)], stop=stop, progress=lambda *_: stop.set())
-    assert await told(database) == {"s": says(3)}
+    assert await read_texts(database) == {"s": expected_texts(3)}
     with pytest.raises(Interrupted):
         await import_sources(database, [ImportSource(tmp_path)], stop=stop, strict=True)
     await import_sources(database, [ImportSource(tmp_path)])
-    assert await told(database) == {"s": says(3), "t": says(3, "t")}
+    assert await read_texts(database) == {"s": expected_texts(3), "t": expected_texts(3, "t")}
 
 
 async def test_a_path_that_does_not_exist_is_named(database: Database, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        await imported(database, tmp_path / "nowhere")
+        await import_logs(database, tmp_path / "nowhere")
 
 
 async def test_sub_agents_hang_from_their_parents_and_share_their_root(database: Database, tmp_path: Path) -> None:
     kid: dict[str, Any] = {"isSidechain": True, "agentId": "k1"}
-    write(tmp_path / "s" / "subagents" / "agent-k1.jsonl", [line(9, "search", uuid="k-1", **kid)])
-    write(tmp_path / "s.jsonl", lines(2))
-    await imported(database, tmp_path)
+    write_log(tmp_path / "s" / "subagents" / "agent-k1.jsonl", [user_line(9, "search", uuid="k-1", **kid)])
+    write_log(tmp_path / "s.jsonl", user_lines(2))
+    await import_logs(database, tmp_path)
     async with database.connection() as conn:
         parent = await sessions.get(conn, sessions.imported_session_id("claude-code", "s"))
         child = await sessions.get(conn, sessions.imported_session_id("claude-code", "s/agent-k1"))
@@ -173,9 +177,9 @@ async def test_sub_agents_hang_from_their_parents_and_share_their_root(database:
 async def test_a_chain_of_resumes_is_one_lineage_in_whatever_order_it_is_read(
     database: Database, tmp_path: Path
 ) -> None:
-    await imported(database, write(tmp_path / "c.jsonl", [*lines(1, "b"), *lines(1, "c")]))
-    await imported(database, write(tmp_path / "b.jsonl", [*lines(1, "a"), *lines(2, "b")]))
-    await imported(database, write(tmp_path / "a.jsonl", lines(1, "a")))
+    await import_logs(database, write_log(tmp_path / "c.jsonl", [*user_lines(1, "b"), *user_lines(1, "c")]))
+    await import_logs(database, write_log(tmp_path / "b.jsonl", [*user_lines(1, "a"), *user_lines(2, "b")]))
+    await import_logs(database, write_log(tmp_path / "a.jsonl", user_lines(1, "a")))
     async with database.connection() as conn:
         roots = {row.root_id for row in await sessions.list_latest(conn)}
     assert roots == {sessions.imported_session_id("claude-code", "a")}
@@ -185,65 +189,67 @@ async def test_erased_sessions_and_what_hangs_from_them_do_not_come_back(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     kid: dict[str, Any] = {"isSidechain": True, "agentId": "k1"}
-    write(tmp_path / "s.jsonl", lines(2))
-    write(tmp_path / "t.jsonl", lines(2, "t"))
-    await imported(database, tmp_path)
+    write_log(tmp_path / "s.jsonl", user_lines(2))
+    write_log(tmp_path / "t.jsonl", user_lines(2, "t"))
+    await import_logs(database, tmp_path)
     await erasure.erase_sessions(
         database, settings, await erasure.plan_erasure(database, session="s"), reason="asked to"
     )
-    write(tmp_path / "s.jsonl", lines(4))
-    write(tmp_path / "s" / "agent-k1.jsonl", [line(9, "search", uuid="k-1", **kid)])
-    report = await imported(database, tmp_path)
+    write_log(tmp_path / "s.jsonl", user_lines(4))
+    write_log(tmp_path / "s" / "agent-k1.jsonl", [user_line(9, "search", uuid="k-1", **kid)])
+    report = await import_logs(database, tmp_path)
     assert (report.events, report.erased) == (0, 5 + 2)
-    assert await told(database) == {"t": says(2, "t")}
+    assert await read_texts(database) == {"t": expected_texts(2, "t")}
 
 
 async def test_pruned_events_do_not_come_back(
     database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path
 ) -> None:
-    log = write(tmp_path / "s.jsonl", lines(3))
-    await imported(database, log)
+    log = write_log(tmp_path / "s.jsonl", user_lines(3))
+    await import_logs(database, log)
     clock.advance(timedelta(days=1))
     await run_job(database, settings)
     clock.advance(timedelta(days=40))
     assert (await prune(database, older_than=timedelta(days=30))).events == 4
     os.utime(log, (1, 1))
-    assert (await imported(database, log)).events == 0
-    await imported(database, write(log, lines(5)))
-    assert await told(database) == {"s": says(5)[4:]}
+    assert (await import_logs(database, log)).events == 0
+    await import_logs(database, write_log(log, user_lines(5)))
+    assert await read_texts(database) == {"s": expected_texts(5)[4:]}
     await assert_invariants(database)
 
 
 async def test_auto_finds_the_logs_that_agents_leave_in_a_home(
     database: Database, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    write(tmp_path / ".claude" / "projects" / "-src-shop" / "s.jsonl", lines(2))
+    write_log(tmp_path / ".claude" / "projects" / "-src-shop" / "s.jsonl", user_lines(2))
     rollout = [
         {"timestamp": "2026-03-01T10:00:00.000Z", "type": "session_meta",
          "payload": {"id": "019c", "timestamp": "2026-03-01T10:00:00.000Z", "cwd": "/src/shop"}},
         {"timestamp": "2026-03-01T10:00:01.000Z", "type": "event_msg",
          "payload": {"type": "user_message", "message": "hello"}},
     ]  # fmt: skip
-    write(tmp_path / ".codex" / "sessions" / "2026" / "03" / "01" / "rollout-2026-03-01T10-00-00-019c.jsonl", rollout)
+    write_log(
+        tmp_path / ".codex" / "sessions" / "2026" / "03" / "01" / "rollout-2026-03-01T10-00-00-019c.jsonl", rollout
+    )
     done = await in_thread(run_cli, "import", "auto", "--json", environment=environment)
     report = json.loads(done.stdout)
     assert (report["files"], report["sessions"], report["problem_count"]) == (2, 2, 0)
-    assert (await told(database))["s"] == says(2)
-    assert any("hello" in texts for texts in (await told(database)).values())
+    assert (await read_texts(database))["s"] == expected_texts(2)
+    assert any("hello" in texts for texts in (await read_texts(database)).values())
 
 
 async def test_an_import_killed_anywhere_loses_nothing_and_repeats_nothing(
     database: Database, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     for name in "abc":
-        write(tmp_path / "logs" / f"{name}.jsonl", [*lines(3, name), line(4, "x" * 20_000, name)])
-    words = ("import", "claude-code", str(tmp_path / "logs"))
+        write_log(tmp_path / "logs" / f"{name}.jsonl", [*user_lines(3, name), user_line(4, "x" * 20_000, name)])
+    arguments = ("import", "claude-code", str(tmp_path / "logs"))
     for table in ("event", "imported_file"):  # before anything was written; between the events and the file's mark
         async with database.transaction() as conn:
             await conn.execute(f"lock table {table} in share row exclusive mode")
-            with subprocess.Popen([sys.executable, "-m", "consolidator", *words], env=dict(environment)) as killed:
+            with subprocess.Popen([sys.executable, "-m", "consolidator", *arguments], env=dict(environment)) as killed:
                 await waiting(database)
                 killed.send_signal(signal.SIGKILL)
-    await in_thread(run_cli, *words, environment=environment)
-    assert await told(database) == {name: [*says(3, name), "x" * 20_000] for name in "abc"}
+    await in_thread(run_cli, *arguments, environment=environment)
+    assert await read_texts(database) == {name: [*expected_texts(3, name), "x" * 20_000] for name in "abc"}
     await assert_invariants(database)

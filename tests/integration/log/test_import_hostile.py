@@ -27,79 +27,81 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
-from tests.integration.log.claude_logs import Line, imported, line, lines, told, write
+from tests.integration.log.claude_logs import Line, import_logs, read_texts, user_line, user_lines, write_log
 from tests.support import assert_invariants, run_job
 
 MEGABYTE = 1024 * 1024
 
 
-def says(count: int, session: str) -> list[str]:
+def expected_texts(count: int, session: str) -> list[str]:
     """What a session of so many lines comes to."""
     return ["SessionStart", *(f"{session} says {number}" for number in range(1, count + 1))]
 
 
 async def test_invalid_utf8_and_nul_bytes_cost_no_line(database: Database, tmp_path: Path) -> None:
-    bad = json.dumps(line(2, "QQ")).encode().replace(b"QQ", b"caf\xe9 \xff\xfe")
-    nul = line(3, "a\0b")
-    padded = b"\0\0\0" + json.dumps(line(4, "after a crash")).encode()
-    report = await imported(database, write(tmp_path / "s.jsonl", [*lines(1), bad, nul, padded]))
+    bad = json.dumps(user_line(2, "QQ")).encode().replace(b"QQ", b"caf\xe9 \xff\xfe")
+    nul = user_line(3, "a\0b")
+    padded = b"\0\0\0" + json.dumps(user_line(4, "after a crash")).encode()
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", [*user_lines(1), bad, nul, padded]))
     assert report.problems == []
-    assert await told(database) == {
+    assert await read_texts(database) == {
         "s": ["SessionStart", "s says 1", "caf\ufffd \ufffd\ufffd", "a\0b", "after a crash"]
     }
 
 
 async def test_nul_and_lone_surrogates_are_welcome_in_every_name(database: Database, tmp_path: Path) -> None:
     odd = "x\0\ud800\ue000"
-    log = [line(1, "hi", odd, cwd=f"/src/{odd}", uuid=odd), line(2, "ho", odd, version=odd, gitBranch=odd)]
-    report = await imported(database, write(tmp_path / "s.jsonl", log))
+    log = [user_line(1, "hi", odd, cwd=f"/src/{odd}", uuid=odd), user_line(2, "ho", odd, version=odd, gitBranch=odd)]
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", log))
     assert (report.problems, report.events) == ([], 3)
-    assert [texts[1:] for texts in (await told(database)).values()] == [["hi", "ho"]]
-    assert (await imported(database, write(tmp_path / "t.jsonl", log))).events == 0
+    assert [texts[1:] for texts in (await read_texts(database)).values()] == [["hi", "ho"]]
+    assert (await import_logs(database, write_log(tmp_path / "t.jsonl", log))).events == 0
 
 
 async def test_a_line_of_fifty_megabytes_is_an_event_and_a_longer_one_a_problem(
     database: Database, tmp_path: Path
 ) -> None:
     long, endless = "x" * (50 * MEGABYTE), "y" * (65 * MEGABYTE)
-    log = write(tmp_path / "s.jsonl", [*lines(1), line(2, long), line(3, endless), line(4, "after it")])
-    report = await imported(database, log)
+    log = write_log(
+        tmp_path / "s.jsonl", [*user_lines(1), user_line(2, long), user_line(3, endless), user_line(4, "after it")]
+    )
+    report = await import_logs(database, log)
     assert [problem.partition(": ")[0] for problem in report.problems] == [f"{log}:3"]
-    assert (await told(database))["s"][1:] == ["s says 1", long, "after it"]
+    assert (await read_texts(database))["s"][1:] == ["s says 1", long, "after it"]
 
 
 async def test_deep_nesting_is_a_problem_and_stops_nothing(database: Database, tmp_path: Path) -> None:
     deep = [f'{{"type":"user","message":{bracket * 100_000}' for bracket in ("[", '{"a":')]
     shut = '{"type":"user","message":' + "[" * 5_000 + "]" * 5_000 + "}"
-    report = await imported(database, write(tmp_path / "s.jsonl", [*deep, shut, *lines(2)]))
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", [*deep, shut, *user_lines(2)]))
     assert (report.problem_count, report.events) == (3, 3)
 
 
 async def test_an_integer_of_thousands_of_digits_is_a_problem(database: Database, tmp_path: Path) -> None:
     huge = '{"type":"user","uuid":"n","sessionId":"s","message":{"role":"user","content":"x","n":' + "9" * 50_000 + "}}"
-    report = await imported(database, write(tmp_path / "s.jsonl", [huge, *lines(1)]))
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", [huge, *user_lines(1)]))
     assert (report.problem_count, report.events) == (1, 2)
 
 
 async def test_ids_that_repeat_pair_in_order(database: Database, tmp_path: Path) -> None:
     def use(number: int, command: str) -> dict[str, object]:
         content = [{"type": "tool_use", "id": "same", "name": "Bash", "input": {"command": command}}]
-        return line(number, "", type="assistant", message={"role": "assistant", "model": "m", "content": content})
+        return user_line(number, "", type="assistant", message={"role": "assistant", "model": "m", "content": content})
 
     def result(number: int, text: str) -> dict[str, object]:
         content = [{"type": "tool_result", "tool_use_id": "same", "content": text}]
-        return line(number, "", message={"role": "user", "content": content})
+        return user_line(number, "", message={"role": "user", "content": content})
 
     log = [use(1, "one"), result(2, "first"), use(3, "two"), result(4, "second")]
-    await imported(database, write(tmp_path / "s.jsonl", log))
+    await import_logs(database, write_log(tmp_path / "s.jsonl", log))
     async with database.connection() as conn:
-        found = await events.read(conn, sessions.imported_session_id("claude-code", "s"))
+        imported = await events.read(conn, sessions.imported_session_id("claude-code", "s"))
     assert [
         event.data["arguments"]["command"] if event.type is EventType.TOOL_CALL else event.data["content"]
-        for event in found
+        for event in imported
         if event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT)
     ] == ["one", "first", "two", "second"]
-    assert {event.data["call_id"] for event in found if "call_id" in event.data} == {"same"}
+    assert {event.data["call_id"] for event in imported if "call_id" in event.data} == {"same"}
 
 
 TIMES = [
@@ -116,7 +118,7 @@ TIMES = [
 async def test_any_time_can_be_told_and_the_session_be_listed_learned_from_and_read(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
-    write(tmp_path / "s.jsonl", [line(n, f"at {when}", timestamp=when) for n, when in enumerate(TIMES)])
+    write_log(tmp_path / "s.jsonl", [user_line(n, f"at {when}", timestamp=when) for n, when in enumerate(TIMES)])
     native = [
         {"consolidator": 1, "session": {"id": "n", "agent": "a"}},
         *(
@@ -124,10 +126,10 @@ async def test_any_time_can_be_told_and_the_session_be_listed_learned_from_and_r
             for n, when in enumerate(TIMES, 1)
         ),
     ]
-    write(tmp_path / "n.jsonl", native)
-    report = await imported(database, tmp_path, None)
+    write_log(tmp_path / "n.jsonl", native)
+    report = await import_logs(database, tmp_path, None)
     assert (report.problems, report.events) == ([], 1 + 2 * len(TIMES))
-    texts = await told(database)
+    texts = await read_texts(database)
     assert texts["s"][1:] == [f"at {when}" for when in TIMES]
     assert texts["n"] == TIMES
     async with database.connection() as conn:
@@ -156,46 +158,46 @@ async def test_an_export_that_somebody_wrote_by_hand_is_taken_for_what_makes_sen
     for number, header in enumerate(NATIVE_HEADERS):
         log.append({"consolidator": 1, "session": {"id": f"{number}", "agent": "a", **header}})
         log.append({"seq": 1, "type": "UserMessage", "data": {"text": "hi"}})
-    report = await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
+    report = await import_logs(database, write_log(tmp_path / "n.jsonl", log), "consolidator")
     assert report.problems == []
-    assert await told(database) == {f"{number}": ["hi"] for number in range(len(NATIVE_HEADERS))}
+    assert await read_texts(database) == {f"{number}": ["hi"] for number in range(len(NATIVE_HEADERS))}
     await assert_invariants(database)
 
 
 async def test_a_session_of_no_known_kind_is_a_problem(database: Database, tmp_path: Path) -> None:
     kinds: list[object] = ["dream", None, []]
     log = [{"consolidator": 1, "session": {"id": "x", "agent": "a", "kind": kind}} for kind in kinds]
-    report = await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
+    report = await import_logs(database, write_log(tmp_path / "n.jsonl", log), "consolidator")
     assert (report.problem_count, report.events) == (3, 0)
 
 
 async def test_sessions_that_claim_to_be_each_others_parents_are_taken(database: Database, tmp_path: Path) -> None:
     log: list[Line] = []
-    for one, other in (("a", "b"), ("b", "a")):
-        log.append({"consolidator": 1, "session": {"id": one, "agent": "x", "kind": "fork", "parent_id": other}})
-        log.append({"seq": 1, "type": "UserMessage", "data": {"text": one}})
-    await imported(database, write(tmp_path / "n.jsonl", log), "consolidator")
-    assert await told(database) == {"a": ["a"], "b": ["b"]}
+    for session, parent in (("a", "b"), ("b", "a")):
+        log.append({"consolidator": 1, "session": {"id": session, "agent": "x", "kind": "fork", "parent_id": parent}})
+        log.append({"seq": 1, "type": "UserMessage", "data": {"text": session}})
+    await import_logs(database, write_log(tmp_path / "n.jsonl", log), "consolidator")
+    assert await read_texts(database) == {"a": ["a"], "b": ["b"]}
 
 
 async def test_a_directory_of_everything_else_is_no_log_and_stops_nothing(database: Database, tmp_path: Path) -> None:
-    write(tmp_path / "package.json", ['{"name": "shop", "version": "1.0.0"}'])
-    write(tmp_path / "empty.jsonl", [])
-    write(tmp_path / "noise.jsonl", [bytes(range(256)) * 50])
-    write(tmp_path / "deep.json", ["[" * 100_000])
-    write(tmp_path / "s.jsonl", lines(1))
+    write_log(tmp_path / "package.json", ['{"name": "shop", "version": "1.0.0"}'])
+    write_log(tmp_path / "empty.jsonl", [])
+    write_log(tmp_path / "noise.jsonl", [bytes(range(256)) * 50])
+    write_log(tmp_path / "deep.json", ["[" * 100_000])
+    write_log(tmp_path / "s.jsonl", user_lines(1))
     (tmp_path / "directory.jsonl").mkdir()
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
-    report = await imported(database, tmp_path, None)
+    report = await import_logs(database, tmp_path, None)
     assert report.events == 2
     assert len(report.unrecognised) == 4
 
 
 async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -> None:
     noise: list[str | bytes] = [bytes(range(256)) * 20, "[]", "null", '"text"', "{}", '{"type":{}}', "[" * 9_999]
-    log = write(tmp_path / "x.jsonl", noise)
-    for form in FORMATS.values():
-        report = await import_sources(database, [ImportSource(log, form)])
+    log = write_log(tmp_path / "x.jsonl", noise)
+    for log_format in FORMATS.values():
+        report = await import_sources(database, [ImportSource(log, log_format)])
         assert report.problem_count > 0
         assert report.events <= 1  # at most that there was a session
 
@@ -208,26 +210,26 @@ DENIED = {  # what is not ours to touch, and the call that says so
 }
 
 
-def deny(patch: pytest.MonkeyPatch, where: Any, call: str, denied: Path) -> None:
+def deny(patch: pytest.MonkeyPatch, owner: Any, call: str, denied: Path) -> None:
     """Refuse one call on a path, also to root, as the system does."""
-    asked = getattr(where, call)
+    original = getattr(owner, call)
 
-    def refused(path: Any, *more: Any, **options: Any) -> Any:
+    def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
         if Path(path) == denied:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return asked(path, *more, **options)
+        return original(path, *arguments, **options)
 
-    patch.setattr(where, call, refused)
+    patch.setattr(owner, call, refuse)
 
 
-@pytest.mark.parametrize("form", [None, "claude-code"])
+@pytest.mark.parametrize("log_format", [None, "claude-code"])
 @pytest.mark.parametrize("what", DENIED)
 async def test_what_is_not_ours_to_read_is_told_and_stops_no_other_file(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, form: str | None
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, log_format: str | None
 ) -> None:
     name, where, call = DENIED[what]
     for session in ("a", "b", "d/b", "z"):
-        write(tmp_path / "logs" / f"{session}.jsonl", lines(1, session))
+        write_log(tmp_path / "logs" / f"{session}.jsonl", user_lines(1, session))
     logs = tmp_path / "logs"
     with monkeypatch.context() as patch:
         deny(patch, where, call, logs / name)
@@ -235,33 +237,33 @@ async def test_what_is_not_ours_to_read_is_told_and_stops_no_other_file(
             deny(patch, Path, "open", logs / name)
         if name == "":
             deny(patch, os, "scandir", logs)
-        report = await imported(database, logs, form, lenient=True)
+        report = await import_logs(database, logs, log_format, lenient=True)
         with pytest.raises(ImportRefused, match="cannot be read: Permission denied"):
-            await imported(database, logs, form, strict=True)
+            await import_logs(database, logs, log_format, strict=True)
     assert report.problems == [f"{logs / name}: cannot be read: Permission denied"]
     assert report.files + report.problem_count >= (1 if name == "" else 4)
-    await imported(database, logs, form)
-    assert await told(database) == {session: says(1, session) for session in ("a", "b", "d/b", "z")}
+    await import_logs(database, logs, log_format)
+    assert await read_texts(database) == {session: expected_texts(1, session) for session in ("a", "b", "d/b", "z")}
 
 
 def test_the_logs_of_a_home_that_is_not_ours_are_not_taken_for_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / ".claude" / "projects"
-    deny(monkeypatch, Path, "stat", place)
-    assert [path for _, path in on_this_machine(tmp_path)] == [place]
+    projects = tmp_path / ".claude" / "projects"
+    deny(monkeypatch, Path, "stat", projects)
+    assert [path for _, path in on_this_machine(tmp_path)] == [projects]
 
 
 async def test_a_reader_that_fails_is_told_and_what_it_read_is_kept_and_the_rest_read_again(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b", "c"):
-        write(tmp_path / f"{session}.jsonl", lines(3, session))
+        write_log(tmp_path / f"{session}.jsonl", user_lines(3, session))
     secret = "ghp_" + "Zk3" * 12
-    reads = claude_code.read
+    original_read = claude_code.read
 
     def failing(path: Path, root: Path) -> Iterator[Item]:
-        for number, item in enumerate(reads(path, root)):
+        for number, item in enumerate(original_read(path, root)):
             if path.stem == "b" and number == 3:
                 raise KeyError(secret)
             yield item
@@ -269,57 +271,61 @@ async def test_a_reader_that_fails_is_told_and_what_it_read_is_kept_and_the_rest
     with monkeypatch.context() as patch:
         patch.setattr(claude_code, "read", failing)
         with pytest.raises(ImportRefused, match="its reader failed"):
-            await imported(database, tmp_path, strict=True)
-        report = await imported(database, tmp_path)
+            await import_logs(database, tmp_path, strict=True)
+        report = await import_logs(database, tmp_path)
     assert report.problem_count == 1
     assert report.problems[0].startswith(f"{tmp_path}/b.jsonl: its reader failed: KeyError")
     assert secret not in report.problems[0]
-    assert await told(database) == {"a": says(3, "a"), "b": says(1, "b"), "c": says(3, "c")}
-    again = await imported(database, tmp_path)
+    assert await read_texts(database) == {
+        "a": expected_texts(3, "a"),
+        "b": expected_texts(1, "b"),
+        "c": expected_texts(3, "c"),
+    }
+    again = await import_logs(database, tmp_path)
     assert (again.unchanged, again.events) == (2, 2)
-    assert (await told(database))["b"] == says(3, "b")
+    assert (await read_texts(database))["b"] == expected_texts(3, "b")
 
 
 async def test_a_recogniser_that_fails_stops_no_other_file(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b"):
-        write(tmp_path / f"{session}.jsonl", lines(1, session))
-    tells = claude_code.recognises
+        write_log(tmp_path / f"{session}.jsonl", user_lines(1, session))
+    original_recognises = claude_code.recognises
 
     def failing(path: Path, head: bytes) -> bool:
         if path.stem == "a":
             raise TypeError("no such case")
-        return tells(path, head)
+        return original_recognises(path, head)
 
     monkeypatch.setattr(claude_code, "recognises", failing)
-    report = await imported(database, tmp_path, None)
+    report = await import_logs(database, tmp_path, None)
     assert report.problems == [f"{tmp_path}/a.jsonl: its reader failed: TypeError: no such case"]
-    assert await told(database) == {"b": says(1, "b")}
+    assert await read_texts(database) == {"b": expected_texts(1, "b")}
 
 
 async def test_large_lines_are_not_read_far_ahead_of_what_is_written(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead, read, taken = 0, 0, 0
-    takes = Intake.add
+    ahead, read, added = 0, 0, 0
+    original_add = Intake.add
 
-    def many(path: Path, root: Path) -> Iterator[Item]:
+    def read_large_lines(path: Path, root: Path) -> Iterator[Item]:
         nonlocal ahead, read
         yield ForeignSession("s", "claude-code")
         for number in range(40):
             read += 1
-            ahead = max(ahead, read - taken)
+            ahead = max(ahead, read - added)
             yield ForeignEvent(f"{number}", EventType.USER_MESSAGE, {"text": "x" * 3 * MEGABYTE})
 
-    async def counted(intake: Intake, item: Item) -> None:
-        nonlocal taken
-        taken += isinstance(item, ForeignEvent)
-        await takes(intake, item)
+    async def count_and_add(intake: Intake, item: Item) -> None:
+        nonlocal added
+        added += isinstance(item, ForeignEvent)
+        await original_add(intake, item)
 
-    monkeypatch.setattr(claude_code, "read", many)
-    monkeypatch.setattr(Intake, "add", counted)
-    report = await imported(database, write(tmp_path / "s.jsonl", []))
+    monkeypatch.setattr(claude_code, "read", read_large_lines)
+    monkeypatch.setattr(Intake, "add", count_and_add)
+    report = await import_logs(database, write_log(tmp_path / "s.jsonl", []))
     assert report.events == 40
     assert ahead <= 3  # of 3 MiB each, where 8 MiB may wait
 
@@ -338,46 +344,46 @@ async def test_who_asks_to_stop_waits_for_no_walk_over_a_disk(
     monkeypatch.setattr("consolidator.jobs.importing.source_files.everything_below", endless)
     try:
         with pytest.raises(Interrupted):
-            await imported(database, tmp_path, None, stop=stop)
+            await import_logs(database, tmp_path, None, stop=stop)
     finally:
         release.set()
 
 
 async def test_progress_reaches_its_end_whatever_the_files_are(database: Database, tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", lines(2, "a"))
-    await imported(database, tmp_path)
-    write(tmp_path / "b.jsonl", lines(3, "b"))
-    write(tmp_path / "package.json", ['{"name": "shop"}'])
-    write(tmp_path / "README.md", ["nothing that any format reads"])
+    write_log(tmp_path / "a.jsonl", user_lines(2, "a"))
+    await import_logs(database, tmp_path)
+    write_log(tmp_path / "b.jsonl", user_lines(3, "b"))
+    write_log(tmp_path / "package.json", ['{"name": "shop"}'])
+    write_log(tmp_path / "README.md", ["nothing that any format reads"])
     steps: list[tuple[int, int, str]] = []
-    await imported(database, tmp_path, None, progress=lambda *step: steps.append(step))
+    await import_logs(database, tmp_path, None, progress=lambda *step: steps.append(step))
     whole = sum((tmp_path / name).stat().st_size for name in ("a.jsonl", "b.jsonl", "package.json"))
     assert [name for *_, name in steps] == ["a.jsonl", "b.jsonl", "package.json"]
     assert {total for _, total, _ in steps} == {whole}
     assert steps[-1][0] == whole
 
 
-async def peak_of(database: Database, log: Path, count: int) -> int:
+async def measure_peak(database: Database, log: Path, count: int) -> int:
     """The most memory that importing so many lines takes, in bytes."""
-    write(log, (line(number, "x" * 2000, log.stem) for number in range(count)))
+    write_log(log, (user_line(number, "x" * 2000, log.stem) for number in range(count)))
     gc.collect()
     tracemalloc.start()
     try:
-        await imported(database, log)
+        await import_logs(database, log)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 async def test_a_log_three_times_as_long_takes_no_more_memory(database: Database, tmp_path: Path) -> None:
-    await peak_of(database, tmp_path / "warm.jsonl", 10)
-    short = await peak_of(database, tmp_path / "short.jsonl", 2_000)
-    assert await peak_of(database, tmp_path / "long.jsonl", 6_000) < 1.2 * short
+    await measure_peak(database, tmp_path / "warm.jsonl", 10)
+    short = await measure_peak(database, tmp_path / "short.jsonl", 2_000)
+    assert await measure_peak(database, tmp_path / "long.jsonl", 6_000) < 1.2 * short
 
 
 async def test_a_session_of_a_hundred_thousand_events_is_imported(database: Database, tmp_path: Path) -> None:
-    log = write(tmp_path / "s.jsonl", (line(number, f"message {number}") for number in range(100_000)))
-    assert (await imported(database, log)).events == 100_001
+    log = write_log(tmp_path / "s.jsonl", (user_line(number, f"message {number}") for number in range(100_000)))
+    assert (await import_logs(database, log)).events == 100_001
     async with database.connection() as conn:
         last = await events.read(conn, sessions.imported_session_id("claude-code", "s"), after=100_000)
     assert [(event.seq, event.data["text"]) for event in last] == [(100_001, "message 99999")]

@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.dead_letters import retry
+from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import summarize
 from consolidator.memory.procedures.digest import Digest
@@ -25,7 +25,7 @@ from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from tests import nights
 from tests.integration.conftest import Fresh
-from tests.logs import Story, story
+from tests.logs import Story, make_story
 from tests.nights import (
     all_learned,
     assert_ledger_balances,
@@ -114,15 +114,15 @@ async def test_an_event_that_comes_while_its_session_is_read_is_seen_the_next_ni
 ) -> None:
     await log_workdays(database, 1)
     loop = asyncio.get_running_loop()
-    learn = learning.learn
+    learn = learning.learn_window
 
-    def meanwhile(*words: Any) -> Any:
+    def meanwhile(*arguments: Any) -> Any:
         one_more = log_events(database, "coder-00", [user_message("one more thing")])
         asyncio.run_coroutine_threadsafe(one_more, loop).result(PATIENCE)
-        return learn(*words)
+        return learn(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(learning, "learn", meanwhile)
+        patch.setattr(learning, "learn_window", meanwhile)
         done = await run_next_night(database, clock, settings)
     assert done["seen"] == LENGTH
     assert await query_number(database, "select head - consolidated_to from session") == 1
@@ -186,42 +186,46 @@ def test_a_night_that_sees_everything_and_learns_nothing_says_so_loudly() -> Non
 def test_random_nights_with_poison_balance_and_a_retry_learns_what_one_batch_does(
     fresh: Fresh, settings: Settings, seed: int
 ) -> None:
-    told = story(seed)
-    chance = random.Random(seed)
+    log_story = make_story(seed)
+    rng = random.Random(seed)
     poisoned = {
         (session.name, seq)
-        for session in told.sessions
+        for session in log_story.sessions
         for seq in range(1, len(session.events) + 1)
-        if chance.random() < 0.05
+        if rng.random() < 0.05
     }
-    nightly = asyncio.run(_with_poison(fresh, told, poisoned, settings))
-    batch = asyncio.run(_with_poison(fresh, Story(told.sessions, told.evenings[-1:]), set(), settings))
+    nightly = asyncio.run(learn_with_poison(fresh, log_story, poisoned, settings))
+    batch = asyncio.run(learn_with_poison(fresh, Story(log_story.sessions, log_story.nights[-1:]), set(), settings))
     assert nightly == batch
 
 
-async def _with_poison(fresh: Fresh, told: Story, poisoned: set[tuple[str, int]], settings: Settings) -> Any:
+async def learn_with_poison(fresh: Fresh, log_story: Story, poisoned: set[tuple[str, int]], settings: Settings) -> Any:
     feed = Digest.feed
 
-    def dying(self: Digest, event: Event) -> None:
+    def feed_or_die(self: Digest, event: Event) -> None:
         if (event.session_id, event.seq) in poisoned:
             raise ValueError("poison")
         feed(self, event)
 
     async with fresh() as database:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Digest, "feed", dying)
-            for number, evening in enumerate(told.evenings):
-                for place, session in enumerate(told.sessions):
-                    new = session.events[told.until(place, number - 1) if number else 0 : told.until(place, number)]
+            patch.setattr(Digest, "feed", feed_or_die)
+            for number, night in enumerate(log_story.nights):
+                for index, session in enumerate(log_story.sessions):
+                    new = session.events[
+                        log_story.events_until(index, number - 1) if number else 0 : log_story.events_until(
+                            index, number
+                        )
+                    ]
                     await log_events(database, session.name, new, **session.columns)
                 assert isinstance(database.clock, FrozenClock)
-                await run_next_night(database, database.clock, settings, seconds=evening.pause.total_seconds())
+                await run_next_night(database, database.clock, settings, seconds=night.pause.total_seconds())
                 await assert_ledger_balances(database)
                 await assert_invariants(database)
         unstamped = await query_rows(database, "select session_id, seq from event where consolidated_at is null")
-        assert {(one["session_id"], one["seq"]) for one in unstamped} == poisoned
+        assert {(row["session_id"], row["seq"]) for row in unstamped} == poisoned
         letters = await query_rows(database, "select session_id, seq from dead_letter where settled_at is null")
-        assert {(one["session_id"], one["seq"]) for one in letters} == poisoned
-        assert await retry(database, settings) == {"settled": len(poisoned), "remaining": 0}
+        assert {(row["session_id"], row["seq"]) for row in letters} == poisoned
+        assert await retry_dead_letters(database, settings) == {"settled": len(poisoned), "remaining": 0}
         await assert_invariants(database)
         return await read_memory(database)

@@ -26,12 +26,12 @@ ENDED = NewEvent(EventType.SESSION_END, {})
 LENGTH = len(workday_events(0))
 
 
-async def left(database: Database) -> dict[str, tuple[int, int]]:
+async def remaining_seqs(database: Database) -> dict[str, tuple[int, int]]:
     """Return the first and last seq that is left of each session."""
-    found = await query_rows(
+    rows = await query_rows(
         database, "select session_id, min(seq) as first, max(seq) as last from event group by 1 order by 1"
     )
-    return {one["session_id"]: (one["first"], one["last"]) for one in found}
+    return {row["session_id"]: (row["first"], row["last"]) for row in rows}
 
 
 async def test_what_is_past_retention_and_learned_from_goes_and_nothing_else(
@@ -46,7 +46,7 @@ async def test_what_is_past_retention_and_learned_from_goes_and_nothing_else(
     clock.advance(timedelta(days=15))
     pruned = await prune(database, older_than=MONTH)
     assert (pruned.sessions, pruned.events) == (2, 2 * LENGTH + 1)
-    assert await left(database) == {"grown": (LENGTH + 1, 2 * LENGTH + 1)}
+    assert await remaining_seqs(database) == {"grown": (LENGTH + 1, 2 * LENGTH + 1)}
     assert not pruned.spared
     await assert_invariants(database)
     assert (await prune(database, older_than=MONTH)).events == 0
@@ -61,7 +61,7 @@ async def test_what_was_not_learned_from_is_spared_with_all_that_follows_it(
     await log_events(database, "half", [user_message("and then?")])
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
-    assert await left(database) == {"half": (LENGTH + 1, LENGTH + 2)}
+    assert await remaining_seqs(database) == {"half": (LENGTH + 1, LENGTH + 2)}
     assert pruned.as_json()["spared"] == {"not learned from": 2}
     await assert_invariants(database)
 
@@ -78,7 +78,7 @@ async def test_the_window_of_an_open_session_is_spared(
         await log_events(database, name, [user_message("still here")])
     await run_next_night(database, clock, settings)
     pruned = await prune(database, older_than=MONTH)
-    assert await left(database) == {"ended": (302, 302), "open": (302 - retention.CONTEXT_WINDOW, 301)}
+    assert await remaining_seqs(database) == {"ended": (302, 302), "open": (302 - retention.CONTEXT_WINDOW, 301)}
     assert pruned.as_json()["spared"] == {"window of an open session": retention.CONTEXT_WINDOW - 1}
 
 
@@ -95,13 +95,13 @@ async def test_an_open_session_that_is_written_to_while_pruning_looks_elsewhere_
         pruning = asyncio.create_task(prune(database, older_than=MONTH))
         await nights.wait_for_lock_waiters(database.dsn)
     pruned = await pruning
-    assert await left(database) == {"quiet": (1, 301)}
+    assert await remaining_seqs(database) == {"quiet": (1, 301)}
     assert (pruned.sessions, pruned.events, pruned.blobs) == (1, LENGTH + 1, 0)
     assert pruned.as_json()["spared"] == {"changed meanwhile": 300}
     await assert_invariants(database)
     clock.advance(timedelta(days=1))
     pruned = await prune(database, older_than=MONTH)
-    assert await left(database) == {"quiet": (302 - retention.CONTEXT_WINDOW, 301)}
+    assert await remaining_seqs(database) == {"quiet": (302 - retention.CONTEXT_WINDOW, 301)}
     assert (pruned.sessions, pruned.events, pruned.blobs) == (1, 301 - retention.CONTEXT_WINDOW, 1)
     await assert_invariants(database)
 
@@ -122,7 +122,7 @@ async def test_what_a_live_fork_reads_is_spared_however_far_up(
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
     assert not pruned.spared
-    assert await left(database) == {}
+    assert await remaining_seqs(database) == {}
     await assert_invariants(database)
 
 
@@ -138,22 +138,22 @@ async def test_whole_days_are_dropped_and_the_rest_goes_in_bounded_batches(
     days = [name for name, _ in await _partitions(database)]
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
-    assert pruned.partitions == ["event_20260301", "event_20260302", *_before(days, 12)]
+    assert pruned.partitions == ["event_20260301", "event_20260302", *days_up_to(days, 12)]
     assert next(name for name, _ in await _partitions(database)) == "event_20260303"
-    assert await left(database) == {"stays": (1, 1)}
+    assert await remaining_seqs(database) == {"stays": (1, 1)}
     await assert_invariants(database)
 
 
-def _before(days: list[str], last: int) -> list[str]:
+def days_up_to(days: list[str], last: int) -> list[str]:
     return [day for day in days if "event_20260303" < day <= f"event_202603{last:02d}"]
 
 
 async def _partitions(database: Database) -> list[tuple[str, Any]]:
     async with database.connection() as conn:
-        return await partitions.listing(conn)
+        return await partitions.list_attached(conn)
 
 
-async def streamed(database: Database, session: str, message: str, *, pieces: int = 3) -> None:
+async def log_streamed_answer(database: Database, session: str, message: str, *, pieces: int = 3) -> None:
     """Log an answer that came in pieces, all of which reached a channel: three events."""
     began = NewEvent(EventType.THINKING_START, {"message_id": message, "model": "m"})
     await log_events(database, session, [user_message("Go."), began])
@@ -174,20 +174,20 @@ async def _head(conn: Connection, session: str) -> int:
 async def chunk_days(database: Database) -> list[str]:
     """Return the names of the days of chunks."""
     async with database.connection() as conn:
-        return [name for name, _ in await partitions.listing(conn, "generation_chunk")]
+        return [name for name, _ in await partitions.list_attached(conn, "generation_chunk")]
 
 
-COMPANIONS = (
+MESSAGE_OUTPUT = (
     "select session_id, message_id, count(*) as pieces from generation_chunk group by 1, 2 order by 1, 2",
     "select session_id, message_id, max(upto_seq) as pieces from delivery group by 1, 2 order by 1, 2",
 )
 
 
-async def companions(database: Database) -> dict[str, int]:
+async def count_message_output(database: Database) -> dict[str, int]:
     """Return how many pieces are left of each message, and that as many are known to have been delivered."""
     chunks, deliveries = [
-        {f"{one['session_id']} {one['message_id']}": one["pieces"] for one in await query_rows(database, query)}
-        for query in COMPANIONS
+        {f"{row['session_id']} {row['message_id']}": row["pieces"] for row in await query_rows(database, query)}
+        for query in MESSAGE_OUTPUT
     ]
     assert chunks == deliveries
     return chunks
@@ -197,17 +197,17 @@ async def test_what_was_said_in_pieces_goes_with_its_events_in_whole_days_or_in_
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 4)
-    await streamed(database, "first", "m1", pieces=9)
+    await log_streamed_answer(database, "first", "m1", pieces=9)
     clock.advance(timedelta(days=1))
-    await streamed(database, "second", "m2", pieces=9)
-    await streamed(database, "open", "m3")
+    await log_streamed_answer(database, "second", "m2", pieces=9)
+    await log_streamed_answer(database, "open", "m3")
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    await streamed(database, "open", "m4")
+    await log_streamed_answer(database, "open", "m4")
     kept = {"open m3": 3, "open m4": 3}
-    assert await companions(database) == {"first m1": 9, "second m2": 9, **kept}
+    assert await count_message_output(database) == {"first m1": 9, "second m2": 9, **kept}
     await prune(database, older_than=MONTH)
-    assert await companions(database) == kept
+    assert await count_message_output(database) == kept
     assert (await chunk_days(database))[0] == "generation_chunk_20260303"
     assert "generation_chunk_20260304" not in await chunk_days(database)
     assert f"generation_chunk_{clock.now():%Y%m%d}" in await chunk_days(database)
@@ -217,19 +217,19 @@ async def test_what_was_said_in_pieces_goes_with_its_events_in_whole_days_or_in_
 async def test_pieces_that_a_crash_left_behind_their_events_go_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await streamed(database, "one", "m1")
+    await log_streamed_answer(database, "one", "m1")
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
     with monkeypatch.context() as patch:
-        patch.setattr(retention, "_delete_message_output", _killed)
+        patch.setattr(retention, "_delete_message_output", raise_killed)
         with pytest.raises(RuntimeError):
             await prune(database, older_than=MONTH)
-    assert await left(database) == {}
+    assert await remaining_seqs(database) == {}
     await prune(database, older_than=MONTH)
-    assert await companions(database) == {}
+    assert await count_message_output(database) == {}
 
 
-async def _killed(*_: Any) -> None:
+async def raise_killed(*_: Any) -> None:
     raise RuntimeError("killed")
 
 
@@ -238,12 +238,12 @@ async def test_quotes_and_explanations_outlive_the_events(
 ) -> None:
     await log_workdays(database, 3)
     await run_next_night(database, clock, settings)
-    before = await _explanations(database)
-    assert {told["kind"] for told in before} == {"fact", "procedure", "solution"}
+    before = await explain_all(database)
+    assert {explanation["kind"] for explanation in before} == {"fact", "procedure", "solution"}
     clock.advance(timedelta(days=40))
     await prune(database, older_than=MONTH)
-    assert await left(database) == {}
-    after = await _explanations(database)
+    assert await remaining_seqs(database) == {}
+    after = await explain_all(database)
     for then, now in zip(before, after, strict=True):
         assert [proof["log"] for proof in now["evidence"]] == ["pruned"] * len(then["evidence"])
         assert now["lines"] == then["lines"]
@@ -251,11 +251,11 @@ async def test_quotes_and_explanations_outlive_the_events(
         assert all(proof["quote"] for proof in now["evidence"])
 
 
-async def _explanations(database: Database) -> list[dict[str, Any]]:
+async def explain_all(database: Database) -> list[dict[str, Any]]:
     ids = await query_rows(
         database, "select id from fact union select id from procedure union select id from solution order by 1"
     )
-    return [await explain(database, one["id"]) for one in ids]
+    return [await explain(database, row["id"]) for row in ids]
 
 
 async def test_no_count_falls_by_pruning_and_the_next_night_goes_on_from_it(
@@ -332,7 +332,7 @@ async def test_a_blob_just_named_is_not_collected_before_its_event_is_there(
         assert (await prune(database, older_than=MONTH)).blobs == 1
 
 
-async def _ready(database: Database, clock: FrozenClock, settings: Settings) -> dict[str, int]:
+async def prepare_retention(database: Database, clock: FrozenClock, settings: Settings) -> dict[str, int]:
     """Log and learn, so that retention has a day to drop; return how far each session may go."""
     await log_workdays(database, 3)
     await run_next_night(database, clock, settings)
@@ -340,44 +340,44 @@ async def _ready(database: Database, clock: FrozenClock, settings: Settings) -> 
     return {f"coder-{n:02d}": LENGTH for n in range(3)}
 
 
-async def _finished(database: Database) -> None:
+async def assert_pruned(database: Database) -> None:
     await prune(database, older_than=MONTH)
     await assert_invariants(database)
     tables = await query_rows(
         database, "select relname from pg_class where relname like '%%\\_20260302%%' and relkind = 'r'"
     )
     assert tables == []
-    assert await left(database) == {}
+    assert await remaining_seqs(database) == {}
     assert await query_number(database, "select count(*) from session where pruned_to = head") == 3
 
 
 async def test_a_crash_after_marking_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    for name, upto in (await _ready(database, clock, settings)).items():
+    for name, upto in (await prepare_retention(database, clock, settings)).items():
         await retention._mark_pruned(database, {name: upto}, clock.now())
         await assert_invariants(database)  # readers begin after the mark, so nothing is torn
-    await _finished(database)
+    await assert_pruned(database)
 
 
-@pytest.mark.parametrize("parent", partitions.PARENTS)
+@pytest.mark.parametrize("parent", partitions.PARTITIONED_TABLES)
 async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
-    for name, upto in (await _ready(database, clock, settings)).items():
+    for name, upto in (await prepare_retention(database, clock, settings)).items():
         await retention._mark_pruned(database, {name: upto}, clock.now())
     async with database.connection() as conn:
-        await conn.execute(f"comment on table {parent}_20260302 is '{partitions.DOOMED}'")
+        await conn.execute(f"comment on table {parent}_20260302 is '{partitions.DROP_COMMENT}'")
         await conn.execute(f"alter table {parent} detach partition {parent}_20260302 concurrently")
     await assert_invariants(database)
-    await _finished(database)
+    await assert_pruned(database)
 
 
-@pytest.mark.parametrize("parent", partitions.PARENTS)
+@pytest.mark.parametrize("parent", partitions.PARTITIONED_TABLES)
 async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
-    for name, upto in (await _ready(database, clock, settings)).items():
+    for name, upto in (await prepare_retention(database, clock, settings)).items():
         await retention._mark_pruned(database, {name: upto}, clock.now())
     async with nights.open_replica(database) as other, other.connection() as conn:
         with nights.hold_locks(database.dsn, f"select count(*) from {parent}_20260302"):
@@ -389,23 +389,23 @@ async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
             pending = await query_number(database, "select count(*) from pg_inherits where inhdetachpending")
             assert pending == 1
     await assert_invariants(database)
-    await _finished(database)
+    await assert_pruned(database)
 
 
-@pytest.mark.parametrize("parent", partitions.PARENTS)
+@pytest.mark.parametrize("parent", partitions.PARTITIONED_TABLES)
 async def test_a_day_that_is_being_read_is_left_for_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, parent: str
 ) -> None:
-    await _ready(database, clock, settings)
+    await prepare_retention(database, clock, settings)
     with monkeypatch.context() as patch, nights.hold_locks(database.dsn, f"select count(*) from {parent}_20260302"):
         patch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
         await prune(database, older_than=MONTH)
         await prune(database, older_than=MONTH)
-    await _finished(database)
+    await assert_pruned(database)
 
 
 async def test_two_replicas_may_prune_at_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await _ready(database, clock, settings)
+    await prepare_retention(database, clock, settings)
     async with nights.open_replica(database) as other:
         with nights.hold_locks(
             database.dsn, "select from session order by id for update"
@@ -413,7 +413,7 @@ async def test_two_replicas_may_prune_at_once(database: Database, clock: FrozenC
             both = asyncio.gather(prune(database, older_than=MONTH), prune(other, older_than=MONTH))
             await nights.wait_for_lock_waiters(database.dsn, 2)
         await both
-    await _finished(database)
+    await assert_pruned(database)
 
 
 async def test_pruning_waits_for_nobody_who_is_learning(

@@ -29,7 +29,7 @@ from tests.killing import KILLED, Killer
 from tests.nights import assert_ledger_balances
 from tests.support import FULL, PATIENCE, assert_invariants, read_memory
 
-LEAST, MOST = 5, 60  # commits of a job here
+MIN_COMMITS, MAX_COMMITS = 5, 60  # commits of a job here
 # Jobs with many commits of few kinds are killed at some of them, and at each by `make matrix`.
 STRIDE: dict[str, int] = {} if FULL else {"consolidation": 2, "retention": 6, "reprocess": 4, "backfill": 3}
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -59,7 +59,7 @@ COMMANDS = {
     "upgrade": ("db", "upgrade"),
 }
 RUNS = "select job, status from run"
-OTHERS = "select count(*) from pg_stat_activity where datname = %s"
+OTHER_CONNECTIONS = "select count(*) from pg_stat_activity where datname = %s"
 
 
 @dataclass(slots=True)
@@ -70,19 +70,19 @@ class World:
     name: str
     environment: dict[str, str]
     killer: Killer
-    made: list[str] = field(default_factory=list)
+    databases: list[str] = field(default_factory=list)
 
-    def empty(self) -> str:
+    def create_empty(self) -> str:
         """Make a database with nothing in it, not even a schema."""
         return self.copy("template0")
 
     def copy(self, of: str) -> str:
         """Make a database as another is, when nobody uses that one, and return its name."""
-        name = f"{self.name}_{len(self.made)}"
+        name = f"{self.name}_{len(self.databases)}"
         with psycopg.connect(self.server, autocommit=True) as conn:
-            forsaken(conn, of)
+            wait_until_unused(conn, of)
             conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(of)))
-        self.made.append(name)
+        self.databases.append(name)
         return name
 
     def drop(self, name: str) -> None:
@@ -90,7 +90,7 @@ class World:
         with psycopg.connect(self.server, autocommit=True) as conn:
             conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
-    def forgets_empty_days(self, name: str) -> None:
+    def drop_empty_days(self, name: str) -> None:
         """Drop the days in which nothing happened, since each of them would be dropped like any other."""
         with psycopg.connect(self.dsn(name), options="-c search_path=consolidator") as conn:
             for day in (1, *range(4, 18)):
@@ -102,54 +102,54 @@ class World:
         """Return a database's address; nothing waits for the disk, since no server is killed here."""
         return make_conninfo(self.server, dbname=name, options="-c synchronous_commit=off")
 
-    def run(self, name: str, job: str, at: datetime, number: int = 0) -> tuple[int, str]:
+    def run_job(self, name: str, job: str, at: datetime, kill_at: int = 0) -> tuple[int, str]:
         """Run a job at a moment, to its end or to its death at a commit."""
-        told = {"CONSOLIDATOR_DATABASE_URL": self.dsn(name), "CONSOLIDATOR_CLOCK": at.isoformat()}
-        words = COMMANDS.get(job, ("run", job, "--json"))
-        return self.killer.run(*words, environment=self.environment | told, number=number)
+        variables = {"CONSOLIDATOR_DATABASE_URL": self.dsn(name), "CONSOLIDATOR_CLOCK": at.isoformat()}
+        arguments = COMMANDS.get(job, ("run", job, "--json"))
+        return self.killer.run(*arguments, environment=self.environment | variables, kill_at=kill_at)
 
-    def does(self, name: str, job: str, at: datetime) -> None:
+    def run_unkilled(self, name: str, job: str, at: datetime) -> None:
         """Run a job that nobody kills."""
         with psycopg.connect(self.server, autocommit=True) as conn:
-            forsaken(conn, name)
-        code, output = self.run(name, job, at)
+            wait_until_unused(conn, name)
+        code, output = self.run_job(name, job, at)
         assert code == 0, output
 
 
-def forsaken(conn: psycopg.Connection[Any], name: str) -> None:
+def wait_until_unused(conn: psycopg.Connection[Any], name: str) -> None:
     """Wait until the server has noticed that whoever used a database is dead."""
     end = time.monotonic() + PATIENCE
     while True:
-        found = conn.execute(OTHERS, [name]).fetchone()
-        assert found is not None
-        if not found[0]:
+        row = conn.execute(OTHER_CONNECTIONS, [name]).fetchone()
+        assert row is not None
+        if not row[0]:
             return
         assert time.monotonic() < end, f"somebody still uses {name}"
         time.sleep(0.01)
 
 
-def state_of(dsn: str) -> dict[str, Any]:
+def read_state(dsn: str) -> dict[str, Any]:
     """Return the log and the memory, of which the invariants and the ledger hold."""
 
-    async def look() -> dict[str, Any]:
+    async def read() -> dict[str, Any]:
         database = Database(dsn, Clock())
         try:
             await assert_invariants(database)
             await assert_ledger_balances(database)
             async with database.connection() as conn:
-                found: dict[str, Any] = {}
+                state: dict[str, Any] = {}
                 for name, query in STATE.items():
-                    found[name] = sorted(await (await conn.execute(query)).fetchall(), key=str)
+                    state[name] = sorted(await (await conn.execute(query)).fetchall(), key=str)
                 for job, status in await (await conn.execute(RUNS)).fetchall():
                     assert status == "done", job
-            return {**found, **await read_memory(database)}
+            return {**state, **await read_memory(database)}
         finally:
             await database.close()
 
-    return asyncio.run(look())
+    return asyncio.run(read())
 
 
-def written(folder: Path) -> Office:
+def write_logs(folder: Path) -> Office:
     """Files of two agents over two days: a procedure, a fix and a fact, a large result, and a call left open."""
     files = []
     for number in range(3):
@@ -182,11 +182,11 @@ def world(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFacto
         "CONSOLIDATOR_WORKERS": "1",  # so that the n-th commit is the same in every run
     }
     killer = Killer(environment)
-    made = World(server_dsn, f"{template}_kill", environment, killer)
-    yield made
+    kill_world = World(server_dsn, f"{template}_kill", environment, killer)
+    yield kill_world
     killer.close()
-    for name in made.made:
-        made.drop(name)
+    for name in kill_world.databases:
+        kill_world.drop(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,29 +201,29 @@ class Stage:
 @pytest.fixture(scope="module")
 def stages(world: World, template: str) -> dict[str, Stage]:
     """A day was imported and learned; then comes the next day's import, its night, and forty days later the pruning."""
-    office = written(Path(world.environment["HOME"]) / "logs")
+    office = write_logs(Path(world.environment["HOME"]) / "logs")
     first, second = NOON + 8 * HOUR, NOON + DAY
     name = world.copy(template)
     with psycopg.connect(world.dsn(name), options="-c search_path=consolidator") as conn:
         conn.execute("insert into setting (name, value) values ('salt', %s)", [bytes(16)])
     office.write(first)
-    world.does(name, "import", first)
-    world.does(name, "consolidation", first + HOUR)
+    world.run_unkilled(name, "import", first)
+    world.run_unkilled(name, "consolidation", first + HOUR)
     office.write(second)
-    found = {}
+    stage_by_job = {}
     for job, at in (("import", second), ("consolidation", second + HOUR), ("retention", second + 40 * DAY)):
         before = world.copy(name)
         if job == "retention":
-            world.forgets_empty_days(before)
+            world.drop_empty_days(before)
         name = world.copy(before)
-        world.does(name, job, at)
-        found[job] = Stage(before, at, name)
-    night = found["consolidation"]
+        world.run_unkilled(name, job, at)
+        stage_by_job[job] = Stage(before, at, name)
+    night = stage_by_job["consolidation"]
     for job, before in (("backfill", night.before), ("reprocess", night.after)):
         name = world.copy(before)
-        world.does(name, job, night.at)
-        found[job] = Stage(before, night.at, name)
-    return found
+        world.run_unkilled(name, job, night.at)
+        stage_by_job[job] = Stage(before, night.at, name)
+    return stage_by_job
 
 
 @pytest.mark.parametrize("job", ["import", "consolidation", "retention", "backfill", "reprocess"])
@@ -231,33 +231,33 @@ def test_a_job_that_is_killed_at_any_commit_is_made_whole_by_the_next_run(
     job: str, world: World, stages: dict[str, Stage]
 ) -> None:
     stage = stages[job]
-    expected = state_of(world.dsn(stage.after))
-    for number in range(1, MOST, STRIDE.get(job, 1)):
+    expected = read_state(world.dsn(stage.after))
+    for number in range(1, MAX_COMMITS, STRIDE.get(job, 1)):
         name = world.copy(stage.before)
-        code, output = world.run(name, job, stage.at, number)
-        world.does(name, job, stage.at + HOUR)
-        found = state_of(world.dsn(name))
-        for what, told in expected.items():
-            assert found[what] == told, f"{what} after a kill at commit {number}"
+        code, output = world.run_job(name, job, stage.at, number)
+        world.run_unkilled(name, job, stage.at + HOUR)
+        state = read_state(world.dsn(name))
+        for part, value in expected.items():
+            assert state[part] == value, f"{part} after a kill at commit {number}"
         world.drop(name)
         if code != KILLED:  # the last one was dead after its last commit
-            assert (code, number > LEAST) == (0, True), output
+            assert (code, number > MIN_COMMITS) == (0, True), output
             return
-    pytest.fail(f"{job} has more than {MOST} commits")
+    pytest.fail(f"{job} has more than {MAX_COMMITS} commits")
 
 
 def test_an_upgrade_that_is_killed_at_any_commit_is_made_whole_by_the_next_start(world: World, template: str) -> None:
-    expected = state_of(world.dsn(world.copy(template)))
-    for number in range(1, MOST):
-        name = world.empty()
-        code, output = world.run(name, "upgrade", NOON, number)
-        world.does(name, "upgrade", NOON)
+    expected = read_state(world.dsn(world.copy(template)))
+    for number in range(1, MAX_COMMITS):
+        name = world.create_empty()
+        code, output = world.run_job(name, "upgrade", NOON, number)
+        world.run_unkilled(name, "upgrade", NOON)
         dsn = world.dsn(name)
-        assert asyncio.run(upgrade.revision(dsn)) == upgrade.newest()
-        assert not asyncio.run(upgrade.drift(dsn))
-        assert state_of(dsn) == expected
+        assert asyncio.run(upgrade.get_revision(dsn)) == upgrade.newest_revision()
+        assert not asyncio.run(upgrade.find_drift(dsn))
+        assert read_state(dsn) == expected
         world.drop(name)
         if code != KILLED:
             assert (code, number > 1) == (0, True), output
             return
-    pytest.fail(f"an upgrade has more than {MOST} commits")
+    pytest.fail(f"an upgrade has more than {MAX_COMMITS} commits")

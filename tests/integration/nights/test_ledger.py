@@ -28,10 +28,12 @@ pytestmark = pytest.mark.timeout(90)
 OUTAGE = DatabaseUnavailable("the database went away")
 
 
-async def begun(database: Database, settings: Settings, *units: str, kind: UnitKind = "session", **more: Any) -> Ledger:
+async def start_ledger(
+    database: Database, settings: Settings, *units: str, kind: UnitKind = "session", **options: Any
+) -> Ledger:
     """Begin a run with some units."""
     now = database.clock.now()
-    ledger = Ledger(database, settings, "", **more)
+    ledger = Ledger(database, settings, "", **options)
     async with database.transaction() as conn:
         run = await runs.start(
             conn, job="consolidation", scheduled_at=now, trigger="schedule", owner=ledger.owner, now=now
@@ -41,11 +43,13 @@ async def begun(database: Database, settings: Settings, *units: str, kind: UnitK
     return ledger
 
 
-async def none_lost(_unit: str) -> int:
+async def no_events(_unit: str) -> int:
     return 0
 
 
-def done_by(database: Database, before: Callable[[Unit], Awaitable[None]]) -> Callable[[list[Unit]], Awaitable[None]]:
+def commit_each(
+    database: Database, before: Callable[[Unit], Awaitable[None]]
+) -> Callable[[list[Unit]], Awaitable[None]]:
     """Return work that commits unit by unit, as a merge does, each after something else."""
 
     async def work(units: list[Unit]) -> None:
@@ -60,71 +64,75 @@ def done_by(database: Database, before: Callable[[Unit], Awaitable[None]]) -> Ca
 async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_waiting(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = await begun(database, settings, "a", "b")
-    claim, lost, idle = Ledger._claim_units, asyncio.Event(), asyncio.Event()
+    ledger = await start_ledger(database, settings, "a", "b")
+    claim_units, lost, idle = Ledger._claim_units, asyncio.Event(), asyncio.Event()
 
-    async def answer_lost(self: Ledger, phase: int) -> list[Unit]:
-        found = await claim(self, phase)
-        if not found:
+    async def lose_first_answer(self: Ledger, phase: int) -> list[Unit]:
+        claimed = await claim_units(self, phase)
+        if not claimed:
             idle.set()  # the other one has ended its own, and waits for what the dead one holds
         if lost.is_set():
-            return found
+            return claimed
         lost.set()
         raise OUTAGE
 
-    async def until_lost(_unit: Unit) -> None:
+    async def wait_until_lost(_unit: Unit) -> None:
         await lost.wait()
 
-    monkeypatch.setattr(Ledger, "_claim_units", answer_lost)
+    monkeypatch.setattr(Ledger, "_claim_units", lose_first_answer)
     async with asyncio.timeout(PATIENCE), heartbeat(ledger):
         with pytest.raises(DatabaseUnavailable):
-            await ledger.run_phase(0, done_by(database, until_lost), none_lost)
+            await ledger.run_phase(0, commit_each(database, wait_until_lost), no_events)
     assert await query_number(database, "select count(*) from claim where status = 'leased'") == 0
-    monkeypatch.setattr(Ledger, "_claim_units", claim)
-    await ledger.run_phase(0, done_by(database, until_lost), none_lost)
+    monkeypatch.setattr(Ledger, "_claim_units", claim_units)
+    await ledger.run_phase(0, commit_each(database, wait_until_lost), no_events)
     assert await query_rows(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
 
 
 async def test_a_heartbeat_outlives_whatever_it_meets(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = await begun(database, settings.model_copy(update={"lease_seconds": 1, "workers": 1}), "a")
-    renew, met, go = runs.renew_leases, [psycopg.errors.DeadlockDetected(), exc.TimeoutError(), OUTAGE], asyncio.Event()
+    ledger = await start_ledger(database, settings.model_copy(update={"lease_seconds": 1, "workers": 1}), "a")
+    renew, errors, release = (
+        runs.renew_leases,
+        [psycopg.errors.DeadlockDetected(), exc.TimeoutError(), OUTAGE],
+        asyncio.Event(),
+    )
 
-    async def stumbling(*given: Any, **more: Any) -> None:
-        if met:
-            raise met.pop()
-        await renew(*given, **more)
+    async def fail_then_renew(*arguments: Any, **options: Any) -> None:
+        if errors:
+            raise errors.pop()
+        await renew(*arguments, **options)
 
-    async def held(_unit: Unit) -> None:
-        await go.wait()
+    async def wait_for_release(_unit: Unit) -> None:
+        await release.wait()
 
-    monkeypatch.setattr(runs, "renew_leases", stumbling)
+    monkeypatch.setattr(runs, "renew_leases", fail_then_renew)
     async with heartbeat(ledger):
-        working = asyncio.create_task(ledger.run_phase(0, done_by(database, held), none_lost))
+        working = asyncio.create_task(ledger.run_phase(0, commit_each(database, wait_for_release), no_events))
         await wait_until_counted(database, "select count(*) from claim where status = 'leased'")
         clock.advance(timedelta(hours=1))
         await wait_until_counted(database, "select count(*) from claim where lease_until > %s", clock.now())
-        go.set()
+        release.set()
         await working
-    assert not met
+    assert not errors
 
 
 async def test_what_a_lot_has_committed_is_not_done_again_where_a_later_unit_fails(
     database: Database, settings: Settings
 ) -> None:
-    names, told, did = [f"u{n}" for n in range(8)], list[str](), list[str]()
-    one = settings.model_copy(update={"workers": 1})
-    ledger = await begun(database, one, *names, progress=told.append)
+    names, reported, attempted = [f"u{n}" for n in range(8)], list[str](), list[str]()
+    one_worker = settings.model_copy(update={"workers": 1})
+    ledger = await start_ledger(database, one_worker, *names, progress=reported.append)
 
     async def fail_once(unit: Unit) -> None:
-        did.append(unit.name)
-        if unit.name == "u1" and did.count("u1") == 1:
+        attempted.append(unit.name)
+        if unit.name == "u1" and attempted.count("u1") == 1:
             raise psycopg.errors.DeadlockDetected("deadlock detected")
 
-    await ledger.run_phase(0, done_by(database, fail_once), none_lost)
-    assert sorted(did) == sorted([*names, "u1"])
-    assert sorted(told) == names
+    await ledger.run_phase(0, commit_each(database, fail_once), no_events)
+    assert sorted(attempted) == sorted([*names, "u1"])
+    assert sorted(reported) == names
     assert await query_number(database, "select count(*) from claim where status = 'done'") == len(names)
 
 
@@ -132,29 +140,29 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     database: Database, settings: Settings
 ) -> None:
     names = [f"u{n}" for n in range(8)]
-    one = settings.model_copy(update={"workers": 1})
-    lots: list[int] = []
-    ledger = await begun(database, one, *names, owner=of_the_dead())
+    one_worker = settings.model_copy(update={"workers": 1})
+    claim_sizes: list[int] = []
+    ledger = await start_ledger(database, one_worker, *names, owner=of_the_dead())
     for _ in range(settings.max_attempts):
         while (units := await ledger._claim_units(0)) and units[0].name != "u0":
             async with database.transaction() as conn:
                 await record_progress(conn, units, [unit.progress() for unit in units])
-        lots.append(len(units))  # here its process is killed
-        ledger = Ledger(database, one, ledger.run_id, owner=of_the_dead())
+        claim_sizes.append(len(units))  # here its process is killed
+        ledger = Ledger(database, one_worker, ledger.run_id, owner=of_the_dead())
         await ledger.release_dead_owners()
-    assert lots == [2, 1, 1]
+    assert claim_sizes == [2, 1, 1]
 
-    async def never(unit: Unit) -> None:
+    async def assert_not_u0(unit: Unit) -> None:
         assert unit.name != "u0"
 
-    async def seven(_unit: str) -> int:
+    async def seven_events(_unit: str) -> int:
         return 7
 
-    await ledger.run_phase(0, done_by(database, never), seven)
-    given_up = "select status, attempts, dead, error from claim where unit = 'u0'"
-    (found,) = await query_rows(database, given_up)
-    assert (found["status"], found["dead"]) == ("dead", 7)
-    assert "died" in found["error"]
+    await ledger.run_phase(0, commit_each(database, assert_not_u0), seven_events)
+    query = "select status, attempts, dead, error from claim where unit = 'u0'"
+    (claim,) = await query_rows(database, query)
+    assert (claim["status"], claim["dead"]) == ("dead", 7)
+    assert "died" in claim["error"]
     assert await query_number(database, "select count(*) from claim where status = 'done'") == 7
 
 
@@ -162,7 +170,7 @@ async def test_a_replica_that_stops_marks_no_run_that_others_work_on(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     status = "select status from run"
-    staying = await begun(database, settings, "a", "b")
+    staying = await start_ledger(database, settings, "a", "b")
     assert len(await staying._claim_units(0)) == 1
     await mark_interrupted(database, staying.run_id)
     assert await query_rows(database, status) == [{"status": "running"}]
@@ -175,8 +183,8 @@ async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database
     async def nothing(_unit: Unit) -> None:
         pass
 
-    ledger = await begun(database, settings, "ann", kind="merge")
-    await ledger.run_phase(0, done_by(database, nothing), none_lost)
+    ledger = await start_ledger(database, settings, "ann", kind="merge")
+    await ledger.run_phase(0, commit_each(database, nothing), no_events)
     await mark_interrupted(database, ledger.run_id)
     await ledger.add_units("merge", ["ann"], reopen=True)
     assert await query_number(database, "select count(*) from claim where status = 'open'") == 1
@@ -186,36 +194,36 @@ async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database
 async def test_a_run_by_hand_that_dies_of_a_bug_is_not_left_running(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, job: Job
 ) -> None:
-    night, work = JobRunner(database, settings), {"consolidation": "consolidate", "retention": "prune"}
+    runner, job_functions = JobRunner(database, settings), {"consolidation": "consolidate", "retention": "prune"}
     secret = "ghp_" + "Zk3" * 12
-    await night.run_due(job)
+    await runner.run_due(job)
 
     async def dying(*_: Any, **__: Any) -> Any:
         raise KeyError(secret)
 
-    monkeypatch.setattr(f"consolidator.jobs.nightly.{work.get(job, 'import_sources')}", dying)
+    monkeypatch.setattr(f"consolidator.jobs.nightly.{job_functions.get(job, 'import_sources')}", dying)
     with pytest.raises(KeyError):
-        await night.run_now(job)
-    (left,) = await query_rows(database, "select status, error from run where trigger = 'manual'")
-    assert left["status"] == "failed"
-    assert left["error"].startswith("KeyError: ")
-    assert secret not in left["error"]
+        await runner.run_now(job)
+    (run,) = await query_rows(database, "select status, error from run where trigger = 'manual'")
+    assert run["status"] == "failed"
+    assert run["error"].startswith("KeyError: ")
+    assert secret not in run["error"]
 
 
 async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_and_no_others(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for job, trigger in (("consolidation", "manual"), ("consolidation", "batch"), ("retention", "manual")):
-        await left(database, job, trigger)
-    await left(database, "backfill", "manual")
-    await left(database, "import", "schedule")
+        await leave_run(database, job, trigger)
+    await leave_run(database, "backfill", "manual")
+    await leave_run(database, "import", "schedule")
     clock.advance(timedelta(seconds=settings.lease_seconds + 1))
-    await left(database, "retention", "batch")  # its process may well live
+    await leave_run(database, "retention", "batch")  # its process may well live
     await JobRunner(database, settings).run_due("consolidation")
-    found = await query_rows(
+    rows = await query_rows(
         database, "select job, trigger, status from run where owner = 'gone' order by job, trigger, scheduled_at"
     )
-    assert [tuple(one.values()) for one in found] == [
+    assert [tuple(row.values()) for row in rows] == [
         ("backfill", "manual", "interrupted"),
         ("consolidation", "batch", "failed"),
         ("consolidation", "manual", "failed"),
@@ -225,7 +233,7 @@ async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_an
     ]
 
 
-async def left(database: Database, job: str, trigger: str) -> None:
+async def leave_run(database: Database, job: str, trigger: str) -> None:
     """Leave a run that nobody works on."""
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(timedelta(microseconds=1))
@@ -237,19 +245,19 @@ async def left(database: Database, job: str, trigger: str) -> None:
 async def test_a_run_by_hand_keeps_its_heart_beating_from_its_beginning_to_its_end(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go = asyncio.Event()
+    release = asyncio.Event()
 
-    async def slow(*_: Any, **__: Any) -> Any:
-        await go.wait()
+    async def wait_for_release(*_: Any, **__: Any) -> Any:
+        await release.wait()
         return RetentionReport(clock.now(), dry_run=False)
 
-    monkeypatch.setattr("consolidator.jobs.nightly.prune", slow)
-    short = settings.model_copy(update={"lease_seconds": 1})
-    working = asyncio.create_task(JobRunner(database, short).run_now("retention", older_than=timedelta(days=1)))
+    monkeypatch.setattr("consolidator.jobs.nightly.prune", wait_for_release)
+    short_lease = settings.model_copy(update={"lease_seconds": 1})
+    working = asyncio.create_task(JobRunner(database, short_lease).run_now("retention", older_than=timedelta(days=1)))
     await wait_until_counted(database, "select count(*) from run")
     clock.advance(timedelta(hours=1))
     await wait_until_counted(database, "select count(*) from run where heartbeat_at = %s", clock.now())
-    await JobRunner(database, short).run_due("consolidation")
-    go.set()
+    await JobRunner(database, short_lease).run_due("consolidation")
+    release.set()
     await working
     assert await query_number(database, "select count(*) from run where job = 'retention' and status = 'done'") == 1

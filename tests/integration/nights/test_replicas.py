@@ -19,7 +19,7 @@ from consolidator.errors import Interrupted
 from consolidator.jobs import ledger
 from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import Choice
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.ledger import LostClaim, Unit, record_progress
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
@@ -45,13 +45,13 @@ DIGESTS = "lock table digest in access exclusive mode"  # and here when it has b
 HOUR = timedelta(hours=1)
 
 
-async def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+async def wait_for_exit(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for a process; return its exit code and what it said."""
-    _, said_to_stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
-    return process.returncode, said_to_stderr
+    _, stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
+    return process.returncode, stderr
 
 
-async def done_once(database: Database, sessions: int) -> None:
+async def assert_done_once(database: Database, sessions: int) -> None:
     """Assert that one run did every session once, and that all adds up."""
     (run,) = await query_rows(database, "select * from run where job = 'consolidation'")
     assert (run["status"], run["report"]["units"]) == ("done", sessions)
@@ -63,7 +63,7 @@ async def done_once(database: Database, sessions: int) -> None:
 
 
 @asynccontextmanager
-async def alone(fresh: Fresh, settings: Settings, sessions: int) -> AsyncIterator[Any]:
+async def memory_of_one_replica(fresh: Fresh, settings: Settings, sessions: int) -> AsyncIterator[Any]:
     """Yield what one replica learns from so many sessions, with one worker."""
     async with fresh() as database:
         await log_workdays(database, sessions)
@@ -74,18 +74,27 @@ async def alone(fresh: Fresh, settings: Settings, sessions: int) -> AsyncIterato
 
 
 async def test_two_replicas_of_one_process_share_a_night(fresh: Fresh, settings: Settings) -> None:
-    async with alone(fresh, settings, 8) as expected, fresh() as database, open_replica(database) as other:
+    async with (
+        memory_of_one_replica(fresh, settings, 8) as expected,
+        fresh() as database,
+        open_replica(database) as other,
+    ):
         await log_workdays(database, 8)
         assert isinstance(database.clock, FrozenClock)
         database.clock.advance(HOUR)
         with hold_locks(database.dsn, CANDIDATES):
-            both = asyncio.gather(*(JobRunner(one, settings).run_due("consolidation") for one in (database, other)))
+            both = asyncio.gather(
+                *(
+                    JobRunner(replica_database, settings).run_due("consolidation")
+                    for replica_database in (database, other)
+                )
+            )
             await wait_for_lock_waiters(database.dsn, 4)  # both have work in hand, with two workers each
         reports = await both
         assert len({report["run"] for report in reports if report}) == 1
         assert await query_number(database, "select count(distinct owner) from claim where phase = 0") == 2
         assert await query_number(database, "select max(attempts) from claim") == 1
-        await done_once(database, 8)
+        await assert_done_once(database, 8)
         assert await read_memory(database) == expected
 
 
@@ -103,11 +112,11 @@ async def test_two_processes_share_a_night(
     ):
         await wait_for_lock_waiters(database.dsn, 2)
         holding.rollback()
-        codes = [(await ended(process))[0] for process in (first, second)]
+        codes = [(await wait_for_exit(process))[0] for process in (first, second)]
     assert codes == [0, 0]
     assert await query_number(database, "select count(distinct owner) from claim where phase = 0") == 2
-    await done_once(database, 6)
-    async with alone(fresh, settings, 6) as expected:
+    await assert_done_once(database, 6)
+    async with memory_of_one_replica(fresh, settings, 6) as expected:
         assert await read_memory(database) == expected
 
 
@@ -117,13 +126,15 @@ async def test_four_workers_never_wait_in_a_circle(database: Database, clock: Fr
     four = settings.model_copy(update={"workers": 4})
     async with open_replica(database) as other:
         with hold_locks(database.dsn, CANDIDATES):
-            both = asyncio.gather(*(JobRunner(one, four).run_due("consolidation") for one in (database, other)))
+            both = asyncio.gather(
+                *(JobRunner(replica_database, four).run_due("consolidation") for replica_database in (database, other))
+            )
             await wait_for_lock_waiters(database.dsn, 8)
         await both
     assert await query_number(database, "select max(attempts) from claim") == 1
-    await done_once(database, 16)
+    await assert_done_once(database, 16)
     before = await read_memory(database)
-    again = await Backfill(database, four, Choice(reprocess=True), asyncio.Event()).run()
+    again = await Backfill(database, four, SessionFilter(reprocess=True), asyncio.Event()).run()
     assert again["status"] == "done"
     assert await query_number(database, "select max(attempts) from claim where run_id = %s", again["run"]) == 1
     assert await read_memory(database) == before
@@ -136,24 +147,24 @@ async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ledger, "is_gone", lambda _: False)  # as if it had been on another machine
+    monkeypatch.setattr(ledger, "has_ended", lambda _: False)  # as if it had been on another machine
     await log_workdays(database, 4)
     clock.advance(HOUR)
     environment |= {"CONSOLIDATOR_CLOCK": clock.now().isoformat(), "CONSOLIDATOR_WORKERS": "1"}
     with hold_locks(database.dsn, DIGESTS), start_cli("run", "consolidation", environment=environment) as process:
         await wait_for_lock_waiters(database.dsn)
         process.kill()
-        assert (await ended(process))[0] == -signal.SIGKILL
-    (left,) = await query_rows(database, "select * from claim where status = 'leased'")
+        assert (await wait_for_exit(process))[0] == -signal.SIGKILL
+    (leased,) = await query_rows(database, "select * from claim where status = 'leased'")
     working = asyncio.create_task(JobRunner(database, settings).run_due("consolidation"))
     await wait_until_counted(database, "select count(*) / 3 from claim where status = 'done'")
     assert not working.done()  # the others are done, but the last one may still be in good hands
-    clock.set(left["lease_until"] + timedelta(seconds=1))
+    clock.set(leased["lease_until"] + timedelta(seconds=1))
     assert await working
-    (taken,) = await query_rows(database, "select * from claim where unit = %s", left["unit"])
-    assert (taken["status"], taken["attempts"]) == ("done", 2)
-    assert taken["owner"] != left["owner"]
-    await done_once(database, 4)
+    (taken_over,) = await query_rows(database, "select * from claim where unit = %s", leased["unit"])
+    assert (taken_over["status"], taken_over["attempts"]) == ("done", 2)
+    assert taken_over["owner"] != leased["owner"]
+    await assert_done_once(database, 4)
 
 
 async def test_a_zombie_commits_nothing_when_it_comes_back(
@@ -171,12 +182,12 @@ async def test_a_zombie_commits_nothing_when_it_comes_back(
         await JobRunner(database, settings).run_due("consolidation")
         before, claims = await read_memory(database), await query_rows(database, "select * from claim order by unit")
         os.kill(zombie.pid, signal.SIGCONT)
-        code, told = await ended(zombie)
+        code, stderr = await wait_for_exit(zombie)
     assert code == 0
-    assert "was taken over by another replica" in told
+    assert "was taken over by another replica" in stderr
     assert await read_memory(database) == before
     assert await query_rows(database, "select * from claim order by unit") == claims
-    await done_once(database, 3)
+    await assert_done_once(database, 3)
 
 
 async def test_counts_of_an_owner_that_was_given_up_roll_their_step_back(
@@ -211,24 +222,24 @@ async def test_a_terminated_process_finishes_what_is_in_hand_and_the_next_one_go
     ):
         await wait_for_lock_waiters(database.dsn)
         process.terminate()
-        await asyncio.to_thread(_noticed, process)
+        await asyncio.to_thread(wait_until_signal_taken, process)
         holding.rollback()
-        code, told = await ended(process)
-    assert (code, "interrupted" in told) == (Interrupted.exit_code, True)
-    (cut,) = await query_rows(database, "select * from run")
-    assert cut["status"] == "interrupted"
+        code, stderr = await wait_for_exit(process)
+    assert (code, "interrupted" in stderr) == (Interrupted.exit_code, True)
+    (interrupted,) = await query_rows(database, "select * from run")
+    assert interrupted["status"] == "interrupted"
     assert await query_rows(database, "select status, count(*) from claim group by 1 order by 1") == [
         {"status": "done", "count": 1},
         {"status": "open", "count": 4},
     ]
     with start_cli("run", "consolidation", environment=environment) as process:
-        assert (await ended(process))[0] == 0
-    (whole,) = await query_rows(database, "select * from run")
-    assert (whole["id"], whole["status"]) == (cut["id"], "done")
-    await done_once(database, 5)
+        assert (await wait_for_exit(process))[0] == 0
+    (finished,) = await query_rows(database, "select * from run")
+    assert (finished["id"], finished["status"]) == (interrupted["id"], "done")
+    await assert_done_once(database, 5)
 
 
-def _noticed(process: subprocess.Popen[str]) -> None:
+def wait_until_signal_taken(process: subprocess.Popen[str]) -> None:
     """Wait until a process has taken a signal that was sent: none is pending any more."""
     while True:
         with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
@@ -292,7 +303,10 @@ async def test_one_replica_prunes_and_the_other_waits_for_it(
     clock.advance(timedelta(days=40))
     async with open_replica(database) as other:
         with hold_locks(database.dsn, "select from session for update"):
-            both = [asyncio.create_task(JobRunner(one, settings).run_due("retention")) for one in (database, other)]
+            both = [
+                asyncio.create_task(JobRunner(replica_database, settings).run_due("retention"))
+                for replica_database in (database, other)
+            ]
             await wait_for_lock_waiters(database.dsn)
             await wait_until_counted(database, "select count(*) from run where job = 'retention'")
         reports = [report for report in await asyncio.gather(*both) if report]
@@ -309,15 +323,15 @@ async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
     clock.advance(HOUR)
     await JobRunner(database, settings).run_due("consolidation")
     clock.advance(timedelta(days=40))
-    refused, enter = asyncio.Event(), runs.try_lock_job
+    refused, try_lock_job = asyncio.Event(), runs.try_lock_job
 
-    async def seen(conn: Connection, job: str) -> bool:
-        entered = await enter(conn, job)
+    async def note_refusal(conn: Connection, job: str) -> bool:
+        entered = await try_lock_job(conn, job)
         if not entered:
             refused.set()
         return entered
 
-    monkeypatch.setattr(runs, "try_lock_job", seen)
+    monkeypatch.setattr(runs, "try_lock_job", note_refusal)
     async with open_replica(database) as other:
         waiting = JobRunner(other, settings)
         with hold_locks(database.dsn, "select from session for update"):
@@ -349,6 +363,6 @@ async def test_a_run_that_goes_on_merges_again_what_has_news_since(
     done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
     assert done["units"] == 7
-    found = await query_rows(database, "select agent, max(support) as best from procedure group by 1 order by 1")
-    assert found == [{"agent": "ann", "best": 4}, {"agent": "bob", "best": 3}]
+    support = await query_rows(database, "select agent, max(support) as best from procedure group by 1 order by 1")
+    assert support == [{"agent": "ann", "best": 4}, {"agent": "bob", "best": 3}]
     await assert_ledger_balances(database)

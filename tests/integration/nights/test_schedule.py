@@ -41,7 +41,7 @@ from tests.nights import (
 from tests.support import PATIENCE, assert_invariants, free_port, later, log_events, user_message
 
 DIGESTS = "lock table digest in access exclusive mode"  # a unit comes here when it has been claimed, and reads
-ONCE = "select job, scheduled_at from run order by scheduled_at"
+RUNS = "select job, scheduled_at from run order by scheduled_at"
 
 
 def at(text: str) -> datetime:
@@ -49,12 +49,10 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-async def slots_done(database: Database, job: str = "consolidation") -> list[datetime]:
+async def completed_times(database: Database, job: str = "consolidation") -> list[datetime]:
     """Return the slots of a job that were done, in order."""
-    found = await query_rows(
-        database, "select scheduled_at from run where job = %s and status = 'done' order by 1", job
-    )
-    return [one["scheduled_at"] for one in found]
+    runs = await query_rows(database, "select scheduled_at from run where job = %s and status = 'done' order by 1", job)
+    return [run["scheduled_at"] for run in runs]
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ async def test_a_missed_week_is_caught_up_once(database: Database, clock: Frozen
     assert done is not None
     assert done["seen"] == len(workday_events(0))
     assert await night.run_due("consolidation") is None
-    assert await slots_done(database) == [at("2026-03-03T03:00"), at("2026-03-10T03:00")]
+    assert await completed_times(database) == [at("2026-03-03T03:00"), at("2026-03-10T03:00")]
     assert await all_learned(database)
 
 
@@ -96,7 +94,7 @@ async def test_a_slot_that_another_replica_did_is_not_done_again(
         assert await JobRunner(other, settings).run_due("consolidation")
         assert await JobRunner(database, settings).run_due("consolidation") is None
         assert await JobRunner(database, settings)._run("consolidation", at("2026-03-02T03:00"), "schedule") is None
-    assert await slots_done(database) == [at("2026-03-02T03:00")]
+    assert await completed_times(database) == [at("2026-03-02T03:00")]
 
 
 async def test_a_night_with_dead_letters_is_not_run_again_and_again(
@@ -105,7 +103,7 @@ async def test_a_night_with_dead_letters_is_not_run_again_and_again(
     await log_workdays(database, 1)
     clock.advance(timedelta(hours=1))
     with monkeypatch.context() as patch:
-        patch.setattr("consolidator.jobs.consolidation.session_window.commit", None)
+        patch.setattr("consolidator.jobs.consolidation.session_worker.commit_windows", None)
         done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
     assert done["status"] == "failed"
@@ -162,11 +160,11 @@ async def test_when_the_clocks_change_there_is_one_night_a_day(
     for quarter in range(48 * 4):
         clock.set(at(evening) + timedelta(minutes=15 * quarter))
         await JobRunner(database, berlin).run_due("consolidation")
-    assert await slots_done(database) == [at(moment) for moment in nights_in_utc]
+    assert await completed_times(database) == [at(moment) for moment in nights_in_utc]
 
 
 @asynccontextmanager
-async def serving(database: Database, settings: Settings) -> AsyncIterator[Service]:
+async def run_service(database: Database, settings: Settings) -> AsyncIterator[Service]:
     """Serve in this process, and stop in the end."""
     service = Service(JobRunner(database, settings))
     working = asyncio.create_task(service.serve())
@@ -180,15 +178,15 @@ async def serving(database: Database, settings: Settings) -> AsyncIterator[Servi
 async def test_a_clock_that_jumps_over_the_night_misses_none(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "LOOK", 0.05)
+    monkeypatch.setattr(scheduler, "CHECK_SECONDS", 0.05)
     clock.set(at("2026-03-03T02:30"))
-    done = "select count(*) from run where job = 'retention' and status = 'done' and scheduled_at = %s"
-    async with serving(database, settings):
-        await wait_until_counted(database, done, at("2026-03-02T03:30"))
+    retention_done = "select count(*) from run where job = 'retention' and status = 'done' and scheduled_at = %s"
+    async with run_service(database, settings):
+        await wait_until_counted(database, retention_done, at("2026-03-02T03:30"))
         await log_workdays(database, 1)
         clock.set(at("2026-03-03T04:10"))  # a laptop that slept
         await wait_until_counted(database, "select count(*) / 6 from run where status = 'done'")
-    runs = await query_rows(database, ONCE)
+    runs = await query_rows(database, RUNS)
     assert [(run["job"], run["scheduled_at"]) for run in runs[3:]] == [
         ("import", at("2026-03-03T02:45")),
         ("consolidation", at("2026-03-03T03:00")),
@@ -201,10 +199,10 @@ async def test_a_clock_that_jumps_over_the_night_misses_none(
 async def test_a_night_that_overruns_is_waited_for_by_retention(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "LOOK", 0.05)
+    monkeypatch.setattr(scheduler, "CHECK_SECONDS", 0.05)
     await log_workdays(database, 2)
     clock.set(at("2026-03-03T03:05"))
-    async with serving(database, settings) as service:
+    async with run_service(database, settings) as service:
         with hold_locks(database.dsn, DIGESTS):
             await wait_for_lock_waiters(database.dsn)
             clock.set(at("2026-03-03T03:45"))
@@ -212,7 +210,7 @@ async def test_a_night_that_overruns_is_waited_for_by_retention(
             await asyncio.sleep(0.2)
             assert await query_number(database, "select count(*) from run where job = 'retention'") == 0
         await wait_until_counted(database, "select count(*) from run where job = 'retention' and status = 'done'")
-    assert await slots_done(database) == [at("2026-03-03T03:00")]
+    assert await completed_times(database) == [at("2026-03-03T03:00")]
     await assert_ledger_balances(database)
 
 
@@ -252,11 +250,11 @@ async def test_a_service_told_to_stop_in_a_night_leaves_no_unit_held(
     await working
     assert await query_number(database, "select count(*) from claim where status = 'leased'") == 0
     assert await query_number(database, "select count(*) from claim where status = 'open'") > 0
-    (cut,) = await query_rows(database, "select * from run where job = 'consolidation'")
-    assert cut["status"] == "interrupted"
+    (interrupted,) = await query_rows(database, "select * from run where job = 'consolidation'")
+    assert interrupted["status"] == "interrupted"
     done = await JobRunner(database, settings).run_due("consolidation")
     assert done is not None
-    assert (done["run"], done["seen"]) == (cut["id"], 5 * len(workday_events(0)))
+    assert (done["run"], done["seen"]) == (interrupted["id"], 5 * len(workday_events(0)))
     await assert_ledger_balances(database)
 
 
@@ -289,18 +287,20 @@ async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_u
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = Service(JobRunner(database, settings))
-    secret, tries = "ghp_" + "Zk3" * 12, 0
-    one = "select status, deaths, error, finished_at from run where job = 'import' order by scheduled_at desc limit 1"
+    secret, attempts = "ghp_" + "Zk3" * 12, 0
+    last_import = (
+        "select status, deaths, error, finished_at from run where job = 'import' order by scheduled_at desc limit 1"
+    )
 
     async def dying(*_: Any, **__: Any) -> Any:
-        nonlocal tries
-        tries += 1
+        nonlocal attempts
+        attempts += 1
         raise KeyError(secret)
 
     with monkeypatch.context() as patch:
         patch.setattr("consolidator.jobs.nightly.import_sources", dying)
         await service.run_due_jobs()
-        (run,) = await query_rows(database, one)
+        (run,) = await query_rows(database, last_import)
         assert (run["status"], run["deaths"]) == ("failed", 1)
         assert run["error"].startswith("KeyError")
         assert secret not in run["error"]
@@ -308,7 +308,7 @@ async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_u
             await service.run_due_jobs()
         with pytest.raises(KeyError):
             await JobRunner(database, settings).run_now("import")  # by hand, and once
-    assert tries == settings.max_attempts + 1
+    assert attempts == settings.max_attempts + 1
     assert list(service.failures) == ["import"]
     assert service.failures["import"].startswith("import: KeyError")
     assert secret not in service.failures["import"]
@@ -316,7 +316,7 @@ async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_u
     clock.advance(timedelta(days=1))
     await service.run_due_jobs()
     assert (service.errors, service.failures) == ({}, {})
-    (run,) = await query_rows(database, one)
+    (run,) = await query_rows(database, last_import)
     assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
 
 
@@ -334,28 +334,28 @@ async def test_a_night_that_died_of_a_bug_is_done_by_the_next_look(
     assert (run["status"], run["deaths"], run["error"]) == ("done", 0, None)
 
 
-def _healthy_at(port: int) -> dict[str, str]:
+def health_environment(port: int) -> dict[str, str]:
     return {"CONSOLIDATOR_HEALTH_PORT": str(port)}
 
 
-def _healthz(port: int) -> tuple[int, dict[str, Any]] | None:
+def get_health(port: int) -> tuple[int, dict[str, Any]] | None:
     """Return what the health port answers; None while nobody does."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
-            return answer.status, json.load(answer)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as response:
+            return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
     except OSError:
         return None
 
 
-def _well(port: int) -> tuple[int, dict[str, Any]]:
+def wait_until_caught_up(port: int) -> tuple[int, dict[str, Any]]:
     """Return what the health port answers once all three jobs have been caught up."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        told = _healthz(port)
-        if told is not None and "retention" in told[1]["last"]:
-            return told
+        health = get_health(port)
+        if health is not None and "retention" in health[1]["last"]:
+            return health
         time.sleep(0.05)
     raise AssertionError(f"not well within {PATIENCE} s")
 
@@ -368,8 +368,8 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     Office(at_home / "somewhere", [agent.file]).write(at("2026-03-02T00:00"))
     (at_home / ".claude").mkdir()
     (at_home / "somewhere" / "claude").rename(at_home / ".claude" / "projects")
-    with free_port() as port, start_cli("serve", environment=environment | _healthy_at(port)) as service:
-        told = await asyncio.to_thread(_well, port)
+    with free_port() as port, start_cli("serve", environment=environment | health_environment(port)) as service:
+        health = await asyncio.to_thread(wait_until_caught_up, port)
         listening = [c.laddr.ip for c in psutil.Process(service.pid).net_connections() if c.status == "LISTEN"]
         service.send_signal(signal.SIGTERM)
         printed, logs = await asyncio.to_thread(service.communicate, None, PATIENCE)
@@ -377,7 +377,7 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     assert "health at http://127.0.0.1" in logs
     assert "stopping" in logs
     assert listening == ["127.0.0.1"]
-    status, body = told
+    status, body = health
     assert (status, body["status"], body["database"], body["failure"]) == (200, "ok", "ok", None)
     assert body["next"] == {
         "import": "2026-03-03T02:45:00+00:00",
@@ -389,16 +389,16 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     assert (
         await query_number(database, "select count(*) from fact") == 1
     )  # imported before the night, and learned in it
-    assert [run["job"] for run in await query_rows(database, ONCE)] == ["import", "consolidation", "retention"]
+    assert [run["job"] for run in await query_rows(database, RUNS)] == ["import", "consolidation", "retention"]
 
 
 async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
     database: Database, clock: FrozenClock, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_replica(database) as other:
-        here, there = (Service(JobRunner(one, settings)) for one in (database, other))
+        here, there = (Service(JobRunner(replica_database, settings)) for replica_database in (database, other))
 
-        async def looked(first: Service, then: Service, error: str | None = None) -> None:
+        async def run_both(first: Service, second: Service, error: str | None = None) -> None:
             clock.advance(timedelta(days=1))
             with monkeypatch.context() as patch:
                 if error is not None:
@@ -408,11 +408,11 @@ async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(
 
                     patch.setattr("consolidator.jobs.nightly.import_sources", failing)
                 await first.run_due_jobs()
-            await then.run_due_jobs()
+            await second.run_due_jobs()
 
-        await looked(here, there, "no such source")
+        await run_both(here, there, "no such source")
         assert here.failures == {"import": "import: no such source"}
-        await looked(there, here, "no such format")
+        await run_both(there, here, "no such format")
         assert here.failures == {"import": "import: no such format"}
-        await looked(there, here)
+        await run_both(there, here)
         assert here.failures == {}

@@ -12,7 +12,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import Choice
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.ledger import Ledger
 from consolidator.jobs.nightly import JobRunner
 from consolidator.process import owner_name
@@ -32,13 +32,13 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
     await log_workdays(database, 3)
     clock.advance(HOUR)
     dead = Ledger(database, settings, "", owner=of_the_dead())
-    slot = clock.now()
+    now = clock.now()
     async with database.connection() as conn:
         run = await runs.start(
-            conn, job="consolidation", scheduled_at=slot, trigger="schedule", owner=dead.owner, now=slot
+            conn, job="consolidation", scheduled_at=now, trigger="schedule", owner=dead.owner, now=now
         )
         await runs.add_units(conn, run.id, "session", ["coder-00", "coder-01", "coder-02"])
-        await runs.claim_units(conn, run.id, phase=0, owner=dead.owner, now=slot, until=slot + HOUR, limit=3)
+        await runs.claim_units(conn, run.id, phase=0, owner=dead.owner, now=now, until=now + HOUR, limit=3)
     mine = Ledger(database, settings, run.id)
     await mine.release_dead_owners()
     assert await query_number(database, "select count(*) from claim where status = 'open'") == 3
@@ -47,14 +47,14 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
 async def test_what_a_living_process_or_another_machine_holds_stays_theirs(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    slot = clock.now()
+    now = clock.now()
     for unit, owner in (("a", owner_name()), ("b", "elsewhere/1/2/1/2/x"), ("c", "no such form")):
         async with database.connection() as conn:
             run = await runs.start(
-                conn, job="consolidation", scheduled_at=slot, trigger="schedule", owner=owner, now=slot
+                conn, job="consolidation", scheduled_at=now, trigger="schedule", owner=owner, now=now
             )
             await runs.add_units(conn, run.id, "session", [unit])
-            await runs.claim_units(conn, run.id, phase=0, owner=owner, now=slot, until=slot + HOUR)
+            await runs.claim_units(conn, run.id, phase=0, owner=owner, now=now, until=now + HOUR)
     await Ledger(database, settings, run.id).release_dead_owners()
     assert await query_number(database, "select count(*) from claim where status = 'leased'") == 3
 
@@ -129,5 +129,5 @@ async def test_a_merge_is_not_opened_again_in_a_run_that_has_ended(
 
 async def test_a_backfill_with_nothing_to_read_leaves_no_run_behind(database: Database, settings: Settings) -> None:
     with pytest.raises(NotFound):
-        await Backfill(database, settings, Choice(session="nothing"), asyncio.Event()).run()
+        await Backfill(database, settings, SessionFilter(session="nothing"), asyncio.Event()).run()
     assert await query_number(database, "select count(*) from run") == 0

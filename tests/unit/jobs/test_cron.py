@@ -1,4 +1,4 @@
-"""When a night is owed: cron on the wall clock, where some hours do not exist and some come twice."""
+"""When a night is due: cron on the wall clock, where some hours do not exist and some come twice."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def nights_of(expression: str, timezone: str, begin: str, days: int) -> list[datetime]:
-    """Return the slots that somebody who looks every ten minutes finds."""
-    found: list[datetime] = []
+def scheduled_times(expression: str, timezone: str, begin: str, days: int) -> list[datetime]:
+    """Return the due times that a check every ten minutes finds."""
+    times: list[datetime] = []
     for step in range(days * 24 * 6):
-        slot = last_due(expression, timezone, at(begin) + timedelta(minutes=10 * step))
-        assert slot is not None
-        if not found or slot != found[-1]:
-            found.append(slot)
-    return found
+        scheduled_at = last_due(expression, timezone, at(begin) + timedelta(minutes=10 * step))
+        assert scheduled_at is not None
+        if not times or scheduled_at != times[-1]:
+            times.append(scheduled_at)
+    return times
 
 
 def test_the_latest_moment_is_the_one_that_has_come() -> None:
@@ -40,14 +40,14 @@ def test_the_latest_moment_is_the_one_that_has_come() -> None:
 
 
 def test_a_night_that_does_not_exist_comes_once_and_an_hour_later() -> None:
-    found = nights_of("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", 3)
-    assert found == [at("2026-03-28T01:30"), at("2026-03-29T01:30"), at("2026-03-30T00:30"), at("2026-03-31T00:30")]
-    assert found[1].astimezone(BERLIN).hour == 3
+    times = scheduled_times("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", 3)
+    assert times == [at("2026-03-28T01:30"), at("2026-03-29T01:30"), at("2026-03-30T00:30"), at("2026-03-31T00:30")]
+    assert times[1].astimezone(BERLIN).hour == 3
 
 
 def test_a_night_that_comes_twice_is_one_night() -> None:
-    found = nights_of("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", 3)
-    assert found == [at("2026-10-24T00:30"), at("2026-10-25T00:30"), at("2026-10-26T01:30"), at("2026-10-27T01:30")]
+    times = scheduled_times("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", 3)
+    assert times == [at("2026-10-24T00:30"), at("2026-10-25T00:30"), at("2026-10-26T01:30"), at("2026-10-27T01:30")]
 
 
 def test_a_scheduler_that_asks_in_the_hour_that_comes_twice_gets_past_it() -> None:
@@ -89,27 +89,29 @@ def test_now_lies_between_the_latest_and_the_next_moment(expression: str, timezo
 
 
 @pytest.mark.parametrize(
-    ("told", "days"),
+    ("field", "days"),
     [
         ("0", {6}), ("7", {6}), ("1", {0}), ("1-5", {0, 1, 2, 3, 4}), ("0-4", {6, 0, 1, 2, 3}), ("5-7", {4, 5, 6}),
         ("0-6", set(range(7))), ("*/2", {6, 1, 3, 5}), ("1-5/2", {0, 2, 4}), ("mon,FRI", {0, 4}),
         ("fri-sun", {4, 5, 6}), ("sat,0", {5, 6}), ("*", set(range(7))), ("5/1", {4, 5}),
     ],
 )  # fmt: skip
-def test_weekdays_are_cron_s_own(told: str, days: set[int]) -> None:
-    moment, found = at("2026-03-01T12:00"), set()
+def test_weekdays_are_cron_s_own(field: str, days: set[int]) -> None:
+    moment, weekdays = at("2026-03-01T12:00"), set()
     for _ in range(7):
-        following = next_due(f"0 3 * * {told}", "UTC", moment)
+        following = next_due(f"0 3 * * {field}", "UTC", moment)
         assert following is not None
         moment = following
-        found.add(moment.weekday())
-    assert found == days
+        weekdays.add(moment.weekday())
+    assert weekdays == days
 
 
-@pytest.mark.parametrize("told", ["", "0 3 * *", "61 3 * * *", "0 3 * * 8", "0 3 * * mon-", "0 3 * * 1#2", "at night"])
-def test_what_is_no_cron_expression_is_refused(told: str) -> None:
+@pytest.mark.parametrize(
+    "expression", ["", "0 3 * *", "61 3 * * *", "0 3 * * 8", "0 3 * * mon-", "0 3 * * 1#2", "at night"]
+)
+def test_what_is_no_cron_expression_is_refused(expression: str) -> None:
     with pytest.raises(UsageError, match="not a cron expression"):
-        last_due(told, "UTC", at("2026-03-01T12:00"))
+        last_due(expression, "UTC", at("2026-03-01T12:00"))
 
 
 def test_a_day_that_never_comes_is_never_owed() -> None:

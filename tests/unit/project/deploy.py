@@ -1,4 +1,4 @@
-"""What the tests of deploy/ share: where the files are, and what the settings say that they must say too."""
+"""What the tests of deploy/ share: its parsed files, and the defaults of the settings that they must repeat."""
 
 from __future__ import annotations
 
@@ -19,56 +19,59 @@ VARIABLES = {f"CONSOLIDATOR_{name.upper()}" for name in DEFAULTS}
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def cron_of(job: str) -> str:
-    """Return the settings' default of a job."""
+def default_cron(job: str) -> str:
+    """Return the default cron expression of a job."""
     return str(DEFAULTS[f"{job}_cron"])
 
 
-def next_of(job: str) -> datetime:
-    """Return when the settings run a job after new year."""
-    found = cron.next_due(cron_of(job), str(DEFAULTS["timezone"]), NEW_YEAR)
-    assert found is not None
-    return found
+def next_run(job: str) -> datetime:
+    """Return when a job is first due after New Year by default."""
+    due = cron.next_due(default_cron(job), str(DEFAULTS["timezone"]), NEW_YEAR)
+    assert due is not None
+    return due
 
 
-def manifests() -> list[dict[str, Any]]:
+def load_manifests() -> list[dict[str, Any]]:
     """Return every object of the manifests."""
     texts = [path.read_text() for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))]
-    return [one for text in texts for one in yaml.safe_load_all(text)]
+    return [manifest for text in texts for manifest in yaml.safe_load_all(text)]
 
 
-def of_kind(kind: str) -> list[dict[str, Any]]:
+def manifests_of_kind(kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind."""
-    return [one for one in manifests() if one["kind"] == kind]
+    return [manifest for manifest in load_manifests() if manifest["kind"] == kind]
 
 
-def pods() -> list[tuple[str, dict[str, Any]]]:
+def pod_specs() -> list[tuple[str, dict[str, Any]]]:
     """Return the pods' specifications with the names of their owners."""
-    found = [(one["metadata"]["name"], one["spec"]["jobTemplate"]["spec"]) for one in of_kind("CronJob")]
-    found += [(one["metadata"]["name"], one["spec"]) for one in of_kind("Deployment")]
-    return [(name, spec["template"]["spec"]) for name, spec in found]
+    specs = [
+        (manifest["metadata"]["name"], manifest["spec"]["jobTemplate"]["spec"])
+        for manifest in manifests_of_kind("CronJob")
+    ]
+    specs += [(manifest["metadata"]["name"], manifest["spec"]) for manifest in manifests_of_kind("Deployment")]
+    return [(name, spec["template"]["spec"]) for name, spec in specs]
 
 
 def container(pod: dict[str, Any]) -> dict[str, Any]:
     """Return a pod's only container."""
-    (found,) = pod["containers"]
-    assert isinstance(found, dict)
-    return found
+    (only_container,) = pod["containers"]
+    assert isinstance(only_container, dict)
+    return only_container
 
 
-def instructions() -> list[tuple[str, str]]:
+def dockerfile_instructions() -> list[tuple[str, str]]:
     """Return the Dockerfile's instructions with their arguments, continued lines joined."""
     text = re.sub(r"^\s*#.*\n", "", (DEPLOY / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    found = [line.split(None, 1) for line in text.splitlines() if line.strip()]
-    return [(name, " ".join(rest.split())) for name, rest in found]
+    instructions = [line.split(None, 1) for line in text.splitlines() if line.strip()]
+    return [(name, " ".join(arguments.split())) for name, arguments in instructions]
 
 
-def last(name: str) -> str:
+def last_instruction(name: str) -> str:
     """Return the arguments of the last instruction of that name."""
-    return [rest for found, rest in instructions() if found == name][-1]
+    return [arguments for instruction, arguments in dockerfile_instructions() if instruction == name][-1]
 
 
-def healthcheck() -> list[str]:
-    """Return the command that tells whether the container is well."""
-    command: list[str] = yaml.safe_load(last("HEALTHCHECK").split("CMD ", 1)[1])
+def healthcheck_command() -> list[str]:
+    """Return the command of the container's health check."""
+    command: list[str] = yaml.safe_load(last_instruction("HEALTHCHECK").split("CMD ", 1)[1])
     return command

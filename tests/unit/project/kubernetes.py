@@ -1,7 +1,7 @@
 """The shapes of the Kubernetes objects that `deploy/kubernetes` uses, and a strict check of a manifest against them.
 
-Fields, types and what is required are those of the API reference, 1.29 and newer; a field that we do not use is not
-here, so that a slip of the pen is an unknown field.
+Fields, types and required fields are those of the API reference, 1.29 and newer. Unused fields are left out, so that a
+typo is an unknown field.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SHAPES: dict[str, dict[str, str]] = {
         "onPodConditions": "OnPodCondition[]",
     },
     "OnExitCodes": {"containerName": "string", "operator!": "In|NotIn", "values!": "integer[]"},
-    # `status` has a default by now; older servers want it said.
+    # `status` has a default in newer versions; older servers require it.
     "OnPodCondition": {"type!": "string", "status!": "True|False|Unknown"},
     "DeploymentSpec": {"replicas": "integer", "selector!": "LabelSelector", "template!": "PodTemplateSpec"},
     "LabelSelector": {"matchLabels": "string{}"},
@@ -115,20 +115,20 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 }
 
 
-def faults(value: Any, shape: str, where: str = "") -> Iterator[str]:
-    """Yield what does not fit, each with its place."""
+def schema_errors(value: Any, shape: str, where: str = "") -> Iterator[str]:
+    """Yield what does not fit the shape, each with its path."""
     if shape.endswith("[]"):
         if not isinstance(value, list):
             yield f"{where}: not a list"
             return
-        for number, one in enumerate(value):
-            yield from faults(one, shape[:-2], f"{where}[{number}]")
+        for number, item in enumerate(value):
+            yield from schema_errors(item, shape[:-2], f"{where}[{number}]")
     elif shape.endswith("{}"):
         if not isinstance(value, dict):
             yield f"{where}: not a map"
             return
-        for name, one in value.items():
-            yield from faults(one, shape[:-2], f"{where}.{name}")
+        for name, item in value.items():
+            yield from schema_errors(item, shape[:-2], f"{where}.{name}")
     elif "|" in shape:
         if value not in shape.rstrip("|").split("|"):
             yield f"{where}: {value!r} is none of {shape}"
@@ -136,18 +136,18 @@ def faults(value: Any, shape: str, where: str = "") -> Iterator[str]:
         if not isinstance(value, _SCALARS[shape]) or (isinstance(value, bool) and shape != "boolean"):
             yield f"{where}: {value!r} is no {shape}"
     else:
-        yield from _object_faults(value, shape, where)
+        yield from _object_errors(value, shape, where)
 
 
-def _object_faults(value: Any, shape: str, where: str) -> Iterator[str]:
+def _object_errors(value: Any, shape: str, where: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{where}: not a {shape}"
         return
     fields = {name.rstrip("!"): kind for name, kind in SHAPES[shape].items()}
     for name in sorted(set(fields) & {n[:-1] for n in SHAPES[shape] if n.endswith("!")} - set(value)):
         yield f"{where}: {shape} without {name}"
-    for name, one in value.items():
+    for name, field in value.items():
         if name in fields:
-            yield from faults(one, fields[name], f"{where}.{name}")
+            yield from schema_errors(field, fields[name], f"{where}.{name}")
         else:
             yield f"{where}: {shape} has no field {name!r}"

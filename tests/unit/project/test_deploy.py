@@ -18,11 +18,11 @@ from tests.unit.project.deploy import (
     ROOT,
     VARIABLES,
     container,
-    cron_of,
-    instructions,
-    last,
-    next_of,
-    pods,
+    default_cron,
+    dockerfile_instructions,
+    last_instruction,
+    next_run,
+    pod_specs,
 )
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -39,26 +39,26 @@ def test_there_is_something_to_deploy() -> None:
 
 @pytest.mark.parametrize("path", all_deploy_files(), ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_every_variable_that_is_set_is_a_setting(path: Path) -> None:
-    said = {word.rstrip("_") for word in re.findall(r"CONSOLIDATOR_[A-Z_]+", path.read_text())}
-    assert said <= VARIABLES
+    variables = {word.rstrip("_") for word in re.findall(r"CONSOLIDATOR_[A-Z_]+", path.read_text())}
+    assert variables <= VARIABLES
 
 
 def crontab() -> dict[str, str]:
     """Return the jobs of the crontab with their expressions."""
-    found = {}
+    expressions = {}
     for line in (DEPLOY / "cron" / "crontab").read_text().splitlines():
-        words = line.split(None, 5)
+        fields = line.split(None, 5)
         if line and line[0].isdigit():
-            job = re.search(r'consolidator" run (\w+)', words[5])
+            job = re.search(r'consolidator" run (\w+)', fields[5])
             assert job is not None
-            found[job[1]] = " ".join(words[:5])
-    return found
+            expressions[job[1]] = " ".join(fields[:5])
+    return expressions
 
 
 def test_the_crontab_says_what_the_settings_say() -> None:
-    assert crontab() == {job: cron_of(job) for job in JOBS}
+    assert crontab() == {job: default_cron(job) for job in JOBS}
     for job, expression in crontab().items():
-        assert cron.next_due(expression, "UTC", NEW_YEAR) == next_of(job)
+        assert cron.next_due(expression, "UTC", NEW_YEAR) == next_run(job)
 
 
 def test_cron_has_nothing_to_mail_of_a_night_that_did_well() -> None:
@@ -83,8 +83,12 @@ def sent_to_the_builder(source: str) -> bool:
 
 
 def test_the_image_is_made_of_what_is_there() -> None:
-    copied = [rest.split()[:-1] for name, rest in instructions() if name == "COPY" and not rest.startswith("--from=")]
-    sources = [source for found in copied for source in found]
+    copied = [
+        rest.split()[:-1]
+        for name, rest in dockerfile_instructions()
+        if name == "COPY" and not rest.startswith("--from=")
+    ]
+    sources = [source for paths in copied for source in paths]
     assert {"pyproject.toml", "constraints.txt", "consolidator"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
@@ -93,32 +97,35 @@ def test_the_image_is_made_of_what_is_there() -> None:
 
 
 def test_the_image_has_everything_that_pyproject_names() -> None:
-    sources = " ".join(rest for name, rest in instructions() if name == "COPY").split()
+    sources = " ".join(rest for name, rest in dockerfile_instructions() if name == "COPY").split()
     assert PROJECT["readme"] in sources
 
 
 def test_the_image_installs_the_pinned_versions() -> None:
-    installs = [rest for name, rest in instructions() if name == "RUN" and "pip install" in rest]
+    installs = [rest for name, rest in dockerfile_instructions() if name == "RUN" and "pip install" in rest]
     assert installs
     assert all("--constraint constraints.txt" in rest for rest in installs)
 
 
 def test_the_image_runs_as_a_user_with_a_name_and_not_as_root() -> None:
-    uid, gid = last("USER").split(":")
+    uid, gid = last_instruction("USER").split(":")
     assert uid == gid != "0"
-    assert f"useradd --uid {uid} --user-group" in last("RUN")
-    for _, pod in pods():
+    assert f"useradd --uid {uid} --user-group" in last_instruction("RUN")
+    for _, pod in pod_specs():
         assert (str(pod["securityContext"]["runAsUser"]), str(pod["securityContext"]["runAsGroup"])) == (uid, gid)
-    order = [name for name, _ in instructions()]
+    order = [name for name, _ in dockerfile_instructions()]
     assert order.index("USER") > max(number for number, name in enumerate(order) if name in ("RUN", "COPY"))
 
 
 def test_the_image_serves_and_keeps_its_database_in_a_volume() -> None:
-    assert yaml.safe_load(last("ENTRYPOINT")) + yaml.safe_load(last("CMD")) == ["consolidator", "serve"]
-    (volume,) = yaml.safe_load(last("VOLUME"))
-    assert f"CONSOLIDATOR_HOME={volume}" in last("ENV")
+    assert yaml.safe_load(last_instruction("ENTRYPOINT")) + yaml.safe_load(last_instruction("CMD")) == [
+        "consolidator",
+        "serve",
+    ]
+    (volume,) = yaml.safe_load(last_instruction("VOLUME"))
+    assert f"CONSOLIDATOR_HOME={volume}" in last_instruction("ENV")
 
 
 def test_the_image_is_named_by_the_version() -> None:
     assert f"consolidator:{PROJECT['version']} " in (DEPLOY / "Dockerfile").read_text()
-    assert {container(pod)["image"] for _, pod in pods()} == {f"consolidator:{PROJECT['version']}"}
+    assert {container(pod)["image"] for _, pod in pod_specs()} == {f"consolidator:{PROJECT['version']}"}

@@ -13,17 +13,36 @@ from typing import Any
 import pytest
 
 from consolidator.jobs.nightly import JOBS
-from tests.unit.project.deploy import DEFAULTS, VARIABLES, container, cron_of, healthcheck, manifests, of_kind, pods
-from tests.unit.project.kubernetes import faults
+from tests.unit.project.deploy import (
+    DEFAULTS,
+    VARIABLES,
+    container,
+    default_cron,
+    healthcheck_command,
+    load_manifests,
+    manifests_of_kind,
+    pod_specs,
+)
+from tests.unit.project.kubernetes import schema_errors
 
 
 def test_every_manifest_fits_the_api() -> None:
-    assert sorted(one["kind"] for one in manifests()) == ["ConfigMap", "CronJob", "CronJob", "CronJob", "Deployment"]
-    assert [fault for one in manifests() for fault in faults(one, one["kind"], one["metadata"]["name"])] == []
+    assert sorted(manifest["kind"] for manifest in load_manifests()) == [
+        "ConfigMap",
+        "CronJob",
+        "CronJob",
+        "CronJob",
+        "Deployment",
+    ]
+    assert [
+        error
+        for manifest in load_manifests()
+        for error in schema_errors(manifest, manifest["kind"], manifest["metadata"]["name"])
+    ] == []
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"schedul": "0 3 * * *"}, "has no field"),
         ({"concurrencyPolicy": "Never"}, "is none of"),
@@ -31,70 +50,70 @@ def test_every_manifest_fits_the_api() -> None:
         ({"jobTemplate": {"spec": {}}}, "JobSpec without template"),
     ],
 )
-def test_a_slip_of_the_pen_does_not_fit_the_api(change: dict[str, Any], said: str) -> None:
-    spec = {**of_kind("CronJob")[0]["spec"], **change}
-    assert any(said in fault for fault in faults(spec, "CronJobSpec"))
+def test_a_slip_of_the_pen_does_not_fit_the_api(change: dict[str, Any], message: str) -> None:
+    spec = {**manifests_of_kind("CronJob")[0]["spec"], **change}
+    assert any(message in error for error in schema_errors(spec, "CronJobSpec"))
 
 
 def test_the_cron_jobs_run_when_the_settings_say() -> None:
-    found = {container(pod)["args"][1]: name for name, pod in pods() if container(pod)["args"][0] == "run"}
-    assert list(found) == list(JOBS)
-    for job, one in zip(JOBS, of_kind("CronJob"), strict=True):
-        assert one["metadata"]["name"] == found[job]
-        assert one["spec"]["schedule"] == cron_of(job)
-        assert one["spec"]["timeZone"] == "Etc/UTC"
-        assert one["spec"]["concurrencyPolicy"] == "Forbid"
+    names = {container(pod)["args"][1]: name for name, pod in pod_specs() if container(pod)["args"][0] == "run"}
+    assert list(names) == list(JOBS)
+    for job, manifest in zip(JOBS, manifests_of_kind("CronJob"), strict=True):
+        assert manifest["metadata"]["name"] == names[job]
+        assert manifest["spec"]["schedule"] == default_cron(job)
+        assert manifest["spec"]["timeZone"] == "Etc/UTC"
+        assert manifest["spec"]["concurrencyPolicy"] == "Forbid"
 
 
 def test_the_settings_of_the_cluster_can_be_read() -> None:
-    data = of_kind("ConfigMap")[0]["data"]
+    data = manifests_of_kind("ConfigMap")[0]["data"]
     assert set(data) <= VARIABLES
     for job in JOBS:
-        assert data[f"CONSOLIDATOR_{job.upper()}_CRON"] == cron_of(job)
+        assert data[f"CONSOLIDATOR_{job.upper()}_CRON"] == default_cron(job)
 
 
 def test_a_job_that_a_second_try_does_not_mend_is_not_tried_again() -> None:
-    for one in of_kind("CronJob"):
-        rules = one["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    for manifest in manifests_of_kind("CronJob"):
+        rules = manifest["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
         assert {"containerName": "consolidator", "operator": "In", "values": [1, 2, 3, 7]} in [
             rule.get("onExitCodes") for rule in rules
         ]
-        assert one["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+        assert manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
-@pytest.mark.parametrize(("name", "pod"), pods())
+@pytest.mark.parametrize(("name", "pod"), pod_specs())
 def test_a_pod_may_not_do_more_than_it_must(name: str, pod: dict[str, Any]) -> None:
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["automountServiceAccountToken"] is False
     assert pod["enableServiceLinks"] is False
-    found = container(pod)
-    assert found["securityContext"] == {
+    spec = container(pod)
+    assert spec["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert {"cpu", "memory"} <= set(found["resources"]["requests"])
-    assert "memory" in found["resources"]["limits"]
+    assert {"cpu", "memory"} <= set(spec["resources"]["requests"])
+    assert "memory" in spec["resources"]["limits"]
 
 
-@pytest.mark.parametrize(("name", "pod"), pods())
+@pytest.mark.parametrize(("name", "pod"), pod_specs())
 def test_a_pod_has_its_database_from_a_secret_and_its_volumes_at_hand(name: str, pod: dict[str, Any]) -> None:
-    found = container(pod)
-    (variable,) = found["env"]
+    spec = container(pod)
+    (variable,) = spec["env"]
     assert variable["name"] == "CONSOLIDATOR_DATABASE_URL"
     assert "secretKeyRef" in variable["valueFrom"]
-    assert {mount["name"] for mount in found["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in spec["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
 
 
 def test_only_what_imports_sees_the_agents_logs_and_may_not_write_them() -> None:
-    for name, pod in pods():
+    for name, pod in pod_specs():
         mounts = {mount["mountPath"]: mount for mount in container(pod)["volumeMounts"]}
         assert ("/logs" in mounts) == (name in ("consolidator", "consolidator-import"))
         assert mounts.get("/logs", {"readOnly": True})["readOnly"] is True
 
 
 @contextmanager
-def answering(status: int) -> Iterator[int]:
+def serve_status(status: int) -> Iterator[int]:
     """Answer every request with a status, on a port."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,7 +134,7 @@ def answering(status: int) -> Iterator[int]:
             thread.join()
 
 
-def passes(command: list[str], port: int) -> bool:
+def run_probe(command: list[str], port: int) -> bool:
     """Run a probe's command against a port."""
     assert command[:2] == ["python", "-c"]
     assert str(DEFAULTS["health_port"]) in command[2]
@@ -125,15 +144,15 @@ def passes(command: list[str], port: int) -> bool:
 
 @pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False)])
 def test_a_replica_is_alive_when_it_answers_and_ready_when_it_is_well(status: int, ready: bool) -> None:
-    found = container(of_kind("Deployment")[0]["spec"]["template"]["spec"])
-    with answering(status) as port:
-        assert passes(found["livenessProbe"]["exec"]["command"], port)
-        assert passes(found["readinessProbe"]["exec"]["command"], port) is ready
-        assert passes(healthcheck(), port) is ready
+    spec = container(manifests_of_kind("Deployment")[0]["spec"]["template"]["spec"])
+    with serve_status(status) as port:
+        assert run_probe(spec["livenessProbe"]["exec"]["command"], port)
+        assert run_probe(spec["readinessProbe"]["exec"]["command"], port) is ready
+        assert run_probe(healthcheck_command(), port) is ready
 
 
 def test_a_replica_that_does_not_answer_is_not_alive() -> None:
-    with answering(200) as port:
+    with serve_status(200) as port:
         pass
-    found = container(of_kind("Deployment")[0]["spec"]["template"]["spec"])
-    assert not passes(found["livenessProbe"]["exec"]["command"], port)
+    spec = container(manifests_of_kind("Deployment")[0]["spec"]["template"]["spec"])
+    assert not run_probe(spec["livenessProbe"]["exec"]["command"], port)
