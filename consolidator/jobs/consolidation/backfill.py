@@ -38,7 +38,7 @@ class Backfill:
 
     database: Database
     settings: Settings
-    choice: SessionFilter
+    session_filter: SessionFilter
     stop: asyncio.Event
     started: Callable[[int], None] | None = None
     progress: Callable[[str], None] | None = None
@@ -47,14 +47,14 @@ class Backfill:
         async with self.database.connection() as conn:
             matching = await rederive.list_sessions(
                 conn,
-                session=self.choice.session,
-                agent=self.choice.agent,
-                since=self.choice.since,
-                until=self.choice.until,
-                include_learned=self.choice.rederives,
+                session=self.session_filter.session,
+                agent=self.session_filter.agent,
+                since=self.session_filter.since,
+                until=self.session_filter.until,
+                include_learned=self.session_filter.rederives,
             )
-        if not matching and self.choice.session:
-            raise NotFound(f"session {self.choice.session} has nothing to read; --reprocess reads it again")
+        if not matching and self.session_filter.session:
+            raise NotFound(f"session {self.session_filter.session} has nothing to read; --reprocess reads it again")
         return matching
 
     async def rehearse(self) -> dict[str, Any]:
@@ -73,7 +73,9 @@ class Backfill:
             for session in matching:
                 if self.stop.is_set():
                     raise Interrupted("nothing was written")
-                step = await self._derive(conn, session.id, salt, run_id="rehearsal", again=self.choice.rederives)
+                step = await self._derive(
+                    conn, session.id, salt, run_id="rehearsal", again=self.session_filter.rederives
+                )
                 events += step.learned + step.nothing + step.dead
                 if self.progress:
                     self.progress(session.id)
@@ -88,9 +90,9 @@ class Backfill:
         """Do it in the ledger, or resume an interrupted run of the same backfill; return the run's report."""
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         names = [session.id for session in await self._find_sessions()]  # may raise, so before there is a run
-        await resume_or_start_run(ledger, self.choice.to_json())
+        await resume_or_start_run(ledger, self.session_filter.to_json())
         async with manual_run(ledger):
-            if not self.choice.rederives:
+            if not self.session_filter.rederives:
                 report = await consolidate(ledger, only=names, started=self.started)
             else:
                 report = await self._rederive(ledger, names)
@@ -120,9 +122,9 @@ class Backfill:
         """Learn from a session's new events, or `again` from those up to its watermark; stamp nothing."""
         session = await sessions.get(conn, name)
         is_whole = session.pruned_to == 0  # what is pruned cannot be derived again: its digest and errors are kept
-        digest = self.choice.includes("procedures") and is_whole
-        errors = self.choice.includes("solutions") and is_whole
-        facts = self.choice.includes("facts")
+        digest = self.session_filter.includes("procedures") and is_whole
+        errors = self.session_filter.includes("solutions") and is_whole
+        facts = self.session_filter.includes("facts")
         if again:
             await rederive.delete_derived(
                 conn, name, after=session.pruned_to, digest=digest, errors=errors, candidates=facts

@@ -1,35 +1,30 @@
-"""What a merge or a reconciliation added, changed and retired: counted, and said in one line for the ledger."""
+"""Counts what a merge or a reconciliation added, changed and retired, for the ledger."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a merge added, changed and retired, by kind, with the lines of what is new."""
+    """How many facts, procedures and solutions were added, changed, reinforced or retired."""
 
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    new: dict[str, list[str]] = field(default_factory=dict)  # at most twenty lines a kind
+    counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by kind and outcome
 
-    def note(self, kind: str, outcome: str | None, line: str) -> None:
-        """Count one thing."""
-        if outcome is None:
-            return
-        counts = self.counts.setdefault(kind, {})
-        counts[outcome] = counts.get(outcome, 0) + 1
-        if outcome == "added" and len(self.new.setdefault(kind, [])) < 20:
-            self.new[kind].append(line)
+    def add(self, kind: str, outcome: str | None) -> None:
+        """Count one thing; an outcome of None means that nothing has changed."""
+        if outcome is not None:
+            self.counts[kind][outcome] += 1
 
-    def gone(self, kind: str, count: int) -> None:
-        """Count what is no longer published."""
+    def add_retired(self, kind: str, count: int) -> None:
+        """Count things that are no longer published."""
         if count:
-            counts = self.counts.setdefault(kind, {})
-            counts["retired"] = counts.get("retired", 0) + count
+            self.counts[kind]["retired"] += count
 
-    def line(self) -> str:
-        """Say it in one line."""
-        told = []
-        for kind, counts in sorted(self.counts.items()):
-            told.append(f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
-        return "; ".join(told)
+    def summarize(self) -> str:
+        """Return one line such as "facts: 2 added, 1 reinforced; procedures: 1 added"."""
+        return "; ".join(
+            f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+            for kind, outcomes in sorted(self.counts.items())
+        )

@@ -29,29 +29,29 @@ BATCH = 200  # dead letters read at once
 
 
 async def retry_dead_letters(
-    database: Database, settings: Settings, *, word: str | None = None, discard: bool = False
+    database: Database, settings: Settings, *, run_or_letter_id: str | None = None, discard: bool = False
 ) -> dict[str, Any]:
     """Learn again from dead letters, or discard them; return how many were settled and how many remain.
 
     `word` is the id of a letter or of a run, to settle only those letters; raises NotFound if it is neither.
     """
     async with database.connection() as conn:
-        await _check_id(conn, word)
-    if not await _list_untried(database, word, set()):
+        await _check_id(conn, run_or_letter_id)
+    if not await _list_untried(database, run_or_letter_id, set()):
         return {"settled": 0, "remaining": 0}
     ledger = Ledger(database, settings, "", asyncio.Event())
-    await resume_or_start_run(ledger, {"word": word, "discard": discard}, job="retry")
+    await resume_or_start_run(ledger, {"word": run_or_letter_id, "discard": discard}, job="retry")
     async with manual_run(ledger):
-        return await _settle_all(ledger, word, discard=discard)
+        return await _settle_all(ledger, run_or_letter_id, discard=discard)
 
 
-async def _settle_all(ledger: Ledger, word: str | None, *, discard: bool) -> dict[str, Any]:
+async def _settle_all(ledger: Ledger, run_or_letter_id: str | None, *, discard: bool) -> dict[str, Any]:
     database, settings = ledger.database, ledger.settings
     tried: set[str] = set()
     settled = 0
     async with open_model_calls(database, settings, ledger.run_id) as calls:
         reader = await create_fact_reader(settings, calls)
-        while letters := await _list_untried(database, word, tried):
+        while letters := await _list_untried(database, run_or_letter_id, tried):
             settled += await _settle(ledger, letters, None if discard else reader, discard=discard)
             tried |= {letter.id for letter in letters}
     report = {"settled": settled, "remaining": len(tried) - settled}
@@ -64,20 +64,24 @@ async def _settle_all(ledger: Ledger, word: str | None, *, discard: bool) -> dic
     return report
 
 
-async def _check_id(conn: Connection, word: str | None) -> None:
+async def _check_id(conn: Connection, run_or_letter_id: str | None) -> None:
     """Raise NotFound for an id that is neither a dead letter's, settled or not, nor a run's."""
-    if word is None or await runs.list_dead_letters(conn, run_or_letter_id=word, include_settled=True, limit=1):
+    if run_or_letter_id is None or await runs.list_dead_letters(
+        conn, run_or_letter_id=run_or_letter_id, include_settled=True, limit=1
+    ):
         return
     try:
-        await runs.get(conn, word)
+        await runs.get(conn, run_or_letter_id)
     except NotFound:
-        raise NotFound(f"no dead letter and no run is called {word!r}; `consolidator runs` lists the runs") from None
+        raise NotFound(
+            f"no dead letter and no run is called {run_or_letter_id!r}; `consolidator runs` lists the runs"
+        ) from None
 
 
-async def _list_untried(database: Database, word: str | None, tried: set[str]) -> list[ListedDeadLetter]:
+async def _list_untried(database: Database, run_or_letter_id: str | None, tried: set[str]) -> list[ListedDeadLetter]:
     """Return open dead letters that this run has not tried; those it tried in vain stay open and may come first."""
     async with database.connection() as conn:
-        letters = await runs.list_dead_letters(conn, run_or_letter_id=word, limit=BATCH + 2 * len(tried))
+        letters = await runs.list_dead_letters(conn, run_or_letter_id=run_or_letter_id, limit=BATCH + 2 * len(tried))
     return [letter for letter in letters if letter.id not in tried]
 
 

@@ -16,7 +16,7 @@ from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.procedures.digest import Digest, PackedDigest
-from consolidator.memory.recall.episodes import Episode, episode
+from consolidator.memory.recall.episodes import Episode, extract_episode
 from consolidator.memory.solutions.error_tracker import ErrorRecord, ErrorTracker
 from consolidator.memory.summary import SummaryFold
 from consolidator.models.event import Event
@@ -127,7 +127,7 @@ def _add_candidates(event: Event, context: SessionContext, result: WindowResult)
 
 def _add_episode(event: Event, context: SessionContext, result: WindowResult) -> None:
     """Add a turn for recall; nothing is learned from it. A sub-agent's user is an agent, whose own log has the text."""
-    turn = episode(event, redact)
+    turn = extract_episode(event, redact)
     if turn is not None and not (context.is_subagent and turn.role == "user"):
         result.episodes.append(turn)
 

@@ -90,10 +90,10 @@ async def _merge_unit(decider: CandidateDecider, settings: Settings, unit: Unit,
     async with database.transaction() as conn:
         changes = await merge_agent(conn, agent, run_id=unit.run_id, now=database.clock.now(), settings=settings)
         if delete_unsupported:
-            changes.gone("facts or solutions", await rederive.delete_unsupported(conn, agent))
+            changes.add_retired("facts or solutions", await rederive.delete_unsupported(conn, agent))
             await indexer.index_facts(conn, agent)
         await record_progress(conn, [unit], [unit.progress()])
-        await runs.set_note(conn, unit.run_id, unit.kind, unit.name, changes.line() or None)
+        await runs.set_note(conn, unit.run_id, unit.kind, unit.name, changes.summarize() or None)
 
 
 async def load_memory_report(ledger: Ledger) -> dict[str, Any]:

@@ -98,9 +98,8 @@ class _ScopeWriter:
         """Publish a scope in place of what it had."""
         quotes = await self._load_quotes(scope.procedures)
         rows = [self._row(procedure, project, quotes) for procedure in scope.procedures]
-        outcomes = await procedures.save_each(self.conn, rows)
-        for procedure, outcome in zip(scope.procedures, outcomes, strict=True):
-            self.changes.add("procedures", outcome, f"{procedure.title} ({procedure.support} sessions)")
+        for outcome in await procedures.save_each(self.conn, rows):
+            self.changes.add("procedures", outcome)
         retired = await procedures.retire_others(
             self.conn,
             self.agent,

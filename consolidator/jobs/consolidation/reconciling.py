@@ -35,9 +35,9 @@ async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, chang
             if _is_published(published.get(values["id"]), values):
                 continue
             outcome = await facts.save_fact(conn, values | asdict(stamp))
-            changes.note("facts", "reinforced" if outcome == "changed" else outcome, values["sentence"])
+            changes.add("facts", "reinforced" if outcome == "changed" else outcome)
         kept = [fact.id for fact in believed]
-        changes.gone("facts", await facts.drop_unsupported(conn, agent, attributes, kept, stamp.now))
+        changes.add_retired("facts", await facts.drop_unsupported(conn, agent, attributes, kept, stamp.now))
         touched = {*published, *kept}
     await facts.mark_reconciled(conn, agent, [row.id for row in unreconciled])
     await index_facts(conn, agent, sorted(touched))

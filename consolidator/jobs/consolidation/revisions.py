@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import psycopg
 
 from consolidator.database import Connection, Database
-from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation.changes import Changes
 from consolidator.jobs.consolidation.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.consolidation.learning import session_context
@@ -25,7 +23,7 @@ from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_
 from consolidator.jobs.consolidation.model_access import open_model_calls
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.reconciling import reconcile_agent
-from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved
+from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.model.extraction import FactReader, ReadResult
@@ -53,13 +51,7 @@ class DraftReader:
 
     async def run(self, units: list[Unit]) -> None:
         """Read sessions up to their watermarks."""
-        for unit in units:
-            done = False
-            while not done:
-                with suppress(WatermarkMoved):
-                    done = await self._read_window(unit)
-                if not done and self.ledger.stop.is_set():
-                    raise Interrupted("asked to stop between two windows of a session")
+        await read_all_windows(units, self._read_window, self.ledger.stop)
 
     async def _read_window(self, unit: Unit) -> bool:
         """Read one window of a session; return whether it was the last one."""
@@ -245,7 +237,9 @@ async def _merge_in_run(
 async def _merge(ledger: Ledger, arguments: dict[str, Any]) -> dict[str, Any]:
     settings = ledger.settings
     async with open_model_calls(ledger.database, settings, ledger.run_id) as calls:
-        await merge_agents(ledger, CandidateDecider(ledger.database, calls, settings.model or extraction_model(settings)))
+        await merge_agents(
+            ledger, CandidateDecider(ledger.database, calls, settings.model or extraction_model(settings))
+        )
         report = await load_memory_report(ledger)
         if calls:
             report["model"] = await calls.report()

@@ -22,7 +22,7 @@ from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import ExistingFact, own_fact_id
 from consolidator.memory.facts.reconcile import scope_of
 from consolidator.memory.recall.postings import FACT
-from consolidator.memory.recall.ranking import CorpusStatistics, Found, Hits
+from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import word_key
 from consolidator.store.memory import facts
@@ -100,14 +100,14 @@ async def _match_words(conn: Connection, agent: str, candidates: Sequence[Candid
         }
         searched = sorted({key for candidate_keys in keys.values() for key in candidate_keys})
         by_word = {
-            word: Found(word, count, np.frombuffer(refs, dtype=">i8").astype(np.int64))
+            word: TermPostings(word, count, np.frombuffer(refs, dtype=">i8").astype(np.int64))
             for word, refs, count in await index.search_words(conn, searched, [scope])
         }
         statistics = CorpusStatistics(extent.facts, extent.fact_words)
         for candidate_id, candidate_keys in keys.items():
-            hits = Hits.of([by_word[key] for key in candidate_keys if key in by_word], statistics)
+            hits = Hits.from_terms([by_word[key] for key in candidate_keys if key in by_word], statistics)
             if hits is not None:
-                best.append((candidate_id, hits.best(MAX_WORD_MATCHES).tolist()))
+                best.append((candidate_id, hits.rank_documents(MAX_WORD_MATCHES).tolist()))
     ids = await index.load_fact_ids(conn, sorted({number for _, numbers in best for number in numbers}))
     return [(candidate_id, ids[number]) for candidate_id, numbers in best for number in numbers if number in ids]
 

@@ -17,7 +17,7 @@ from consolidator.memory.solutions.grouping import (
     RecordKey,
     SessionRef,
     Solution,
-    shape_if_resolved,
+    resolved_fix_shape,
 )
 from consolidator.models.provenance import Provenance
 from consolidator.models.solution import SolutionRow
@@ -33,17 +33,17 @@ async def merge_solutions(conn: Connection, agent: str, provenance: Provenance, 
     summaries = await error_records.list_with_news(conn, agent)
     unread = [(summary.session_id, summary.seq) for summary in summaries if summary.fix_shape is None]
     records = _parse_records(await error_records.get_each(conn, unread))
-    fix_shapes = {key: json.dumps(shape_if_resolved(record)) for key, record in records.items()}
+    fix_shapes = {key: json.dumps(resolved_fix_shape(record)) for key, record in records.items()}
     groups = await asyncio.to_thread(OccurrenceGroups, _occurrences(summaries, agent, fix_shapes))
     cited = sorted(groups.cited_records() - records.keys())
     records |= _parse_records(await error_records.get_each(conn, cited))
     published = await asyncio.to_thread(groups.build_solutions, records)
-    outcomes = await solutions.save_each(conn, [_solution_row(solution, provenance) for solution in published])
-    for solution, outcome in zip(published, outcomes, strict=True):
-        changes.note("solutions", outcome, solution.line)
+    rows = [_solution_row(solution, provenance) for solution in published]
+    for outcome in await solutions.save_each(conn, rows):
+        changes.add("solutions", outcome)
     fingerprints = sorted({summary.fingerprint for summary in summaries})
     keep = [solution.id for solution in published]
-    changes.gone("solutions", await solutions.delete_others(conn, agent, fingerprints, keep=keep))
+    changes.add_retired("solutions", await solutions.delete_others(conn, agent, fingerprints, keep=keep))
     # Records that others committed meanwhile are counted, too, but stay unmerged: only locked ones cannot have changed.
     await error_records.mark_merged(conn, locked, fix_shapes)
 
@@ -72,7 +72,7 @@ def _occurrences(
             symbol=summary.symbol,
             headline=summary.headline,
             tried=tuple(json.loads(summary.tried)) if summary.tried else (),
-            shape=None if shape is None else tuple(shape),
+            fix_shape=None if shape is None else tuple(shape),
         )
 
 
