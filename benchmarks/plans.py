@@ -17,7 +17,7 @@ from benchmarks.report import Report
 from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.nightly import JobRunner
 from consolidator.store.log import events, sessions
 from consolidator.store.memory import lookup
 from consolidator.store.nights import runs
@@ -43,7 +43,7 @@ async def measure(server: Server, scale: str) -> Report:
     name = await written(server, clock, range(count), LENGTH)
     clock.advance(timedelta(hours=1))
     database = server.opened(name, clock)
-    await Nights(database, server.settings()).run_now("consolidation")
+    await JobRunner(database, server.settings()).run_now("consolidation")
     clock.advance(timedelta(days=1))
     for number in range(count, count + max(count // 50, 2)):
         async with database.transaction() as conn:
@@ -93,16 +93,18 @@ async def _hot(conn: Connection, clock: FrozenClock, count: int) -> list[tuple[s
     others = ("sessions", "runs", "retention", "memory", "sums", "facts")
     log, rest = load("events"), {name: load(name) for name in others}
     new = await sessions.get(conn, f"made-{count:07}")
-    bounds = {"low": new["created_at"], "high": new["last_event_at"]}
-    span = {"session": new["id"], "after": 0, "upto": LENGTH, **bounds}
+    bounds = {"low": new.created_at, "high": new.last_event_at}
+    span = {"session": new.id, "after": 0, "upto": LENGTH, **bounds}
     now = clock.now()
-    run = await runs.start(conn, job="consolidation", slot=now, trigger="manual", owner="me", now=now, arguments={})
-    await runs.add_units(conn, run["id"], [f"unit-{n:05}" for n in range(count)])
-    lease = {"run": run["id"], "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5)}
+    run = await runs.start(
+        conn, job="consolidation", scheduled_at=now, trigger="manual", owner="me", now=now, arguments={}
+    )
+    await runs.add_units(conn, run.id, "session", [f"unit-{n:05}" for n in range(count)])
+    lease = {"run": run.id, "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5)}
     known = (await rows(conn, "select * from solution order by id limit 1"))[0]
     by_fingerprint, by_text = await _solved(conn, known)
     return [
-        ("append", log["append"], _appended(new["id"], now)),
+        ("append", log["append"], _appended(new.id, now)),
         ("read a window", log["read"], {**span, "after": 10, "limit": 50}),
         (
             "read a window, bounds unknown",
@@ -112,21 +114,25 @@ async def _hot(conn: Connection, clock: FrozenClock, count: int) -> list[tuple[s
         ("stamp", log["stamp"], {**span, "now": now, "dead": []}),
         ("unconsolidated", log["unconsolidated"], {"session": "", "after": 0, "limit": 1000}),
         ("due sessions", rest["sessions"]["due"], {}),
-        ("claim", rest["runs"]["claim"], {**lease, "tried": False, "most": 16}),
-        ("units waiting", rest["runs"]["waiting"], {**lease, "most": None}),
+        ("claim", rest["runs"]["claim"], {**lease, "tried": False, "limit": 16}),
+        ("units waiting", rest["runs"]["count_unfinished"], {**lease, "limit": None}),
         ("prunable", rest["retention"]["prunable"], {"cutoff": now - timedelta(hours=12)}),
         ("digests with news", rest["sums"]["news"], {"agent": "coder-0", "every": False}),
         ("sequences of an agent", rest["sums"]["placed"], {"agent": "coder-0"}),
         ("errors with news", rest["memory"]["news_of_errors"], {"agent": "coder-0"}),
-        ("sayings with news", rest["facts"]["news"], {"agent": "coder-0"}),
+        ("changed candidates", rest["facts"]["lock_unreconciled"], {"agent": "coder-0"}),
         (
-            "sayings of a slot",
-            rest["facts"]["candidates_of"],
-            {"agent": "coder-0", **_slot()},
+            "candidates of an attribute",
+            rest["facts"]["candidates"],
+            {"agent": "coder-0", **_attribute()},
         ),
-        ("undecided sayings", rest["facts"]["undecided"], {"agent": "coder-0", "limit": 200}),
-        ("facts of a saying's slot", rest["facts"]["slotmates"], {"agent": "coder-0", "ids": ["c"], **_slot()}),
-        ("facts as they are published", rest["facts"]["published"], {"agent": "coder-0", **_slot()}),
+        ("undecided candidates", rest["facts"]["undecided"], {"agent": "coder-0", "limit": 200}),
+        (
+            "facts of a candidate's attribute",
+            rest["facts"]["facts_by_attribute"],
+            {"agent": "coder-0", "ids": ["c"], **_attribute()},
+        ),
+        ("facts as they are published", rest["facts"]["published"], {"agent": "coder-0", **_attribute()}),
         ("solutions by fingerprint", *by_fingerprint),
         ("solutions by text", *by_text),
         ("facts by text", *await _asked(conn, "tool77 nightly", "coder-7")),
@@ -134,8 +140,8 @@ async def _hot(conn: Connection, clock: FrozenClock, count: int) -> list[tuple[s
     ]
 
 
-def _slot() -> dict[str, Any]:
-    """Return whose saying it is, and of what."""
+def _attribute() -> dict[str, Any]:
+    """Return the parameters of one owner's attribute."""
     return {"levels": ["agent"], "owners": [""], "subjects": ["user"], "predicates": ["uses"]}
 
 
@@ -144,14 +150,14 @@ async def _solved(conn: Connection, known: Row) -> list[tuple[LiteralString, dic
     with patch.object(lookup, "rows", AsyncMock(return_value=[])) as ran:
         named = known["fingerprint"]
         signature = named.partition("|")[2]
-        await lookup.solutions_of(conn, fingerprint=named, signature=signature, text=known["headline"])
+        await lookup.find_solutions_for_error(conn, fingerprint=named, signature=signature, text=known["headline"])
     return [(call.args[1], call.args[2]) for call in ran.await_args_list]
 
 
 async def _asked(conn: Connection, words: str, agent: str | None) -> tuple[LiteralString, dict[str, Any]]:
     """Return what listing facts by words runs, which is composed."""
     with patch.object(lookup, "fetch", AsyncMock(return_value=[])) as fetch:
-        await lookup.facts(conn, query=words, agent=agent)
+        await lookup.list_facts(conn, query=words, agent=agent)
     assert fetch.await_args is not None
     psycopg3 = dialect.dialect()  # type: ignore[no-untyped-call]
     compiled = fetch.await_args.args[1].compile(dialect=psycopg3, compile_kwargs={"render_postcompile": True})

@@ -15,11 +15,11 @@ from benchmarks.server import Server
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
-from consolidator.memory.recall.postings import FACT, packed
-from consolidator.memory.text.words import counted
-from consolidator.service.recall import by_vector, documents, ranked
+from consolidator.memory.recall.postings import FACT, pack_postings
+from consolidator.memory.text.words import count_words
+from consolidator.service.recall import load_documents, rank_documents, search_vectors
 from consolidator.store.search import index, vectors
-from consolidator.store.search.index import Posted, SearchScope, Share
+from consolidator.store.search.index import Posting, ScopeCounts, SearchScope, UnindexedFactRow
 
 TITLE = "a question to memory, by text and by vector, facts in a hundred scopes"
 FACTS = {"tiny": (1000,), "small": (10_000, 100_000), "full": (10_000, 100_000, 1_000_000)}
@@ -101,20 +101,20 @@ async def _written(conn: Connection, first: int, told: Sequence[str]) -> None:
             for name, scope, said, at in rows:
                 common = (f"agent-{scope}", "agent", "user", name, "", said, "profile", "explicit", "user")
                 await copy.write_row((name, *common, at, at, 1, [name], "made"))
-        found = [
-            {"id": name, "agent": f"agent-{scope}", "scope": scopes[scope].number, "sentence": said}
+        unindexed = [
+            (UnindexedFactRow(name, f"agent-{scope}", None, None, "agent", said), scopes[scope].number)
             for name, scope, said, _ in rows
         ]
-        numbers = await index.save_facts(conn, found)
-        posted: list[Posted] = []
-        shares = {scope: Share() for scope in scopes}
+        numbers = await index.save_facts(conn, unindexed)
+        postings: list[Posting] = []
+        counts = {scope: ScopeCounts() for scope in scopes}
         for name, scope, said, _ in rows:
-            words = counted(said)
-            posted += [(word, scopes[scope].number, ref) for word, ref in packed(FACT, numbers[name], words)]
-            shares[scopes[scope]].facts += 1
-            shares[scopes[scope]].fact_words += sum(words.values())
-        await index.post(conn, posted)
-        await index.share(conn, shares)
+            words = count_words(said)
+            postings += [(word, scopes[scope].number, ref) for word, ref in pack_postings(FACT, numbers[name], words)]
+            counts[scopes[scope]].facts += 1
+            counts[scopes[scope]].fact_words += sum(words.values())
+        await index.add_postings(conn, postings)
+        await index.add_counts(conn, counts)
 
 
 async def asked(database: Database, made: Sequence[str], length: int, *, everywhere: bool = False) -> list[float]:
@@ -126,7 +126,7 @@ async def asked(database: Database, made: Sequence[str], length: int, *, everywh
         question = " ".join(["the", "user", *chance.sample(words, length - 2)])
         agent = None if everywhere else f"agent-{number % SCOPES}"
         began = time.perf_counter()
-        assert await ranked(database, question, agent=agent)
+        assert await rank_documents(database, question, agent=agent)
         seconds.append(time.perf_counter() - began)
     return seconds
 
@@ -135,7 +135,7 @@ async def _by_vectors(database: Database, report: Report, count: int) -> None:
     """Give some facts vectors, and ask by vector: in one scope, where all are compared, and in all by the index."""
     chance = np.random.default_rng(1)
     async with database.connection() as conn:
-        if await vectors.prepare(conn) is None:
+        if await vectors.ensure_pgvector(conn) is None:
             report.notes.append("this server has no pgvector")
             return
         found = await (
@@ -149,7 +149,7 @@ async def _by_vectors(database: Database, report: Report, count: int) -> None:
                 vector = chance.normal(size=SIZE).astype(np.float32)
                 await copy.write_row((FACT, number, scope, "made", (vector / np.linalg.norm(vector)).tolist()))
         began = time.perf_counter()
-        await vectors.index_many(conn, "made")
+        await vectors.update_index(conn, "made")
         report.add(f"vectors: index of {count:,}", time.perf_counter() - began, "s")
         await conn.execute("vacuum analyze embedding")
         for name, agents in (("one scope", range(SCOPES)), ("100 scopes at once", [None])):
@@ -158,11 +158,11 @@ async def _by_vectors(database: Database, report: Report, count: int) -> None:
                 agent = agents[number % len(agents)]
                 vector = chance.normal(size=SIZE).tolist()
                 began = time.perf_counter()
-                sums = await index.sums(
+                sums = await index.load_corpus(
                     conn, agent=None if agent is None else f"agent-{agent}", project=None, peer=None
                 )
-                channels = await by_vector(conn, "made", vector, sums)
-                assert (await documents(conn, channels))[1]
+                channels = await search_vectors(conn, "made", vector, sums)
+                assert (await load_documents(conn, channels))[1]
                 seconds.append(time.perf_counter() - began)
             _told(report, f"vectors: {count:,}, {name}", seconds)
 

@@ -109,26 +109,33 @@ class ModelTruncated(ModelError):
 class ModelMalformed(ModelError):
     """The answer is not what was asked for; `text` is what came instead."""
 
-    def __init__(self, told: str, text: str = "") -> None:
-        super().__init__(told)
+    def __init__(self, message: str, text: str = "") -> None:
+        super().__init__(message)
         self.text = text
 
 
 class ModelUnavailable(ModelError):
     """The model's server cannot be reached, is overloaded, or does not know us: no fault of the question."""
 
-    def __init__(self, told: str, *, wait: float | None = None, lasting: bool = False, paid: bool = False) -> None:
-        super().__init__(told)
-        self.paid = paid  # whether the server may have charged for what never came back
-        self.wait = wait  # seconds that the server asks us to wait
-        self.lasting = lasting  # whether asking again soon is in vain: a wrong key, an unknown model
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        is_permanent: bool = False,
+        may_be_charged: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.may_be_charged = may_be_charged  # whether the server may have charged for what never came back
+        self.retry_after = retry_after  # seconds that the server asks us to wait
+        self.is_permanent = is_permanent  # whether asking again soon is in vain: a wrong key, an unknown model
 
 
 class OverBudget(ModelError):
     """The call would pass its night's or its session's cap, or one in money cannot be held: the price is not known."""
 
 
-class Awaited(ModelError):
+class AnswerPending(ModelError):
     """The question was put into a batch, and the batch has not come back yet."""
 
 

@@ -1,1 +1,6 @@
-"""What stands between the log and a model: redaction now; client, prompts, tokens and prices where a model is used."""
+"""Everything between memory and a language model: the client, prices, token counts, and redaction.
+
+Text flows out through `redaction`, so that no secret leaves the process, and answers come back validated against their
+schema. This package keeps no state but a server's dialect: storing, retrying and budgets are the callers' (jobs/model
+for the nights, runtime for sessions).
+"""

@@ -1,39 +1,41 @@
-"""What a server takes of the protocol: it begins with all of it, and learns from what is refused."""
+"""Which options of the OpenAI protocol a server takes: all of them at first, less whatever it has refused."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-_SHAPES = ("schema", "object", "prose")
+_JSON_MODES = ("schema", "object", "prose")  # from the strictest to none at all
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a server can be asked."""
+    """The options to send to a server."""
 
-    shape: str = "schema"  # schema | object | prose: how for JSON
-    limit: str = "max_completion_tokens"
-    steady: bool = True  # whether it takes a temperature
-    tells: bool = True  # whether it takes the wish to be told the usage of a stream
+    json_mode: str = "schema"  # schema | object | prose: how a JSON answer is requested
+    max_tokens_name: str = "max_completion_tokens"  # or max_tokens
+    takes_temperature: bool = True
+    takes_stream_options: bool = True  # which ask for the usage of a stream
 
     def without(self, refusal: str) -> Dialect | None:
-        """Return what is left where a question in this dialect was refused so; None where that was not its fault."""
-        low = refusal.lower()
-        if "max_completion_tokens" in low and self.limit == "max_completion_tokens":
-            return replace(self, limit="max_tokens")
-        if "stream_options" in low and self.tells:
-            return replace(self, tells=False)
-        if "temperature" in low and self.steady:
-            return replace(self, steady=False)
-        if self.shape != "prose" and any(word in low for word in ("response_format", "json_schema", "json_object")):
-            return replace(self, shape=_SHAPES[_SHAPES.index(self.shape) + 1])
+        """Return the dialect without the option that a refusal is about; None if it is about none of them."""
+        text = refusal.lower()
+        if "max_completion_tokens" in text and self.max_tokens_name == "max_completion_tokens":
+            return replace(self, max_tokens_name="max_tokens")
+        if "stream_options" in text and self.takes_stream_options:
+            return replace(self, takes_stream_options=False)
+        if "temperature" in text and self.takes_temperature:
+            return replace(self, takes_temperature=False)
+        if self.json_mode != "prose" and any(
+            word in text for word in ("response_format", "json_schema", "json_object")
+        ):
+            return replace(self, json_mode=_JSON_MODES[_JSON_MODES.index(self.json_mode) + 1])
         return None
 
-    def common(self, other: Dialect) -> Dialect:
-        """Return what two dialects share: each may have learned something that the other had not yet."""
+    def intersect(self, other: Dialect) -> Dialect:
+        """Return the options that both dialects have: concurrent requests may have met different refusals."""
         return Dialect(
-            max(self.shape, other.shape, key=_SHAPES.index),
-            self.limit if self.limit == other.limit else "max_tokens",
-            self.steady and other.steady,
-            self.tells and other.tells,
+            max(self.json_mode, other.json_mode, key=_JSON_MODES.index),
+            self.max_tokens_name if self.max_tokens_name == other.max_tokens_name else "max_tokens",
+            self.takes_temperature and other.takes_temperature,
+            self.takes_stream_options and other.takes_stream_options,
         )

@@ -1,4 +1,4 @@
-"""What calls cost and how much a model can see, by what genai-prices carries; no network."""
+"""Prices and context windows of models, from the data that genai-prices bundles; no network."""
 
 from __future__ import annotations
 
@@ -12,45 +12,47 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
 
-def price(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> Decimal | None:
-    """Return what a call costs in US dollars; None where nobody knows the model's price.
+def calculate_cost(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> Decimal | None:
+    """Return the cost of a call in US dollars; None if the model's price is unknown.
 
-    `input_tokens` are all of the question's, the cached ones among them.
+    `input_tokens` include the cached ones.
     """
     from genai_prices import Usage
 
-    found = _found(model)
-    if found is None:
+    entry = _find_model(model)
+    if entry is None:
         return None
     usage = Usage(input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens)
-    provider, priced = found
+    provider, info = entry
     with suppress(LookupError):
-        told = priced.calc_price(usage, provider, genai_request_timestamp=datetime.now(UTC), auto_update_timestamp=None)
-        return Decimal(told.total_price)
+        price = info.calc_price(usage, provider, genai_request_timestamp=datetime.now(UTC), auto_update_timestamp=None)
+        return Decimal(price.total_price)
     return None
 
 
-def tier(model: str, own: str | None) -> str | None:
-    """Return "cheap" where a model costs at most half of what a session's own does, else "main"; None if not known."""
-    asked = price(model, input_tokens=4000, output_tokens=1000)
-    if asked is None:
+def price_tier(model: str, session_model: str | None) -> str | None:
+    """Return "cheap" if a model costs at most half of the session's, else "main"; None if its price is unknown."""
+    cost = calculate_cost(model, input_tokens=4000, output_tokens=1000)
+    if cost is None:
         return None
-    usual = price(own, input_tokens=4000, output_tokens=1000) if own and own != model else None
-    return "cheap" if usual is not None and asked * 2 <= usual else "main"
+    if not session_model or session_model == model:
+        return "main"
+    session_cost = calculate_cost(session_model, input_tokens=4000, output_tokens=1000)
+    return "cheap" if session_cost is not None and cost * 2 <= session_cost else "main"
 
 
 def context_window(model: str) -> int | None:
-    """Return how many tokens a model can see; None where nobody knows."""
-    found = _found(model)
-    return None if found is None else found[1].context_window
+    """Return the context window of a model in tokens; None if it is unknown."""
+    entry = _find_model(model)
+    return None if entry is None else entry[1].context_window
 
 
 @lru_cache(maxsize=256)
-def _found(model: str) -> tuple[Provider, ModelInfo] | None:
-    """Return a model and who sells it; kept, since a name that nobody knows is compared with thousands."""
+def _find_model(model: str) -> tuple[Provider, ModelInfo] | None:
+    """Return a model and its provider; cached, since an unknown name is compared with thousands."""
     from genai_prices.data_snapshot import get_snapshot
 
-    for provider in (None, "openai"):  # its models of vectors are not found by their names alone
+    for provider in (None, "openai"):  # its embedding models are not found by name alone
         with suppress(LookupError):
             return get_snapshot().find_provider_model(model, None, provider, None)
     return None

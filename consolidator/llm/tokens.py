@@ -1,6 +1,6 @@
-"""Counts tokens: exactly where tiktoken's vocabulary lies on this machine, else by an estimate that is never too low.
+"""Counts tokens: exactly if tiktoken's vocabulary is on this machine, else by an estimate that is never too low.
 
-tiktoken downloads a vocabulary at its first use, with no time-out; nothing here makes it do so.
+tiktoken would download a missing vocabulary without a timeout; this module never makes it do so.
 """
 
 from __future__ import annotations
@@ -17,63 +17,63 @@ import tiktoken
 log = logging.getLogger("consolidator.llm")
 _VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 _ENCODING = "o200k_base"
-_PIECE = 4096  # characters encoded at once: tiktoken is quadratic in long runs without white space
+_CHUNK_LENGTH = 4096  # characters encoded at once: tiktoken is quadratic in long runs without white space
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens a text has, or a little more."""
+    """Return the number of tokens of a text, or slightly more."""
     encoding = _encoding()
     if encoding is None:
-        return estimate(text)
-    pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
-    return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
+        return estimate_tokens(text)
+    chunks = (text[start : start + _CHUNK_LENGTH] for start in range(0, len(text), _CHUNK_LENGTH))
+    return sum(len(encoding.encode_ordinary(chunk)) for chunk in chunks)
 
 
 def is_exact() -> bool:
-    """Tell whether tokens are counted, not estimated."""
+    """Tell whether tokens are counted rather than estimated."""
     return _encoding() is not None
 
 
-_counted: dict[tuple[int, int], int] = {}
-_MOST_COUNTED = 200_000
+_token_counts: dict[tuple[int, int], int] = {}
+_MAX_TOKEN_COUNTS = 200_000
 
 
-def counted(text: str) -> int:
-    """Return `count_tokens` of a text, remembered: a context is counted again at every step of its session."""
+def count_tokens_cached(text: str) -> int:
+    """Return `count_tokens` of a text, cached: a context is counted again at every step of its session."""
     key = (hash(text), len(text))
-    found = _counted.get(key)
-    if found is None:
-        if len(_counted) >= _MOST_COUNTED:
-            _counted.clear()
-        found = _counted[key] = count_tokens(text)
-    return found
+    count = _token_counts.get(key)
+    if count is None:
+        if len(_token_counts) >= _MAX_TOKEN_COUNTS:
+            _token_counts.clear()
+        count = _token_counts[key] = count_tokens(text)
+    return count
 
 
-def estimate(text: str) -> int:
-    """Return an over-estimate: a token for every three ASCII characters begun, and one for every byte of others.
+def estimate_tokens(text: str) -> int:
+    """Return an overestimate: one token for every three ASCII characters, and one for every byte of others.
 
-    English prose has about four characters a token, code three; a token never holds less than a byte.
+    English prose has about four characters per token, code three; a token is at least one byte.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
-    ascii_only = sum(map(str.isascii, text)) if size != len(text) else size
-    return -(-ascii_only // 3) + (size - ascii_only)
+    ascii_size = sum(map(str.isascii, text)) if size != len(text) else size
+    return -(-ascii_size // 3) + (size - ascii_size)
 
 
 @lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
-    """Return the vocabulary if it is on this machine."""
+    """Return the encoding if its vocabulary is on this machine."""
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if folder is None:
         folder = str(Path(tempfile.gettempdir()) / "data-gym-cache")
     name = hashlib.sha1(_VOCABULARY.encode(), usedforsecurity=False).hexdigest()
     cached = Path(folder) / name
-    if folder and cached.is_file() and _whole(cached):
+    if folder and cached.is_file() and _is_intact(cached):
         return tiktoken.get_encoding(_ENCODING)
-    log.info("tokens are estimated (some more than there are): tiktoken's vocabulary is not in %s", folder)
+    log.info("tokens are overestimated: tiktoken's vocabulary is not in %s", folder)
     return None
 
 
-def _whole(path: Path) -> bool:
-    """Tell whether a vocabulary is what tiktoken expects: it would download anything else anew."""
+def _is_intact(path: Path) -> bool:
+    """Tell whether a vocabulary is the one that tiktoken expects; it would download any other again."""
     expected = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
     return hashlib.sha256(path.read_bytes()).hexdigest() == expected

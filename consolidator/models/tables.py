@@ -3,7 +3,6 @@
 from sqlmodel import SQLModel
 
 from consolidator.models import (
-    answer,
     blob,
     chunk,
     digest,
@@ -11,6 +10,7 @@ from consolidator.models import (
     event,
     fact,
     index,
+    model_call,
     procedure,
     revision,
     run,
@@ -25,6 +25,6 @@ from consolidator.models import (
 
 METADATA = SQLModel.metadata
 MODULES = (
-    answer, blob, digest, error_record, event, fact, chunk, index, revision, procedure, run, scope, session, setting,
+    blob, digest, error_record, event, fact, chunk, index, model_call, revision, procedure, run, scope, session, setting,
     solution, source, spend, sums,
 )  # fmt: skip

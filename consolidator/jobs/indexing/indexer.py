@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
-from consolidator.memory.recall.episodes import Episode, searched
-from consolidator.memory.recall.postings import BLOCK, FACT, TURN, packed
+from consolidator.memory.recall.episodes import Episode, searchable_text
+from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings
 from consolidator.memory.text.words import count_words
 from consolidator.models.index import EpisodeRow
 from consolidator.models.session import SessionRow
@@ -35,7 +35,7 @@ class DocumentWords:
     def add(self, kind: str, number: int, scope: int, text: str) -> None:
         """Add a document; one without words counts as no document."""
         words = count_words(text)
-        self.postings.extend((word, scope, ref) for word, ref in packed(kind, number, words))
+        self.postings.extend((word, scope, ref) for word, ref in pack_postings(kind, number, words))
         total = sum(words.values())
         if not words:
             self.counts[number] = ScopeCounts()
@@ -66,15 +66,15 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
     scopes: dict[int, SearchScope] = {}
     for session, episodes in read:
         scope, head = SearchScope(session.agent, session.project, session.peer), heads[session.id]
-        number = head.block * BLOCK if head.last_id is None else head.last_id + 1
+        number = head.block * NUMBERS_PER_BLOCK if head.last_id is None else head.last_id + 1
         for episode in episodes:
             if head.last_seq is not None and episode.seq <= head.last_seq:
                 continue
-            if number % BLOCK == 0:  # a session's first episode, or the first after a full block
-                number = head.block * BLOCK
+            if number % NUMBERS_PER_BLOCK == 0:  # a session's first episode, or the first after a full block
+                number = head.block * NUMBERS_PER_BLOCK
             row = _episode_row(session.id, scope, number, episode)
             rows.append(row)
-            documents.add(TURN, number, scope.number, searched(row.speaker, row.text))
+            documents.add(TURN, number, scope.number, searchable_text(row.speaker, row.text))
             scopes[number] = scope
             number += 1
     await index.save_episodes(conn, rows)
@@ -141,7 +141,9 @@ async def forget_turns(
     """Remove a batch of a session's episodes, if given only those up to a seq and before a time; return how many."""
     removed = await index.remove_turns(conn, session, BATCH_SIZE, upto=upto, before=before)
     if removed:
-        await _remove(conn, agent, TURN, [(turn.id, turn.scope, searched(turn.speaker, turn.text)) for turn in removed])
+        await _remove(
+            conn, agent, TURN, [(turn.id, turn.scope, searchable_text(turn.speaker, turn.text)) for turn in removed]
+        )
     return len(removed)
 
 
@@ -166,7 +168,7 @@ async def restore_turns(conn: Connection, session: str) -> None:
         documents = [
             IndexedDocument(
                 turn.number, turn.scope, SearchScope(turn.agent, turn.project, turn.peer),
-                searched(turn.speaker, turn.text),
+                searchable_text(turn.speaker, turn.text),
             )
             for turn in turns
         ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Questions through the provider's batches, at half the price: handed in at night, collected by a later tick.
+"""Asks questions through the provider's batches, at half the price: submitted at night, collected by a later tick.
 
-A batch only fills the store of answers; the night that comes after finds them there. What fails goes the normal way.
+A batch only fills the store of answers, where the next night finds them. A question that fails is asked directly then.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from ulid import ULID
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ModelUnavailable
-from consolidator.llm.client import ModelClient, ModelReply, client_of, failure, read_completion
-from consolidator.llm.prices import price
+from consolidator.llm.client import ModelClient, ModelReply, classify_error, create_client, read_completion
+from consolidator.llm.prices import calculate_cost
 from consolidator.llm.redaction.redact import redact
+from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
-from consolidator.store.nights import answers
-from consolidator.store.queries import Row
+from consolidator.store.nights import model_batches, model_calls
+from consolidator.store.nights.model_calls import CallUsage
 
 log = logging.getLogger("consolidator.llm")
-MOST = 10_000  # questions of one batch
-WINDOW = timedelta(hours=24)  # what has not come back by then goes the normal way
-HANDING_IN = timedelta(hours=1)  # after which nobody is handing a batch in any more
+MAX_QUESTIONS = 10_000  # of one batch
+COMPLETION_WINDOW = timedelta(hours=24)  # after which unanswered questions are asked directly
+SUBMISSION_TIMEOUT = timedelta(hours=1)  # after which a batch without the provider's id is given up
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-_OURS = "handing-in:"
-_OVER = ("completed", "failed", "expired", "cancelled")
+_FINISHED = ("completed", "failed", "expired", "cancelled")
 
 
 @dataclass(slots=True)
-class Batches:
+class ModelBatches:
     """The batches of a database."""
 
     database: Database
@@ -44,170 +44,184 @@ class Batches:
     client: ModelClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.client = client_of(self.settings)
+        self.client = create_client(self.settings)
 
     async def submit(self) -> int:
-        """Hand in what waits; return how many questions. No connection is held while the provider takes them.
+        """Submit the queued questions and return how many; no connection is held while the provider takes them.
 
-        A crash in between leaves them with a batch that has only our name: they go the normal way an hour later.
+        A crash in between leaves them in a batch without the provider's id: an hour later they are asked directly.
         """
         import openai
 
-        ours = f"{_OURS}{ULID()}"
+        batch_id = str(ULID())
         async with self.database.transaction() as conn:
-            waiting = await answers.queued(conn, limit=MOST)
-            if not waiting:
+            questions = await model_batches.lock_queued(conn, limit=MAX_QUESTIONS)
+            if not questions:
                 return 0
             now = self.database.clock.now()
-            keys = [one["key"] for one in waiting]
-            await answers.submitted(conn, ours, keys, status="handing in", now=now, due=now + HANDING_IN)
+            keys = [question.key for question in questions]
+            await model_batches.save_batch(conn, batch_id, keys, now=now, due=now + SUBMISSION_TIMEOUT)
         try:
-            name, status = await self._handed_in(waiting)
+            provider_id, status = await self._upload(questions)
         except openai.APIError as error:
-            log.warning("no batch could be handed in, so the questions go the normal way: %s", redact(str(error)))
-            meant = failure(error)
-            await self._end(ours, {}, "refused", paid=isinstance(meant, ModelUnavailable) and meant.paid)
+            log.warning("the batch was not accepted, so its questions are asked directly: %s", redact(str(error)))
+            cause = classify_error(error)
+            charged = isinstance(cause, ModelUnavailable) and cause.may_be_charged
+            await self._finish(batch_id, {}, "refused", may_be_charged=charged)
             return 0
         async with self.database.transaction() as conn:
-            await answers.rename_batch(conn, ours, name, status=status, due=now + WINDOW)
-        log.info("batch %s: %d questions", name, len(waiting))
-        return len(waiting)
+            due = now + COMPLETION_WINDOW
+            await model_batches.set_provider_id(conn, batch_id, provider_id, status=status, due=due)
+        log.info("batch %s: %d questions", provider_id, len(questions))
+        return len(questions)
 
     async def collect(self) -> int:
-        """Keep the answers of the batches that have come back, or are overdue; return how many answers came."""
+        """Store the answers of finished batches, and give overdue ones up; return how many answers were stored."""
+        async with self.database.connection() as conn:
+            batches = await model_batches.list_open(conn)
+        return sum([await self._collect_batch(batch) for batch in batches])
+
+    async def _collect_batch(self, batch: ModelBatchRow) -> int:
         import openai
 
-        async with self.database.connection() as conn:
-            waiting = await answers.open_batches(conn)
-        found = 0
-        for batch in waiting:
-            overdue = self.database.clock.now() >= batch["due_at"]
-            if batch["id"].startswith(_OURS):
-                if overdue:
-                    await self._end(batch["id"], {}, "lost", paid=True)
-                continue
-            known = True
-            try:
-                told = await self.client.opened().batches.retrieve(batch["id"])
-                over = told.status in _OVER
-                lines = await self._lines(told.output_file_id) if over else {}
-            except openai.NotFoundError:
-                over, lines, known = True, {}, False
-            except openai.APIError as error:
-                log.warning("batch %s: %s", batch["id"], redact(str(error)))
-                over, lines = False, {}
-            if over:
-                found += await self._end(batch["id"], lines, "collected", paid=not known)
-            elif overdue:
-                await self._cancel(batch["id"])
-                await self._end(batch["id"], {}, "overdue", paid=True)
-        return found
+        is_overdue = self.database.clock.now() >= batch.due_at
+        if batch.status == model_batches.SUBMITTING:
+            return await self._finish(batch.id, {}, "lost", may_be_charged=True) if is_overdue else 0
+        try:
+            remote = await self.client.get_client().batches.retrieve(batch.id)
+            if remote.status in _FINISHED:
+                responses = await self._download(remote.output_file_id)
+                return await self._finish(batch.id, responses, "collected", may_be_charged=False)
+        except openai.NotFoundError:
+            return await self._finish(batch.id, {}, "collected", may_be_charged=True)
+        except openai.APIError as error:
+            log.warning("batch %s: %s", batch.id, redact(str(error)))
+        if is_overdue:
+            await self._cancel(batch.id)
+            return await self._finish(batch.id, {}, "overdue", may_be_charged=True)
+        return 0
 
-    async def _cancel(self, name: str) -> None:
-        """Have the provider give a batch up, since nobody will fetch its answers."""
+    async def _cancel(self, batch_id: str) -> None:
+        """Cancel a batch, since nobody will collect its answers."""
         import openai
 
         try:
-            await self.client.opened().batches.cancel(name)
+            await self.client.get_client().batches.cancel(batch_id)
         except openai.APIError as error:
-            log.warning("batch %s could not be cancelled: %s", name, redact(str(error)))
+            log.warning("batch %s could not be cancelled: %s", batch_id, redact(str(error)))
 
-    async def _end(self, name: str, lines: Mapping[str, Any], status: str, *, paid: bool) -> int:
-        """Keep a batch's answers, let the rest of its questions go the normal way, and be done with it.
+    async def _finish(self, batch_id: str, responses: Mapping[str, Any], status: str, *, may_be_charged: bool) -> int:
+        """Store a batch's answers and close it; return how many were stored. Other questions are asked directly.
 
-        With `paid` the provider may charge for the rest, too: then their reserves are what they cost.
+        With `may_be_charged` the provider may charge for these questions, too, so they have cost their reserves.
         """
-        found = 0
+        stored = 0
         async with self.database.transaction() as conn:
-            if await answers.take_batch(conn, name, status=status, now=self.database.clock.now()):
-                questions = await answers.questions_of(conn, name)
-                asked = {question["session_id"] for question in questions} - {None}
-                there = await sessions.keep(conn, list(asked)) | {None}  # first, as whoever erases one locks it first
-                for question in questions:
-                    response, kept = lines.get(question["key"]), question["session_id"] in there
-                    if response is None:
-                        await self._given_up(conn, question, f"its batch was {status}", paid=paid)
-                    else:
-                        found += await self._take(conn, question, response, kept=kept)
-        return found
+            if not await model_batches.mark_collected(conn, batch_id, status=status, now=self.database.clock.now()):
+                return 0
+            questions = await model_batches.list_unanswered(conn, batch_id)
+            session_ids = {question.session_id for question in questions if question.session_id is not None}
+            # Lock the sessions before their calls, as an erasure does.
+            existing = await sessions.lock_shared(conn, list(session_ids))
+            for question in questions:
+                response = responses.get(question.key)
+                if response is None:
+                    reason = f"its batch was {status}"
+                    await self._fail_question(conn, question, reason, may_be_charged=may_be_charged)
+                elif await self._store_response(conn, question, response, existing):
+                    stored += 1
+        return stored
 
     async def close(self) -> None:
         """Close the connections to the server."""
         await self.client.close()
 
-    async def _handed_in(self, waiting: Sequence[Row]) -> tuple[str, str]:
-        """Hand questions in; return the batch's name and status."""
-        lines = [{"custom_id": one["key"], "method": "POST", "url": ENDPOINT, "body": one["body"]} for one in waiting]
+    async def _upload(self, questions: Sequence[ModelQuestionRow]) -> tuple[str, str]:
+        """Submit questions; return the id and status that the provider gives the batch."""
+        lines = [
+            {"custom_id": question.key, "method": "POST", "url": ENDPOINT, "body": question.body}
+            for question in questions
+        ]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        client = self.client.opened()
+        client = self.client.get_client()
         file = await client.files.create(file=("questions.jsonl", text.encode()), purpose="batch")
-        made = await client.batches.create(input_file_id=file.id, endpoint=ENDPOINT, completion_window="24h")
-        return made.id, made.status
+        batch = await client.batches.create(input_file_id=file.id, endpoint=ENDPOINT, completion_window="24h")
+        return batch.id, batch.status
 
-    async def _lines(self, file: str | None) -> dict[str, Any]:
-        """Return the lines of a batch's answers, by question; those that cannot be read are left out."""
-        if file is None:
+    async def _download(self, file_id: str | None) -> dict[str, Any]:
+        """Return the responses of a batch by question key; lines that cannot be read are skipped."""
+        if file_id is None:
             return {}
-        text = (await self.client.opened().files.content(file)).text
-        found = {}
+        text = (await self.client.get_client().files.content(file_id)).text
+        responses = {}
         for line in text.splitlines():
             try:
-                told = json.loads(line)
-                found[str(told["custom_id"])] = told["response"]
+                record = json.loads(line)
+                responses[str(record["custom_id"])] = record["response"]
             except (ValueError, KeyError, TypeError):
                 continue
-        return found
+        return responses
 
-    async def _take(self, conn: Connection, question: Row, response: Any, *, kept: bool) -> int:
-        """Keep one answer, but of an erased session, and what it took; or let its question go the normal way."""
-        good = isinstance(response, dict) and response.get("status_code") == 200
-        body = json.dumps(response.get("body")).encode() if good else b""
-        reply = read_completion(body, question["model"], json.dumps(question["body"]["messages"])) if good else None
-        if reply is None or not reply.text or reply.finish == "length" or reply.refusal:
-            await self._given_up(conn, question, "its batch did not answer it", paid=good, reply=reply)
-            return 0
+    async def _store_response(
+        self, conn: Connection, question: ModelQuestionRow, response: Any, existing: set[str]
+    ) -> bool:
+        """Store what a question used and its answer, unless its session was erased; return whether it was stored."""
+        is_ok = isinstance(response, dict) and response.get("status_code") == 200
+        reply = None
+        if is_ok:
+            content = json.dumps(response.get("body")).encode()
+            reply = read_completion(content, question.model, json.dumps(question.body["messages"]))
+        if reply is None or not reply.text or reply.finish_reason == "length" or reply.refusal:
+            reason = "its batch did not answer it"
+            await self._fail_question(conn, question, reason, may_be_charged=is_ok, reply=reply)
+            return False
         now = self.database.clock.now()
-        await answers.settle_call(conn, question["call_id"], _taken(question, reply, "answered in a batch"), now=now)
-        if kept:
-            await answers.save_answer(
-                conn, question["key"], reply.text,
-                purpose=question["purpose"], model=question["model"], run_id=question["run_id"], now=now,
+        await model_calls.settle_call(conn, question.call_id, _usage(question, reply, "answered in a batch"), now=now)
+        exists = question.session_id is None or question.session_id in existing
+        if exists:
+            await model_calls.save_answer(
+                conn, question.key, reply.text,
+                purpose=question.purpose, model=question.model, run_id=question.run_id, now=now,
             )  # fmt: skip
-        await answers.end_question(conn, question["key"], status="answered")
-        return int(kept)
+        await model_batches.finish_question(conn, question.key, status="answered")
+        return exists
 
-    async def _given_up(
-        self, conn: Connection, question: Row, why: str, *, paid: bool, reply: ModelReply | None = None
+    async def _fail_question(
+        self,
+        conn: Connection,
+        question: ModelQuestionRow,
+        reason: str,
+        *,
+        may_be_charged: bool,
+        reply: ModelReply | None = None,
     ) -> None:
-        now = self.database.clock.now()
+        now, outcome = self.database.clock.now(), f"failed: {reason}"
         if reply is not None:
-            await answers.settle_call(conn, question["call_id"], _taken(question, reply, f"failed: {why}"), now=now)
+            await model_calls.settle_call(conn, question.call_id, _usage(question, reply, outcome), now=now)
         else:
-            await answers.release(conn, question["call_id"], outcome=f"failed: {why}", now=now, paid=paid)
-        await answers.end_question(conn, question["key"], status="failed")
+            await model_calls.release_call(
+                conn, question.call_id, outcome=outcome, now=now, may_be_charged=may_be_charged
+            )
+        await model_batches.finish_question(conn, question.key, status="failed")
 
 
-def _taken(question: Row, reply: ModelReply, outcome: str) -> dict[str, Any]:
-    cost = price(
-        question["model"],
+def _usage(question: ModelQuestionRow, reply: ModelReply, outcome: str) -> CallUsage:
+    """Return what a question used, at the half price of a batch."""
+    cost = calculate_cost(
+        question.model,
         input_tokens=reply.input_tokens,
         cached_tokens=reply.cached_tokens,
         output_tokens=reply.output_tokens,
     )
-    return {
-        "input_tokens": reply.input_tokens,
-        "cached_tokens": reply.cached_tokens,
-        "output_tokens": reply.output_tokens,
-        "cost": None if cost is None else cost / Decimal(2),
-        "outcome": outcome,
-    }
+    half = None if cost is None else cost / Decimal(2)
+    return CallUsage(reply.input_tokens, reply.cached_tokens, reply.output_tokens, half, outcome)
 
 
 @asynccontextmanager
-async def batches_of(database: Database, settings: Settings) -> AsyncIterator[Batches]:
-    """Yield the batches, closed at the end."""
-    found = Batches(database, settings)
+async def open_batches(database: Database, settings: Settings) -> AsyncIterator[ModelBatches]:
+    """Yield the batches of a database; their connections are closed at the end."""
+    batches = ModelBatches(database, settings)
     try:
-        yield found
+        yield batches
     finally:
-        await found.close()
+        await batches.close()

@@ -1,6 +1,7 @@
-"""A run's calls of models: each question is asked once, paid once, within the caps, and no connection waits for it.
+"""A run's calls of a model: each question is answered once and paid for once, and the run's caps hold.
 
-Reserved before the call and settled after it; a call whose process dies has cost its reserve.
+A call is reserved before it is made and settled after it; a call whose process dies has cost its reserve. No database
+connection is held while the model is asked.
 """
 
 from __future__ import annotations
@@ -21,260 +22,278 @@ from typing import Any, TypeVar
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.errors import Awaited, ModelError, ModelUnavailable, OverBudget
-from consolidator.llm.client import ModelClient, ModelReply, Request, client_of, parsed, read
-from consolidator.llm.prices import price
+from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
+from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, create_client, parse_answer, parse_reply
+from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
-from consolidator.store.nights import answers
+from consolidator.store.nights import model_batches, model_calls
+from consolidator.store.nights.model_calls import CallReserve, CallUsage
 
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")
-TRIES = 4  # of one call
-LONGEST_WAIT = 60.0  # seconds between two tries; where a server asks for more, nothing more is asked in the run
-IN_A_ROW = 5  # calls that fail for want of the server before the run stops asking
+MAX_ATTEMPTS = 4  # of one call
+MAX_RETRY_WAIT = 60.0  # seconds between two attempts; a server that asks for more gets no more calls in the run
+MAX_FAILURES_IN_A_ROW = 5  # calls that find the server unavailable before the run stops calling it
 
 
-def model_of(settings: Settings) -> str | None:
-    """Return the model that reads sessions for facts; None where no model is configured."""
+def extraction_model(settings: Settings) -> str | None:
+    """Return the model that reads sessions for facts; None where none is configured."""
     return settings.extract_model or settings.model
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A call that is about to be made, and the most it may take."""
+class PlannedCall:
+    """A call that is about to be made, and the most it may use."""
 
     purpose: str
     model: str
     key: str
     input_tokens: int
     output_tokens: int = 0
-    session: str | None = None
-
-
-def _planned(request: Request, session: str | None) -> Planned:
-    return Planned(request.purpose, request.model, request.key, request.tokens, request.max_tokens, session)
+    session_id: str | None = None
 
 
 @dataclass(slots=True)
-class Calls:
-    """One replica's calls in one run."""
+class ModelCalls:
+    """The calls of one replica in one run."""
 
     database: Database
     settings: Settings
     run_id: str
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    stopped: str | None = None  # why no more is asked in this run
-    capped: str | None = None  # why a question was not asked: it would have passed a cap
+    stop_reason: str | None = None  # why no more calls are made in this run
+    cap_reached: str | None = None  # why a call was not made: it would have exceeded a cap
     counts: Counter[str] = field(default_factory=Counter)
     client: ModelClient = field(init=False)
-    _turn: asyncio.Semaphore = field(init=False)
-    _in_a_row: int = 0
-    _quiet_until: float = 0.0  # a server asked for rest: no call begins before
+    _semaphore: asyncio.Semaphore = field(init=False)
+    _failures_in_a_row: int = 0
+    _paused_until: float = 0.0  # monotonic time before which no call begins: a server asked for a pause
 
     def __post_init__(self) -> None:
-        self.client = client_of(self.settings)
-        self._turn = asyncio.Semaphore(self.settings.model_concurrency)
+        self.client = create_client(self.settings)
+        self._semaphore = asyncio.Semaphore(self.settings.model_concurrency)
 
-    async def ask(self, request: Request, *, session: str | None = None) -> dict[str, Any]:
-        """Return the JSON object that answers a question; raise a ModelError where there is none.
+    async def ask(self, request: ModelRequest, *, session: str | None = None) -> dict[str, Any]:
+        """Return the JSON object that answers a question; raise a ModelError if there is none.
 
-        ModelRefused, ModelTruncated, ModelMalformed: another question may fare better. ModelUnavailable, OverBudget
-        and Awaited: no fault of the question, which is asked again in another run.
+        After ModelRefused, ModelTruncated or ModelMalformed another question may succeed. ModelUnavailable, OverBudget
+        and AnswerPending are not the question's fault: it is asked again in another run.
         """
-        known = await self._known(request)
-        if known is not None:
-            return known
-        if self.stopped is not None:
-            raise ModelUnavailable(self.stopped)
-        alone = request.turns or request.purpose == "reconcile"  # few, and about facts that would move meanwhile
-        if self.settings.batch and not alone and await self._batched(request, session):
+        answer = await self._load_answer(request)
+        if answer is not None:
+            return answer
+        if self.stop_reason is not None:
+            raise ModelUnavailable(self.stop_reason)
+        # Repairs and comparisons are few, and what they are about may change until a batch comes back.
+        batchable = not request.turns and request.purpose != "reconcile"
+        if self.settings.batch and batchable and await self._queue_for_batch(request, session):
             self.counts["awaited"] += 1
-            raise Awaited(f"{request.purpose}: the answer comes with a batch")
-        async with self._turn:
-            return await self._asked(request, session)
+            raise AnswerPending(f"{request.purpose}: the answer comes with a batch")
+        async with self._semaphore:
+            return await self._ask_now(request, session)
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text, within the run's caps; raise ModelUnavailable or OverBudget where none come.
+        """Return a vector for each text, within the run's caps; raise ModelError if there are none.
 
-        No vector is kept here, as an answer is: whoever asks stores it.
+        Vectors are not stored as answers are: the caller stores them.
         """
         key = hashlib.sha256(json.dumps([model, *texts]).encode()).hexdigest()
-        planned = Planned("embed", model, key, input_tokens=sum(count_tokens(text) + 1 for text in texts))
+        planned = PlannedCall("embed", model, key, input_tokens=sum(count_tokens(text) + 1 for text in texts))
 
-        async def once(call: str) -> list[list[float]]:
-            found = await self.client.embed(model, texts)
-            taken = self._taken(model, input_tokens=found.tokens)
+        async def call(call_id: str) -> list[list[float]]:
+            result = await self.client.embed(model, texts)
+            usage = _usage(model, input_tokens=result.tokens)
             async with self.database.transaction() as conn:
-                await answers.settle_call(conn, call, taken, now=self.database.clock.now())
-            return found.vectors
+                await model_calls.settle_call(conn, call_id, usage, now=self.database.clock.now())
+            return result.vectors
 
-        async with self._turn:
-            return await self._tried(planned, once)
+        async with self._semaphore:
+            return await self._call_with_retries(planned, call)
 
     async def report(self) -> dict[str, Any]:
-        """Return what the calls of the run come to, all replicas together."""
+        """Return what the calls of the run used, over all replicas, as the run's report has it."""
         async with self.database.connection() as conn:
-            found = await answers.totals(conn, self.run_id)
-            waiting = await answers.awaited(conn)
-        told = {name: found[name] for name in ("calls", "input_tokens", "cached_tokens", "output_tokens")}
-        if found["cost"] is not None:
-            told["cost_usd"] = str(round(Decimal(found["cost"]), 6))
-        told |= {"known": self.counts["known"], "failures": found["failures"]}
-        if waiting["questions"]:
-            told["awaited"] = waiting["questions"]
-        if self.stopped or self.capped:
-            told["stopped"] = self.stopped or self.capped
-        return told
+            totals = await model_calls.load_totals(conn, self.run_id)
+            failures = await model_calls.count_failures(conn, self.run_id)
+            pending = await model_batches.count_pending(conn)
+        report: dict[str, Any] = {
+            "calls": totals.calls,
+            "input_tokens": totals.input_tokens,
+            "cached_tokens": totals.cached_tokens,
+            "output_tokens": totals.output_tokens,
+        }
+        if totals.cost is not None:
+            report["cost_usd"] = str(round(Decimal(totals.cost), 6))
+        report |= {"known": self.counts["known"], "failures": failures}
+        if pending:
+            report["awaited"] = pending
+        if self.stop_reason or self.cap_reached:
+            report["stopped"] = self.stop_reason or self.cap_reached
+        return report
 
     async def close(self) -> None:
         """Close the connections to the server."""
         await self.client.close()
 
-    async def _known(self, request: Request) -> dict[str, Any] | None:
-        """Return an answer that was paid for before."""
+    async def _load_answer(self, request: ModelRequest) -> dict[str, Any] | None:
+        """Return the stored answer to a question."""
         async with self.database.connection() as conn:
-            text = await answers.answer(conn, request.key)
+            text = await model_calls.get_answer(conn, request.key)
             if text is None:
                 return None
             with suppress(ModelError):
-                found = parsed(text, request.schema)
+                answer = parse_answer(text, request.schema)
                 self.counts["known"] += 1
-                return found
-            await answers.drop_answer(conn, request.key)  # a crash came between keeping and reading it
+                return answer
+            await model_calls.delete_answer(conn, request.key)  # stored before a crash, and never validated
         return None
 
-    async def _asked(self, request: Request, session: str | None) -> dict[str, Any]:
-        async def once(call: str) -> dict[str, Any]:
-            return await self._settled(call, request, await self.client.send(request), session)
+    async def _ask_now(self, request: ModelRequest, session: str | None) -> dict[str, Any]:
+        async def call(call_id: str) -> dict[str, Any]:
+            return await self._settle(call_id, request, await self.client.send(request), session)
 
-        return await self._tried(_planned(request, session), once)
+        return await self._call_with_retries(_plan_call(request, session), call)
 
-    async def _tried(self, planned: Planned, once: Callable[[str], Awaitable[T]]) -> T:
-        """Make a call, and again where the server is not there for a while; each try is reserved for itself."""
-        for attempt in range(TRIES):
-            if attempt == 0 and (left := self._quiet_until - time.monotonic()) > 0:
-                await self.sleep(left)
-            if self.stopped is not None:
-                raise ModelUnavailable(self.stopped)
-            call = await self._reserve(planned)
+    async def _call_with_retries(self, planned: PlannedCall, call: Callable[[str], Awaitable[T]]) -> T:
+        """Make a call, and repeat it while the server is unavailable; each attempt has a reserve of its own."""
+        for attempt in range(MAX_ATTEMPTS):
+            if attempt == 0 and (remaining := self._paused_until - time.monotonic()) > 0:
+                await self.sleep(remaining)
+            if self.stop_reason is not None:
+                raise ModelUnavailable(self.stop_reason)
+            call_id = await self._reserve(planned)
             try:
-                found = await once(call)
+                result = await call(call_id)
             except ModelUnavailable as error:
-                await self._failed(call, error)
-                if error.lasting or (error.wait or 0) > LONGEST_WAIT:
-                    self.stopped = f"{error}{self._rest(error)}"
-                if self.stopped is not None or attempt + 1 == TRIES:
+                await self._record_failure(call_id, error)
+                if error.is_permanent:
+                    self.stop_reason = str(error)
+                elif (error.retry_after or 0) > MAX_RETRY_WAIT:
+                    wait = f"{error.retry_after:.0f} s"
+                    self.stop_reason = f"{error}; it asks for a pause of {wait}, longer than a run waits"
+                if self.stop_reason is not None or attempt + 1 == MAX_ATTEMPTS:
                     self._count_failure(error)
                     raise
-                await self.sleep(self._pause(attempt, error))
+                await self.sleep(self._retry_wait(attempt, error))
             except ModelError as error:
-                await self._failed(call, error)
+                await self._record_failure(call_id, error)
                 raise
             else:
-                self._in_a_row = 0
-                return found
-        raise AssertionError("the last try returns or raises")
+                self._failures_in_a_row = 0
+                return result
+        raise AssertionError("the last attempt returns or raises")
 
-    async def reserve(self, request: Request, session: str | None) -> str:
-        """Write down a question before it is asked, and return its id; raise OverBudget where it would pass a cap."""
-        return await self._reserve(_planned(request, session))
+    async def reserve(self, request: ModelRequest, session: str | None) -> str:
+        """Record a call before it is made and return its id; raise OverBudget if it would exceed a cap."""
+        return await self._reserve(_plan_call(request, session))
 
-    async def _reserve(self, planned: Planned) -> str:
+    async def _reserve(self, planned: PlannedCall) -> str:
         tokens = planned.input_tokens + planned.output_tokens
-        cost = price(planned.model, input_tokens=planned.input_tokens, output_tokens=planned.output_tokens)
+        cost = calculate_cost(planned.model, input_tokens=planned.input_tokens, output_tokens=planned.output_tokens)
         if cost is not None and self.settings.batch and planned.purpose != "embed":
             cost /= 2
-        cap = self.settings.night_max_cost_usd
-        if cap is not None and cost is None:
-            told = f"nobody knows the price of {planned.model}, so a cap in money cannot be held; cap tokens instead"
-            self.stopped = told
-            raise OverBudget(told)
-        call = str(ULID())
+        max_tokens, max_cost = self.settings.night_max_tokens, self.settings.night_max_cost_usd
+        if max_cost is not None and cost is None:
+            reason = f"the price of {planned.model} is unknown, so a cap in money cannot be held; cap tokens instead"
+            self.stop_reason = reason
+            raise OverBudget(reason)
+        now = self.database.clock.now()
+        reserve = CallReserve(
+            str(ULID()), self.run_id, planned.session_id, planned.purpose, planned.model, planned.key, tokens, cost, now
+        )
         async with self.database.transaction() as conn:
-            most = self.settings.night_max_tokens
-            if most is not None or cap is not None:  # else nobody waits for the sum
-                used, paid = await answers.spent(conn, self.run_id)
-                if (most is not None and used + tokens > most) or (cap is not None and cost and paid + cost > cap):
-                    self.capped = f"the run's cap is reached: {used:,} tokens, {paid:.4f} USD spent or reserved"
-                    raise OverBudget(self.capped)
-            values: dict[str, Any] = {"purpose": planned.purpose, "model": planned.model, "key": planned.key}
-            values |= {"session": planned.session, "id": call, "run": self.run_id, "tokens": tokens, "cost": cost}
-            await answers.reserve(conn, {**values, "now": self.database.clock.now()})
-        return call
+            if max_tokens is not None or max_cost is not None:  # without a cap nobody waits for the sum
+                spending = await model_calls.load_spending(conn, self.run_id)
+                is_over_tokens = max_tokens is not None and spending.tokens + tokens > max_tokens
+                is_over_cost = max_cost is not None and cost and spending.cost + cost > max_cost
+                if is_over_tokens or is_over_cost:
+                    spent = f"{spending.tokens:,} tokens, {spending.cost:.4f} USD spent or reserved"
+                    self.cap_reached = f"the run's cap is reached: {spent}"
+                    raise OverBudget(self.cap_reached)
+            await model_calls.reserve_call(conn, reserve)
+        return reserve.id
 
-    def _taken(
-        self, model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0
+    async def _settle(
+        self, call_id: str, request: ModelRequest, reply: ModelReply, session: str | None
     ) -> dict[str, Any]:
-        """Return what an answered call took, with its price."""
-        used = {"input_tokens": input_tokens, "cached_tokens": cached_tokens, "output_tokens": output_tokens}
-        return {**used, "cost": price(model, **used), "outcome": "answered"}
+        """Store what a call used and its answer, then validate the answer and return it.
 
-    async def _settled(self, call: str, request: Request, reply: ModelReply, session: str | None) -> dict[str, Any]:
-        """Write down what a call took and what came back, before anybody reads it; then read it.
-
-        What came back is kept where an erasure can find it: not of a session that is gone, nor of facts of many.
+        An answer is stored only where an erasure can find it: if its session still exists, and never for a comparison,
+        which quotes facts of many sessions.
         """
         now = self.database.clock.now()
-        taken = self._taken(
+        usage = _usage(
             request.model,
             input_tokens=reply.input_tokens,
             cached_tokens=reply.cached_tokens,
             output_tokens=reply.output_tokens,
         )
         async with self.database.transaction() as conn:
-            # An erasure locks its sessions before it touches their calls; so do we.
-            there = session is None or await sessions.keep(conn, [session])
-            await answers.settle_call(conn, call, taken, now=now)
-            if reply.text and there and request.purpose != "reconcile":
-                await answers.save_answer(
+            # Lock the session first, as an erasure does, so that neither waits for the other in a circle.
+            exists = session is None or await sessions.lock_shared(conn, [session])
+            await model_calls.settle_call(conn, call_id, usage, now=now)
+            if reply.text and exists and request.purpose != "reconcile":
+                await model_calls.save_answer(
                     conn, request.key, reply.text,
                     purpose=request.purpose, model=request.model, run_id=self.run_id, now=now,
                 )  # fmt: skip
         try:
-            return read(reply, request.schema)
+            return parse_reply(reply, request.schema)
         except ModelError:
             async with self.database.connection() as conn:
-                await answers.drop_answer(conn, request.key)
+                await model_calls.delete_answer(conn, request.key)
             raise
 
-    async def _failed(self, call: str, error: ModelError) -> None:
-        """Write down why a call gave nothing; one that the server did not answer has cost nothing."""
+    async def _record_failure(self, call_id: str, error: ModelError) -> None:
+        """Settle a call that failed; if the server did not answer it, it has cost nothing."""
         outcome = f"failed: {type(error).__name__}: {error}"[:300]
+        charged = isinstance(error, ModelUnavailable) and error.may_be_charged
         async with self.database.connection() as conn:
-            paid = isinstance(error, ModelUnavailable) and error.paid
-            await answers.release(conn, call, outcome=outcome, now=self.database.clock.now(), paid=paid)
-            await answers.note_outcome(conn, call, outcome)
+            await model_calls.release_call(
+                conn, call_id, outcome=outcome, now=self.database.clock.now(), may_be_charged=charged
+            )
+            await model_calls.set_outcome(conn, call_id, outcome)
 
     def _count_failure(self, error: ModelUnavailable) -> None:
-        self._in_a_row += 1
-        if self._in_a_row >= IN_A_ROW and self.stopped is None:
-            self.stopped = f"{self._in_a_row} calls in a row failed, the last: {error}"
-            log.error("no more is asked in this run: %s", self.stopped)
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW and self.stop_reason is None:
+            self.stop_reason = f"{self._failures_in_a_row} calls in a row failed, the last one: {error}"
+            log.error("this run makes no more model calls: %s", self.stop_reason)
 
-    def _pause(self, attempt: int, error: ModelUnavailable) -> float:
-        """Return how long to wait: what the server asks for, else ever longer; with some chance, against crowds."""
-        if error.wait is not None:  # all calls of the run wait: it is the server's wish, not this question's fault
-            self._quiet_until = max(self._quiet_until, time.monotonic() + error.wait)
-            return error.wait
-        return min(2.0**attempt * random.uniform(0.5, 1.0), LONGEST_WAIT)
+    def _retry_wait(self, attempt: int, error: ModelUnavailable) -> float:
+        """Return how many seconds to wait: what the server asks for, else exponential backoff with jitter."""
+        if error.retry_after is not None:  # all calls of the run pause, not this question's alone
+            self._paused_until = max(self._paused_until, time.monotonic() + error.retry_after)
+            return error.retry_after
+        return min(2.0**attempt * random.uniform(0.5, 1.0), MAX_RETRY_WAIT)
 
-    def _rest(self, error: ModelUnavailable) -> str:
-        return "" if error.lasting else f"; it asks for {error.wait:.0f} s of rest, more than a run waits for"
-
-    async def _batched(self, request: Request, session: str | None) -> bool:
-        """Put a question into the next batch; False where its batch has failed it, so that it goes the normal way."""
+    async def _queue_for_batch(self, request: ModelRequest, session: str | None) -> bool:
+        """Queue a question for the next batch; return False if its batch has failed, so that it is asked directly."""
         async with self.database.connection() as conn:
-            waiting = await answers.question(conn, request.key)
-        if waiting is not None:
-            return waiting["status"] in ("queued", "submitted")
-        call = await self.reserve(request, session)
-        values: dict[str, Any] = {"key": request.key, "purpose": request.purpose, "model": request.model}
-        values |= {"session": session, "body": self.client.body(request), "run": self.run_id, "call": call}
+            status = await model_batches.get_question_status(conn, request.key)
+        if status is not None:
+            return status in ("queued", "submitted")
+        call_id = await self.reserve(request, session)
         async with self.database.transaction() as conn:
             now = self.database.clock.now()
-            there = session is None or await sessions.keep(conn, [session])
-            if not there or not await answers.queue(conn, {**values, "now": now}):
-                await answers.release(conn, call, outcome="queued by another" if there else "erased meanwhile", now=now)
+            exists = session is None or await sessions.lock_shared(conn, [session])
+            if not exists or not await model_batches.queue_question(
+                conn, request.key, self.client.build_body(request),
+                purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session, call_id=call_id,
+                now=now,
+            ):  # fmt: skip
+                outcome = "queued by another replica" if exists else "its session was erased"
+                await model_calls.release_call(conn, call_id, outcome=outcome, now=now)
         return True
+
+
+def _plan_call(request: ModelRequest, session: str | None) -> PlannedCall:
+    return PlannedCall(request.purpose, request.model, request.key, request.tokens, request.max_tokens, session)
+
+
+def _usage(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> CallUsage:
+    """Return what an answered call used, with its cost."""
+    cost = calculate_cost(model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)
+    return CallUsage(input_tokens, cached_tokens, output_tokens, cost, "answered")

@@ -1,6 +1,7 @@
-"""Has a model read a session's events for facts: chunk by chunk, a bad answer repaired once, then the chunk halved.
+"""Has a model read a session's events for facts, chunk by chunk.
 
-What no answer can be had for tonight is left for another night; an event that no answer survives is set aside.
+An invalid answer is repaired once, then the chunk is halved. An event that gets no valid answer even alone is set aside
+as a dead letter; where the model is unavailable, the rest of the session waits for another night.
 """
 
 from __future__ import annotations
@@ -32,65 +33,69 @@ from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, tr
 from consolidator.models.event import Event
 
 log = logging.getLogger("consolidator.jobs")
-BACKGROUND = 8  # events before the new ones that are read for context
-BAD_IN_A_ROW = 12  # answers that are none, with no good one between them: the fault is the model's
-_SHOWN = 2000  # characters of a bad answer that the model is shown again
-LATER = (ModelUnavailable, OverBudget, AnswerPending)  # no fault of the chunk
+BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
+MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
+_MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
+RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
 
 
 @dataclass(slots=True)
 class ReadResult:
-    """What a model read in some events."""
+    """What a model read in a session's events."""
 
     candidates: list[Candidate] = field(default_factory=list)
     rejected: list[RejectedCandidate] = field(default_factory=list)
-    dead: dict[int, str] = field(default_factory=dict)  # seq -> "model: error"
+    failed_events: dict[int, str] = field(default_factory=dict)  # seq -> "model: error"
     stopped_before: int | None = None  # the first seq that has to wait for another night
 
-    def take(self, other: ReadResult) -> None:
-        """Add what was read after it; nothing behind a stop counts."""
+    def append(self, other: ReadResult) -> None:
+        """Add what was read in later events; nothing after a stop counts."""
         if self.stopped_before is None:
             self.candidates += other.candidates
             self.rejected += other.rejected
-            self.dead |= other.dead
+            self.failed_events |= other.failed_events
             self.stopped_before = other.stopped_before
 
-    def upto(self, seq: int) -> ReadResult:
-        """Return what rests on events up to a seq alone."""
+    def limit_to(self, seq: int) -> ReadResult:
+        """Return only what rests on events up to a seq."""
         return replace(
             self,
-            candidates=[c for c in self.candidates if max([c.seq, *(at for at, _ in c.evidence)]) <= seq],
-            rejected=[r for r in self.rejected if r.seq <= seq],
-            dead={at: told for at, told in self.dead.items() if at <= seq},
+            candidates=[candidate for candidate in self.candidates if max(_cited_seqs(candidate)) <= seq],
+            rejected=[rejected for rejected in self.rejected if rejected.seq <= seq],
+            failed_events={failed: error for failed, error in self.failed_events.items() if failed <= seq},
         )
 
     @property
     def sources(self) -> set[int]:
-        """The events that something was learned from."""
-        return {at for c in self.candidates for at in (c.seq, *(seq for seq, _ in c.evidence))} - set(self.dead)
+        """The seqs of events that something was learned from."""
+        return {seq for candidate in self.candidates for seq in _cited_seqs(candidate)} - set(self.failed_events)
+
+
+def _cited_seqs(candidate: Candidate) -> list[int]:
+    return [candidate.seq, *(seq for seq, _ in candidate.evidence)]
 
 
 @dataclass(slots=True)
 class FactReader:
-    """A model that reads for facts in one run."""
+    """Reads sessions for facts with one model in one run."""
 
     calls: ModelCalls
     model: str
     chunk_tokens: int
     revision: int = 1
-    bad_in_a_row: int = 0
+    bad_answers_in_a_row: int = 0
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
-        """Read a session's next events; `before` are some that were read already, for context."""
-        cut = await asyncio.to_thread(self._chunks, session, events, before)
+        """Read a session's next events; `before` are earlier events, shown to the model as context."""
+        transcript_chunks = await asyncio.to_thread(self._split_chunks, session, events, before)
         source = FactExtractor(session, model_extractor(self.model), self.revision)
-        found = await gather(*(self._chunk(chunk, source) for chunk in cut))
-        whole = ReadResult()
-        for one in found:
-            whole.take(one)
-        return whole
+        parts = await gather(*(self._read_chunk(chunk, source) for chunk in transcript_chunks))
+        result = ReadResult()
+        for part in parts:
+            result.append(part)
+        return result
 
-    def _chunks(
+    def _split_chunks(
         self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
     ) -> list[TranscriptChunk]:
         zone = ZoneInfo(self.calls.settings.timezone)
@@ -99,48 +104,48 @@ class FactReader:
             lines, transcript_lines(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens
         )
 
-    async def _chunk(self, chunk: TranscriptChunk, source: FactExtractor) -> ReadResult:
-        """Read one chunk, or as much of it as can be had answers for."""
+    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor) -> ReadResult:
+        """Read one chunk, or as much of it as gets valid answers."""
         request = ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS)
         try:
-            answer = await self._answer(request, source.session.session_id)
-        except LATER:
+            answer = await self._ask(request, source.session.session_id)
+        except RETRY_LATER:
             return ReadResult(stopped_before=chunk.lines[0].seq)
         except ModelError as error:
-            return await self._halved(chunk, source, error)
-        self.bad_in_a_row = 0
-        found = read_facts(chunk, answer, source)
-        return ReadResult(found.candidates, found.rejected)
+            return await self._read_halves(chunk, source, error)
+        self.bad_answers_in_a_row = 0
+        proposals = read_facts(chunk, answer, source)
+        return ReadResult(proposals.candidates, proposals.rejected)
 
-    async def _answer(self, request: ModelRequest, session: str) -> dict[str, object]:
-        """Ask, and once more where the answer is not what was asked for."""
+    async def _ask(self, request: ModelRequest, session: str) -> dict[str, object]:
+        """Ask, and ask once more if the answer is invalid."""
         try:
             return await self.calls.ask(request, session=session)
         except ModelMalformed as error:
-            if self._is_hopeless(error):
-                raise ModelUnavailable(self.calls.stopped or "") from error
-            wrong = f"{error}. Answer again, with one JSON object of the schema and nothing else."
-            turns = (("assistant", error.text[:_SHOWN] or "(nothing)"), ("user", wrong))
+            if self._count_bad_answer(error):
+                raise ModelUnavailable(self.calls.stop_reason or "") from error
+            correction = f"{error}. Answer again, with one JSON object of the schema and nothing else."
+            turns = (("assistant", error.text[:_MAX_QUOTED_ANSWER] or "(nothing)"), ("user", correction))
             return await self.calls.ask(replace(request, turns=turns), session=session)
 
-    async def _halved(self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError) -> ReadResult:
-        """Read the halves of a chunk that no answer survives; set its event aside where only one is left."""
+    async def _read_halves(self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError) -> ReadResult:
+        """Read the halves of a chunk without a valid answer; set its event aside if it has only one."""
         assert isinstance(error, (ModelMalformed, ModelRefused, ModelTruncated))
-        if self._is_hopeless(error):
+        if self._count_bad_answer(error):
             return ReadResult(stopped_before=chunk.lines[0].seq)
         if len(chunk.lines) == 1:
-            told = redact(f"model: {type(error).__name__}: {error}")[:500]
-            return ReadResult(dead={chunk.lines[0].seq: told})
-        found = ReadResult()
+            reason = redact(f"model: {type(error).__name__}: {error}")[:500]
+            return ReadResult(failed_events={chunk.lines[0].seq: reason})
+        result = ReadResult()
         for half in chunk.split():
             if any(line.citable for line in half.lines):
-                found.take(await self._chunk(half, source))
-        return found
+                result.append(await self._read_chunk(half, source))
+        return result
 
-    def _is_hopeless(self, error: ModelError) -> bool:
-        """Count a bad answer; tell whether there were so many in a row that events are not to blame."""
-        self.bad_in_a_row += 1
-        if self.bad_in_a_row >= BAD_IN_A_ROW and self.calls.stopped is None:
-            self.calls.stopped = f"{self.bad_in_a_row} answers in a row were none, the last: {error}"
-            log.error("no more is asked in this run: %s", self.calls.stopped)
-        return self.calls.stopped is not None
+    def _count_bad_answer(self, error: ModelError) -> bool:
+        """Count an invalid answer; return True if there were too many in a row for the events to be at fault."""
+        self.bad_answers_in_a_row += 1
+        if self.bad_answers_in_a_row >= MAX_BAD_ANSWERS_IN_A_ROW and self.calls.stop_reason is None:
+            self.calls.stop_reason = f"{self.bad_answers_in_a_row} answers in a row were invalid, the last one: {error}"
+            log.error("this run makes no more model calls: %s", self.calls.stop_reason)
+        return self.calls.stop_reason is not None

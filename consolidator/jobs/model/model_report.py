@@ -1,4 +1,4 @@
-"""Says in one line what a run asked of a model, what that took, and why it asked no more."""
+"""Formats what a run used of a model as one line for its report."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 
 def model_line(report: Mapping[str, Any]) -> str | None:
-    """Return the line for a run's report; None where the run had nothing to ask a model."""
-    told = report.get("model", report.get("calls"))
-    if isinstance(told, str):
-        return f"model: {told}"
-    if not isinstance(told, Mapping):
+    """Return the line about the model for a run's report; None if the run needed no model."""
+    usage = report.get("model", report.get("calls"))
+    if isinstance(usage, str):
+        return f"model: {usage}"
+    if not isinstance(usage, Mapping):
         return None
-    taken = told["input_tokens"] + told["output_tokens"]
-    parts = [f"{told['calls']} call{'s' if told['calls'] != 1 else ''}", f"{taken:,} tokens"]
-    if told.get("cost_usd") is not None:
-        parts.append(f"{told['cost_usd']} USD")
-    if told["known"]:
-        parts.append(f"{told['known']} answers known already")
-    if told.get("awaited"):
-        parts.append(f"{told['awaited']} answers awaited from batches")
-    line = f"model{' ' + told['name'] if told.get('name') else ''}: {', '.join(parts)}"
-    failed = sum(told["failures"].values())
-    if failed:
-        why, often = next(iter(told["failures"].items()))
-        line += f"; {failed} failed, {often} of them: {why.removeprefix('failed: ')}"
-    return f"{line}; stopped: {told['stopped']}" if told.get("stopped") else line
+    tokens = usage["input_tokens"] + usage["output_tokens"]
+    parts = [f"{usage['calls']} call{'s' if usage['calls'] != 1 else ''}", f"{tokens:,} tokens"]
+    if usage.get("cost_usd") is not None:
+        parts.append(f"{usage['cost_usd']} USD")
+    if usage["known"]:
+        parts.append(f"{usage['known']} answers reused")
+    if usage.get("awaited"):
+        parts.append(f"{usage['awaited']} answers pending in batches")
+    line = f"model{' ' + usage['name'] if usage.get('name') else ''}: {', '.join(parts)}"
+    failures = sum(usage["failures"].values())
+    if failures:
+        outcome, count = next(iter(usage["failures"].items()))
+        line += f"; {failures} failed, {count} of them: {outcome.removeprefix('failed: ')}"
+    return f"{line}; stopped: {usage['stopped']}" if usage.get("stopped") else line

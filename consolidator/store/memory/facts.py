@@ -246,8 +246,8 @@ async def load_corrections(conn: Connection, agent: str) -> list[CorrectionRow]:
 async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
     """Supersede a fact and add a tombstone for its value.
 
-    `values` are the fact's columns, with `value` and `predicate` normalized, `now`, and as `superseded_by` the fact that
-    a person stated instead, or None.
+    `values` are the fact's columns, with normalized `value` and `predicate`, `now`, and the fact that a person stated
+    instead as `superseded_by`, or None.
     """
     await execute(conn, _SQL["add_tombstone"], values)
     await execute(conn, _SQL["supersede"], values)

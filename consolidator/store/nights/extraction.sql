@@ -1,8 +1,7 @@
--- name: late
--- Sessions whose events were learned from before a model could read them, and are still there.
+-- name: unread_sessions
 select id from session
 where greatest(extracted_to, pruned_to) < consolidated_to and not simulated order by agent, id
 
--- name: extracted
--- Says how far a model has read a session, unless another run has moved that since it was read.
+-- name: advance
+-- Changes nothing if another run has moved the watermark meanwhile.
 update session set extracted_to = %(upto)s where id = %(id)s and extracted_to = %(after)s

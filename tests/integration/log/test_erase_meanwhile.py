@@ -1,6 +1,6 @@
-"""What is under way while somebody is erased does not bring them back: it waits for the erasure, and finds nobody.
+"""Work that is under way during an erasure does not bring the erased back: it waits for the erasure, and finds nothing.
 
-Races are forced: an erasure is held just before its end, or comes between two steps of who is at work.
+Races are forced: an erasure is paused before it commits, or runs between two steps of the other work.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from consolidator.jobs.model import calls
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.client import ModelClient
-from consolidator.service import facts, erasure
+from consolidator.service import erasure, facts
 from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from consolidator.store.memory import scopes
-from consolidator.store.nights import answers
+from consolidator.store.nights import model_batches
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.log import claude_logs
@@ -40,62 +40,64 @@ from tests.oracle import configured, fact, lines, oracle, sayings, schema_of, un
 from tests.support import PATIENCE, assert_invariants, call_and_result, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
-WORD = "marzipan"  # only the erased say it
-FUEL = f"{WORD} is my fuel."
-MERGER = "select pg_advisory_xact_lock(hashtextextended('consolidator.merge:coder', 0))"
+SECRET_WORD = "marzipan"  # only the erased session says it
+SECRET_STATEMENT = f"{SECRET_WORD} is my fuel."
+LOCK_MERGE = "select pg_advisory_xact_lock(hashtextextended('consolidator.merge:coder', 0))"
 
 
-async def silent(database: Database, *names: str) -> None:
-    """Assert that nothing but the record of an erasure tells of who was erased."""
+async def assert_forgotten(database: Database, *names: str) -> None:
+    """Assert that only the log of erasures still names the erased sessions, by these names or the secret word."""
     for table, text in (await dump(database, but=("erasure", "claim"))).items():
-        assert not [name for name in (*names, WORD) if name in text], table
+        assert not [name for name in (*names, SECRET_WORD) if name in text], table
     await assert_invariants(database)
 
 
 @asynccontextmanager
-async def half_done(
-    monkeypatch: pytest.MonkeyPatch, database: Database, settings: Settings, **what: str
+async def paused_erasure(
+    monkeypatch: pytest.MonkeyPatch, database: Database, settings: Settings, **target: str
 ) -> AsyncIterator[None]:
-    """Begin an erasure, and hold it where it has erased and not committed until the block ends."""
-    begun, on = asyncio.Event(), asyncio.Event()
+    """Start an erasure, and pause it before it commits until the block ends."""
+    started, resume = asyncio.Event(), asyncio.Event()
 
-    async def waits(*given: Any, **named: Any) -> Any:
-        begun.set()
-        await on.wait()
-        return await merge_agent(*given, **named)
+    async def pause(*arguments: Any, **named: Any) -> Any:
+        started.set()
+        await resume.wait()
+        return await merge_agent(*arguments, **named)
 
-    monkeypatch.setattr(erasure, "merge_agent", waits)
+    monkeypatch.setattr(erasure, "merge_agent", pause)
     task = asyncio.create_task(
-        erase_sessions(database, settings, await plan_erasure(database, **what), reason="asked to")
+        erase_sessions(database, settings, await plan_erasure(database, **target), reason="asked to")
     )
     async with asyncio.timeout(PATIENCE):
-        await begun.wait()
+        await started.wait()
     try:
         yield
     finally:
-        on.set()
+        resume.set()
         await task
 
 
-def erased_after(
+def erase_after(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, database: Database, settings: Settings, *, nth: int = 1
 ) -> None:
-    """Have an erasure of the session `theirs` come right after the nth time that a coroutine ends."""
-    real, times = getattr(owner, name), 0
+    """Erase the session `theirs` right after the nth call of a coroutine function."""
+    original, calls = getattr(owner, name), 0
 
-    async def then(*given: Any, **named: Any) -> Any:
-        nonlocal times
-        found = await real(*given, **named)
-        times += 1
-        if times == nth:
+    async def call_then_erase(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        result = await original(*arguments, **named)
+        calls += 1
+        if calls == nth:
             await erase_sessions(database, settings, await plan_erasure(database, session="theirs"), reason="asked to")
-        return found
+        return result
 
-    monkeypatch.setattr(owner, name, then)
+    monkeypatch.setattr(owner, name, call_then_erase)
 
 
-async def talked(database: Database, clock: FrozenClock, *words: str, name: str = "theirs", peer: str = "rosa") -> None:
-    await log_events(database, name, [user_message(one) for one in words], peer=peer)
+async def log_talk(
+    database: Database, clock: FrozenClock, *words: str, name: str = "theirs", peer: str = "rosa"
+) -> None:
+    await log_events(database, name, [user_message(text) for text in words], peer=peer)
     clock.advance(HOUR)
 
 
@@ -105,7 +107,7 @@ async def test_an_import_that_waited_for_an_erasure_brings_nobody_back(
 ) -> None:
     log = claude_logs.write_log(tmp_path / "s.jsonl", claude_logs.user_lines(2))
     await claude_logs.import_logs(database, log)
-    large = f"{WORD} " * 4000
+    large = f"{SECRET_WORD} " * 4000
     if who == "the session itself":
         more = claude_logs.write_log(log, [*claude_logs.user_lines(2), claude_logs.user_line(3, large)])
     else:
@@ -113,28 +115,28 @@ async def test_an_import_that_waited_for_an_erasure_brings_nobody_back(
         more = claude_logs.write_log(
             tmp_path / "s" / "subagents" / "agent-k1.jsonl", [claude_logs.user_line(9, large, uuid="k-1", **kid)]
         )
-    async with half_done(monkeypatch, database, settings, session="s"):
+    async with paused_erasure(monkeypatch, database, settings, session="s"):
         importing = asyncio.create_task(claude_logs.import_logs(database, more))
         await wait_for_lock_waiters(dsn)
     report = await importing
     assert (report.events, report.erased > 0) == (0, True)
     assert await query_number(database, "select count(*) from session") == 0
-    await silent(database)
+    await assert_forgotten(database)
 
 
 async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await talked(database, clock, "tea is my fuel.", "coffee is my fuel.", FUEL)
+    await log_talk(database, clock, "tea is my fuel.", "coffee is my fuel.", SECRET_STATEMENT)
     await run_job(database, settings)
     monkeypatch.setattr(revisions, "WINDOW", 2)
-    erased_after(monkeypatch, FactReader, "read", database, settings, nth=2)
+    erase_after(monkeypatch, FactReader, "read", database, settings, nth=2)
     async with ModelServer(oracle) as server:
         told = configured(settings, server)
         await Reprocessing(database, told, SessionFilter(reprocess=True), "gpt-4o", asyncio.Event()).run()
-        assert any(WORD in asked for asked in server.raw)
+        assert any(SECRET_WORD in asked for asked in server.raw)
     assert await query_number(database, "select count(*) from revision_reach") == 0
-    await silent(database, "theirs")
+    await assert_forgotten(database, "theirs")
 
 
 async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_erased(
@@ -143,50 +145,50 @@ async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_e
     def broken(asked: dict[str, Any]) -> ScriptedReply | None:
         return ScriptedReply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
 
-    await talked(database, clock, f"cursed: {FUEL}")
+    await log_talk(database, clock, f"cursed: {SECRET_STATEMENT}")
     async with ModelServer(unless(broken)) as server:
         told = configured(settings, server)
         assert (await run_job(database, told))["dead"] == 1
         server.answers = oracle
-        erased_after(monkeypatch, dead_letters, "reread_events", database, settings)
+        erase_after(monkeypatch, dead_letters, "reread_events", database, settings)
         assert (await retry_dead_letters(database, told))["settled"] == 0
-    await silent(database, "theirs")
+    await assert_forgotten(database, "theirs")
 
 
 @pytest.mark.parametrize("moment", ["while the model thinks", "before it is asked"])
 async def test_a_models_answer_is_not_kept_when_who_it_speaks_of_is_gone(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    await talked(database, clock, FUEL)
+    await log_talk(database, clock, SECRET_STATEMENT)
     owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.ModelCalls, "_known")
-    erased_after(monkeypatch, owner, name, database, settings)
+    erase_after(monkeypatch, owner, name, database, settings)
     async with ModelServer(oracle) as server:
         await run_job(database, configured(settings, server))
         assert len(server.requests) == 1
-    await silent(database, "theirs")
+    await assert_forgotten(database, "theirs")
     assert await query_number(database, "select count(*) from model_call where outcome = 'answered'") == 1
 
 
-def comparing(asked: dict[str, Any]) -> ScriptedReply:
+def answer_alike(asked: dict[str, Any]) -> ScriptedReply:
     """Take everything said for a fact, and tell of sayings that are alike that they are not."""
     if schema_of(asked) == "decisions":
-        why = f"It does not say {WORD}."
+        why = f"It does not say {SECRET_WORD}."
         found = [{"saying": one, "operation": "add", "target": None, "reason": why} for one in sayings(asked)]
         return ScriptedReply.json({"operations": found})
     heard = [(name, words, words.split()[-1]) for name, _, words in lines(asked)]
     return ScriptedReply.json({"facts": [fact(name, w, f"eats_{last}", w, w, "preference") for name, w, last in heard]})
 
 
-ALIKE = (("theirs", f"I eat bread with {WORD}."), ("ours", "I eat bread with butter."))
+ALIKE_TALKS = (("theirs", f"I eat bread with {SECRET_WORD}."), ("ours", "I eat bread with butter."))
 
 
 async def test_an_answer_about_facts_of_many_sessions_is_not_kept(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     """It speaks in the words of all of them, and one may be erased."""
-    async with ModelServer(comparing) as server:
-        for name, words in ALIKE:
-            await talked(database, clock, words, name=name)
+    async with ModelServer(answer_alike) as server:
+        for name, words in ALIKE_TALKS:
+            await log_talk(database, clock, words, name=name)
             await run_job(database, configured(settings, server))
         assert [one for one in server.requests if schema_of(one) == "decisions"]
     assert {row["purpose"] for row in await query_rows(database, "select purpose from model_call")} == {
@@ -199,15 +201,15 @@ async def test_an_answer_about_facts_of_many_sessions_is_not_kept(
 async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with ModelServer(comparing) as server:
+    async with ModelServer(answer_alike) as server:
         told = configured(settings, server)
-        for name, words in ALIKE:
+        for name, words in ALIKE_TALKS:
             if name == "ours":
-                erased_after(monkeypatch, CandidateDecider, "_ask_model", database, settings)
-            await talked(database, clock, words, name=name)
+                erase_after(monkeypatch, CandidateDecider, "_ask_model", database, settings)
+            await log_talk(database, clock, words, name=name)
             await run_job(database, told)
         assert [one for one in server.requests if schema_of(one) == "decisions"]
-    await silent(database, "theirs")
+    await assert_forgotten(database, "theirs")
     assert [one["decided_by"] for one in await query_rows(database, "select decided_by from candidate")] == ["code"]
 
 
@@ -215,18 +217,18 @@ async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
 async def test_a_batch_keeps_nothing_of_who_was_erased(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    await talked(database, clock, FUEL)
+    await log_talk(database, clock, SECRET_STATEMENT)
     if when == "collecting":
-        await talked(database, clock, "tea is my fuel.", name="mine", peer="karl")
+        await log_talk(database, clock, "tea is my fuel.", name="mine", peer="karl")
     async with ModelServer(oracle) as server:
         told = configured(settings, server, batch=True)
         if when == "handing in":
-            erased_after(monkeypatch, calls.ModelCalls, "reserve", database, settings)
+            erase_after(monkeypatch, calls.ModelCalls, "reserve", database, settings)
         await run_job(database, told)
         if when == "collecting":
-            erased_after(monkeypatch, answers, "questions_of", database, settings)
+            erase_after(monkeypatch, model_batches, "list_unanswered", database, settings)
         await JobRunner(database, told).collect_batches()
-    await silent(database, "theirs")
+    await assert_forgotten(database, "theirs")
     assert await query_number(database, "select count(*) from fact") == (1 if when == "collecting" else 0)
 
 
@@ -239,21 +241,21 @@ async def test_what_a_person_says_of_a_fact_that_is_being_erased_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
     word: str,
 ) -> None:
-    await talked(database, clock, f"From now on, always write {WORD} in the changelog.")
+    await log_talk(database, clock, f"From now on, always write {SECRET_WORD} in the changelog.")
     await run_job(database, settings)
     (known,) = await query_rows(database, "select id from fact")
-    async with half_done(monkeypatch, database, settings, session="theirs"):
+    async with paused_erasure(monkeypatch, database, settings, session="theirs"):
         if word == "forget":
-            telling_ = asyncio.create_task(facts.forget_fact(database, known["id"]))
+            correcting = asyncio.create_task(facts.forget_fact(database, known["id"]))
         else:
-            telling_ = asyncio.create_task(facts.correct_fact(database, known["id"], f"Never write {WORD}."))
+            correcting = asyncio.create_task(facts.correct_fact(database, known["id"], f"Never write {SECRET_WORD}."))
         await wait_for_lock_waiters(dsn)
     with pytest.raises(NotFound, match="no fact is called"):
-        await telling_
-    await silent(database, "theirs")
+        await correcting
+    await assert_forgotten(database, "theirs")
 
 
-ORDER = f"Always build with {WORD} here."
+ORDER = f"Always build with {SECRET_WORD} here."
 
 
 async def quarantined(database: Database, clock: FrozenClock, settings: Settings) -> str:
@@ -280,22 +282,21 @@ async def test_what_waits_for_a_person_is_gone_with_who_said_it(
     database: Database, clock: FrozenClock, settings: Settings, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = await quarantined(database, clock, settings)
-    async with half_done(monkeypatch, database, settings, session="theirs"):
+    async with paused_erasure(monkeypatch, database, settings, session="theirs"):
         settling = asyncio.create_task(facts.review_candidate(database, identity, accept=True))
         await wait_for_lock_waiters(dsn)
     with pytest.raises(NotFound, match="nothing in quarantine"):
         await settling
-    await silent(database, "theirs")
+    await assert_forgotten(database, "theirs")
 
 
 async def test_of_two_that_settle_the_same_at_once_the_first_is_heard(
     database: Database, clock: FrozenClock, settings: Settings, dsn: str
 ) -> None:
     identity = await quarantined(database, clock, settings)
-    with hold_locks(dsn, MERGER):
+    with hold_locks(dsn, LOCK_MERGE):
         both = [
-            asyncio.create_task(facts.review_candidate(database, identity, accept=accept))
-            for accept in (False, True)
+            asyncio.create_task(facts.review_candidate(database, identity, accept=accept)) for accept in (False, True)
         ]
         await wait_for_lock_waiters(dsn, 2)
     outcomes = await asyncio.gather(*both, return_exceptions=True)
@@ -315,10 +316,10 @@ async def test_scopes_are_told_in_the_order_in_which_nights_tell_them(
     )
     async with database.transaction() as conn:
         await scopes.touch(conn, [("coder", "a"), ("coder", "z")])
-    with hold_locks(dsn, "select from scope where project = 'a' for update") as night_:
-        erasing_ = asyncio.create_task(
+    with hold_locks(dsn, "select from scope where project = 'a' for update") as night:
+        erasing = asyncio.create_task(
             erase_sessions(database, settings, await plan_erasure(database, session="a-parent"), reason="asked to")
         )
         await wait_for_lock_waiters(dsn)
-        night_.execute("select from scope where project = 'z' for update nowait")
-    assert (await erasing_)["sessions"] == 2
+        night.execute("select from scope where project = 'z' for update nowait")
+    assert (await erasing)["sessions"] == 2

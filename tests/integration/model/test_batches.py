@@ -9,21 +9,21 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.model.batches import Batches
-from consolidator.jobs.nightly import Nights
-from consolidator.llm.prices import price
+from consolidator.jobs.model.batches import ModelBatches
+from consolidator.jobs.nightly import JobRunner
+from consolidator.llm.prices import calculate_cost
 from consolidator.settings import Settings
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import configured, oracle
-from tests.support import logged, night, said, unbroken
+from tests.support import assert_invariants, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
 
 
 async def talked(database: Database, clock: FrozenClock) -> None:
     for number in range(3):
-        await logged(database, f"s{number}", [said(f"Tea{number} is my fuel.")], peer=f"peer{number}")
+        await log_events(database, f"s{number}", [user_message(f"Tea{number} is my fuel.")], peer=f"peer{number}")
     clock.advance(HOUR)
 
 
@@ -38,17 +38,17 @@ async def test_a_batch_is_awaited_collected_once_and_costs_half(
     await talked(database, clock)
     async with ModelServer(oracle, hold_batches=True) as server:
         told = configured(settings, server, batch=True)
-        done = await night(database, told)
+        done = await run_job(database, told)
         assert done["model"]["awaited"] == 3
         assert done["deferred"] == 3
         assert len(server.batches) == 1
-        assert await Nights(database, told).collect() is None  # as after a restart: it is still out
-        done = await night(database, told)  # another night asks nothing twice
+        assert await JobRunner(database, told).collect_batches() is None  # as after a restart: it is still out
+        done = await run_job(database, told)  # another night asks nothing twice
         assert done["deferred"] == 3
         assert len(server.batches) == 1
         assert not server.requests
         server.hold_batches = False
-        collected = await Nights(database, told).collect()
+        collected = await JobRunner(database, told).collect_batches()
         assert collected is not None
         assert collected["learned"] == 3
         assert len(server.requests) == 3
@@ -57,10 +57,10 @@ async def test_a_batch_is_awaited_collected_once_and_costs_half(
         paid = await rows(conn, "select cost, input_tokens, output_tokens from model_call")
     assert len(paid) == 3
     for one in paid:
-        full = price("gpt-4o-mini", input_tokens=one["input_tokens"], output_tokens=one["output_tokens"])
+        full = calculate_cost("gpt-4o-mini", input_tokens=one["input_tokens"], output_tokens=one["output_tokens"])
         assert full is not None
         assert one["cost"] == full / 2
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_what_does_not_come_back_in_time_goes_the_normal_way(
@@ -69,9 +69,9 @@ async def test_what_does_not_come_back_in_time_goes_the_normal_way(
     await talked(database, clock)
     async with ModelServer(oracle, hold_batches=True) as server:
         told = configured(settings, server, batch=True)
-        first = await night(database, told)
+        first = await run_job(database, told)
         clock.advance(timedelta(hours=25))
-        done = await night(database, told)
+        done = await run_job(database, told)
         assert [batch["status"] for batch in server.batches.values()] == ["cancelling"]
         assert await paid_in_full(database, first["run"]) == 3
         assert done["deferred"] == 0
@@ -86,10 +86,10 @@ async def test_a_bad_line_of_a_batch_is_asked_again_the_normal_way(
 
     async with ModelServer([ScriptedReply.failed(500), ScriptedReply.truncated(), ScriptedReply.refused()]) as server:
         told = configured(settings, server, batch=True)
-        await night(database, told)
-        await Nights(database, told).collect()
+        await run_job(database, told)
+        await JobRunner(database, told).collect_batches()
         server.answers = oracle
-        await night(database, told)
+        await run_job(database, told)
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
 
 
@@ -100,9 +100,9 @@ async def test_a_provider_without_batches_is_asked_the_normal_way(
     async with ModelServer(oracle) as server:
         server.without_batches = True
         told = configured(settings, server, batch=True)
-        assert (await night(database, told))["deferred"] == 3
+        assert (await run_job(database, told))["deferred"] == 3
         clock.advance(HOUR)
-        assert (await night(database, told))["deferred"] == 0
+        assert (await run_job(database, told))["deferred"] == 0
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
 
 
@@ -111,10 +111,10 @@ async def test_a_batch_that_is_out_is_collected_though_batches_are_switched_off(
 ) -> None:
     await talked(database, clock)
     async with ModelServer(oracle, hold_batches=True) as server:
-        await night(database, configured(settings, server, batch=True))
+        await run_job(database, configured(settings, server, batch=True))
         server.hold_batches = False
         clock.advance(HOUR)
-        assert (await night(database, configured(settings, server)))["deferred"] == 0
+        assert (await run_job(database, configured(settings, server)))["deferred"] == 0
         assert len(server.requests) == 3  # those of the batch
     assert await facts(database) == ["Tea0", "Tea1", "Tea2"]
 
@@ -134,7 +134,7 @@ async def test_i12_a_batch_that_the_provider_took_without_an_answer_has_cost_its
     await talked(database, clock)
     async with ModelServer(oracle) as server:
         server.mute_batches = True
-        done = await night(database, configured(settings, server, batch=True, model_timeout_seconds=1))
+        done = await run_job(database, configured(settings, server, batch=True, model_timeout_seconds=1))
         assert len(server.batches) == 1
     assert await paid_in_full(database, done["run"]) == 3
 
@@ -152,11 +152,11 @@ async def test_i12_a_batch_whose_process_died_while_it_was_handed_in_has_cost_it
     async with ModelServer(oracle) as server:
         told = configured(settings, server, batch=True)
         with monkeypatch.context() as patch:
-            patch.setattr(Batches, "_handed_in", killed)
+            patch.setattr(ModelBatches, "_upload", killed)
             with pytest.raises(Killed):
-                await night(database, told)
+                await run_job(database, told)
         clock.advance(HOUR)
-        assert await Nights(database, told).collect() is None
+        assert await JobRunner(database, told).collect_batches() is None
     async with database.connection() as conn:
         (run,) = await rows(conn, "select id from run")
     assert await paid_in_full(database, run["id"]) == 3
@@ -168,15 +168,15 @@ async def test_i12_answers_that_nobody_can_read_have_cost_their_reserve_and_refu
     await talked(database, clock)
     async with ModelServer(lambda _: ScriptedReply(body={"odd": 1})) as server:
         told = configured(settings, server, batch=True)
-        done = await night(database, told)
-        assert await Nights(database, told).collect() is None
+        done = await run_job(database, told)
+        assert await JobRunner(database, told).collect_batches() is None
         assert await paid_in_full(database, done["run"]) == 3
         server.batches.clear()
-    await logged(database, "s9", [said("Milk is my fuel.")], peer="peer9")
+    await log_events(database, "s9", [user_message("Milk is my fuel.")], peer="peer9")
     clock.advance(HOUR)
     async with ModelServer(oracle) as server:
         server.without_batches = True
-        done = await night(database, configured(settings, server, batch=True))
+        done = await run_job(database, configured(settings, server, batch=True))
     async with database.connection() as conn:
         found = await rows(conn, "select cost from model_call where session_id = 's9'")
     assert [one["cost"] for one in found] == [0]
@@ -188,7 +188,7 @@ async def test_i12_a_batch_that_its_provider_does_not_know_has_cost_its_reserve(
     await talked(database, clock)
     async with ModelServer(oracle, hold_batches=True) as server:
         told = configured(settings, server, batch=True)
-        done = await night(database, told)
+        done = await run_job(database, told)
         server.batches.clear()
-        assert await Nights(database, told).collect() is None
+        assert await JobRunner(database, told).collect_batches() is None
     assert await paid_in_full(database, done["run"]) == 3

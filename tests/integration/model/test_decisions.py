@@ -11,20 +11,21 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation.backfill import Backfill, Choice
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.model import calls as calls_module
-from consolidator.memory.facts.reconcile import reconcile
+from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.service import recall
-from consolidator.service.corrections import correct, forget
-from consolidator.service.erasure import erase, plan
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.explain import explain
+from consolidator.service.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from consolidator.store.nights import runs
 from consolidator.store.queries import Row, execute, rows
 from consolidator.testing import ModelServer, ScriptedReply, model_server
 from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
-from tests.support import logged, memory_of, night, said, unbroken
+from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
 Answer = Callable[[dict[str, Any]], ScriptedReply]
@@ -33,7 +34,7 @@ Answer = Callable[[dict[str, Any]], ScriptedReply]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test wait for the next try."""
-    monkeypatch.setattr(calls_module, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(calls_module, "MAX_RETRY_WAIT", 0.01)
 
 
 def reads(predicate: str = "lives_in") -> Answer:
@@ -57,7 +58,7 @@ def asked_of(server: ModelServer, kind: str) -> int:
 
 
 async def talk(database: Database, name: str, value: str, sentence: str) -> None:
-    await logged(database, name, [said(f"HOME: {value}: {sentence}")], peer="mara")
+    await log_events(database, name, [user_message(f"HOME: {value}: {sentence}")], peer="mara")
 
 
 async def every(database: Database) -> list[Row]:
@@ -78,7 +79,7 @@ async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
             words = f"{openings[number % 5]} Bern{' really' * (number % 7)}{' and truly' * (number % 3)}."
             await talk(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
-            done = await night(database, configured(settings, server))
+            done = await run_job(database, configured(settings, server))
             assert done["deferred"] == 0
     (only,) = await every(database)
     assert (only["value"], only["sessions"], only["superseded_at"]) == ("Bern", 100, None)
@@ -86,7 +87,7 @@ async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
     assert asked_of(server, "decisions") < 100
     told = await explain(database, only["id"])
     assert len(told["evidence"]) == 100
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_a_scopes_night_is_one_question_however_many_sayings(
@@ -95,11 +96,11 @@ async def test_a_scopes_night_is_one_question_however_many_sayings(
     async with ModelServer(reads()) as server:
         await talk(database, "s0", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
-        await night(database, configured(settings, server))
+        await run_job(database, configured(settings, server))
         for number in range(1, 9):
             await talk(database, f"s{number}", "Bern", f"Bern it is{', yes' * number}, says Mara about home.")
         clock.advance(HOUR)
-        await night(database, configured(settings, server))
+        await run_job(database, configured(settings, server))
     assert asked_of(server, "decisions") <= 1
     assert [one["sessions"] for one in await current(database)] == [9]
 
@@ -114,13 +115,13 @@ async def test_a_second_night_over_the_same_sayings_changes_nothing(
         ):
             await talk(database, f"s{number}", value, words)
             clock.advance(HOUR)
-            await night(database, told)
-        before, asked = await memory_of(database), asked_of(server, "decisions")
+            await run_job(database, told)
+        before, asked = await read_memory(database), asked_of(server, "decisions")
         async with database.transaction() as conn:
             await execute(conn, "update candidate set reconciled = false", {})
         clock.advance(HOUR)
-        await night(database, told)
-        assert await memory_of(database) == before
+        await run_job(database, told)
+        assert await read_memory(database) == before
         assert asked_of(server, "decisions") == asked
 
 
@@ -139,17 +140,17 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
         for number, words in enumerate(["Mara has a home in Bern.", "Bern it is, says Mara about where home is."]):
             await talk(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
-            await night(database, told)
+            await run_job(database, told)
         first, second = await current(database)
         clock.advance(HOUR)
         reach["ok"] = True
-        await night(database, told)
+        await run_job(database, told)
     (only,) = await current(database)
     assert (only["id"], only["sessions"]) == (first["id"], 2)
     merged = next(one for one in await every(database) if one["id"] == second["id"])
     assert merged["superseded_by"] == only["id"]
     assert merged["superseded_at"] is not None
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -170,9 +171,11 @@ async def test_what_shares_no_word_is_compared_where_vectors_are_near(
             for number, words in enumerate(
                 ("tea: tea warms mornings.", "socks: wool it is.", "kettle: hot water first.")
             ):
-                await logged(database, f"{agent}-{number}", [said(f"HOME: {words}")], peer="mara", agent=agent)
+                await log_events(
+                    database, f"{agent}-{number}", [user_message(f"HOME: {words}")], peer="mara", agent=agent
+                )
                 clock.advance(HOUR)
-                await night(database, told)
+                await run_job(database, told)
         assert len([one for one in await current(database) if one["agent"] == agent]) == facts
         assert asked_of(server, "decisions") == (embed is not None)
     (merged,) = [one for one in await current(database) if one["sessions"] == 2]
@@ -188,7 +191,7 @@ async def test_without_vectors_from_the_server_words_decide(
         for number in range(2):
             await talk(database, f"s{number}", "Bern", f"Bern is home number {number}.")
             clock.advance(HOUR)
-            await night(database, told)
+            await run_job(database, told)
     assert [one["sessions"] for one in await current(database)] == [2]
     async with database.connection() as conn:
         assert not await rows(conn, "select id from candidate where operation is null and rejected is null")
@@ -204,14 +207,20 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
         async with database.transaction() as conn:
             now = clock.now()
             begun = await runs.start(
-                conn, job="reindex", slot=now, trigger="manual", owner="me", now=now, arguments={"vectors": False}
+                conn,
+                job="reindex",
+                scheduled_at=now,
+                trigger="manual",
+                owner="me",
+                now=now,
+                arguments={"vectors": False},
             )
-            await runs.add_units(conn, begun["id"], ["s1"])
-        await night(database, configured(settings, server))
+            await runs.add_units(conn, begun.id, "turn_index", ["s1"])
+        await run_job(database, configured(settings, server))
         async with database.transaction() as conn:
             assert len(await rows(conn, waiting)) == 1
-            await execute(conn, "update run set status = 'done' where id = %(id)s", {"id": begun["id"]})
-        await night(database, configured(settings, server))
+            await execute(conn, "update run set status = 'done' where id = %(id)s", {"id": begun.id})
+        await run_job(database, configured(settings, server))
         async with database.connection() as conn:
             assert not await rows(conn, waiting)
     assert len(await current(database)) == 1
@@ -234,16 +243,16 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
     def watched(candidates: Any) -> Any:
         given = list(candidates)
         looked.extend(one.peer for one in given)
-        return reconcile(given)
+        return reconcile_candidates(given)
 
     async with ModelServer(read) as server:
         told = configured(settings, server)
         for number, (peer, town) in enumerate([("ann", "Bern"), ("bob", "Rome"), ("ann", "Kiel")]):
-            await logged(database, f"s{number}", [said(town)], peer=peer)
+            await log_events(database, f"s{number}", [user_message(town)], peer=peer)
             clock.advance(HOUR)
             if number == 2:
                 monkeypatch.setattr("consolidator.jobs.consolidation.reconciling.reconcile", watched)
-            await night(database, told)
+            await run_job(database, told)
     assert set(looked) == {"ann"}
     facts = {one["value"]: one["id"] for one in await every(database)}
     lines_told = "\n".join((await explain(database, facts["Kiel"]))["lines"])
@@ -268,19 +277,19 @@ async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with
         for number, words in enumerate(told):
             await talk(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
-            await night(database, configured(settings, server))
+            await run_job(database, configured(settings, server))
             moments.append(clock.now())
             clock.advance(HOUR)
     async with database.connection() as conn:
         for moment, words in zip(moments, told, strict=True):
-            assert [one["sentence"] for one in await lookup.facts(conn, as_of=moment)] == [words]
-        assert [one["sentence"] for one in await lookup.facts(conn, query="home", as_of=moments[0])] == told[:1]
-        assert not await lookup.facts(conn, query="river", as_of=moments[0])
-        assert not await lookup.facts(conn, as_of=moments[0] - 2 * HOUR)
-    await erase(database, settings, await plan(database, session="s0"), reason="asked for")
+            assert [one.sentence for one in await lookup.list_facts(conn, as_of=moment)] == [words]
+        assert [one.sentence for one in await lookup.list_facts(conn, query="home", as_of=moments[0])] == told[:1]
+        assert not await lookup.list_facts(conn, query="river", as_of=moments[0])
+        assert not await lookup.list_facts(conn, as_of=moments[0] - 2 * HOUR)
+    await erase_sessions(database, settings, await plan_erasure(database, session="s0"), reason="asked for")
     async with database.connection() as conn:
         assert not await rows(conn, "select fact_id from fact_version")
-        assert told[0] not in [one["sentence"] for one in await lookup.facts(conn, as_of=clock.now())]
+        assert told[0] not in [one.sentence for one in await lookup.list_facts(conn, as_of=clock.now())]
 
 
 BAD: dict[str, Callable[[], ScriptedReply]] = {
@@ -305,7 +314,7 @@ async def test_a_bad_answer_keeps_both_and_says_so(
         for number, value in enumerate(["Bern", "Basel"]):
             await talk(database, f"s{number}", value, f"I am at home in {value}{'!' * number}")
             clock.advance(HOUR)
-            await night(database, told)
+            await run_job(database, told)
     first, second = await current(database)
     assert first["flagged"] is None
     assert second["flagged"]
@@ -320,11 +329,11 @@ async def test_a_late_backfill_ends_where_timely_nights_would_have(
         told = configured(settings, server)
         await talk(database, "new", "Basel", "I am at home in Basel.")
         clock.advance(HOUR)
-        await night(database, told)
-        old = said("HOME: Bern: I am at home in Bern!!", occurred_at=earlier)
-        await logged(database, "old", [old], peer="mara")
+        await run_job(database, told)
+        old = user_message("HOME: Bern: I am at home in Bern!!", occurred_at=earlier)
+        await log_events(database, "old", [old], peer="mara")
         clock.advance(HOUR)
-        await night(database, told)
+        await run_job(database, told)
     assert [one["value"] for one in await current(database)] == ["Basel"]
     bern = next(one for one in await every(database) if one["value"] == "Bern")
     assert bern["valid_to"] is not None
@@ -338,15 +347,15 @@ async def test_what_a_person_said_holds_against_a_paraphrase(
         told = configured(settings, server)
         await talk(database, "s0", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
-        await night(database, told)
+        await run_job(database, told)
         (only,) = await current(database)
         if word == "forget":
-            await forget(database, only["id"])
+            await forget_fact(database, only["id"])
         else:
-            await correct(database, only["id"], "Mara lives in Thun.")
+            await correct_fact(database, only["id"], "Mara lives in Thun.")
         await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
         clock.advance(HOUR)
-        await night(database, told)
+        await run_job(database, told)
     assert [one["sentence"] for one in await current(database)] == ([] if word == "forget" else ["Mara lives in Thun."])
 
 
@@ -357,18 +366,18 @@ async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
         told = configured(settings, server)
         await talk(database, "s0", "Bern", "Mara Zebra has a home in Bern.")
         clock.advance(HOUR)
-        await night(database, told)
+        await run_job(database, told)
         await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
         clock.advance(HOUR)
-        await night(database, told)
+        await run_job(database, told)
         assert [one["sessions"] for one in await current(database)] == [2]
-        await erase(database, told, await plan(database, session="s0"), reason="asked")
+        await erase_sessions(database, told, await plan_erasure(database, session="s0"), reason="asked")
     (only,) = await every(database)
     assert (only["sentence"], only["sessions"]) == ("In Bern, there is the home of Mara.", 1)
     async with database.connection() as conn:
         for table in ("fact", "candidate", "indexed_fact"):
             assert not await rows(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_deriving_by_rules_again_keeps_what_a_model_read(
@@ -378,10 +387,10 @@ async def test_deriving_by_rules_again_keeps_what_a_model_read(
         told = configured(settings, server)
         await talk(database, "s0", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
-        await night(database, told)
-        before = await memory_of(database)
-        await Backfill(database, told, Choice(reprocess=True), asyncio.Event()).run()
-    assert await memory_of(database) == before
+        await run_job(database, told)
+        before = await read_memory(database)
+        await Backfill(database, told, SessionFilter(reprocess=True), asyncio.Event()).run()
+    assert await read_memory(database) == before
 
 
 async def test_what_is_over_is_recalled_and_explained_with_its_end(
@@ -394,13 +403,13 @@ async def test_what_is_over_is_recalled_and_explained_with_its_end(
         )
 
     async with ModelServer(answer) as server:
-        await logged(database, "s1", [said("I had a flat in Bern until 2020.")], peer="mara")
+        await log_events(database, "s1", [user_message("I had a flat in Bern until 2020.")], peer="mara")
         clock.advance(HOUR)
-        await night(database, configured(settings, server))
+        await run_job(database, configured(settings, server))
     (only,) = await current(database)
     (line,) = [one.line for one in (await recall.recall(database, "Bern flat")).items if one.kind == "fact"]
     assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id']}]"
     assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]
     async with database.connection() as conn:
         for year, count in ((2019, 1), (2021, 0)):
-            assert len(await lookup.facts(conn, valid_at=datetime(year, 1, 1, tzinfo=UTC))) == count
+            assert len(await lookup.list_facts(conn, valid_at=datetime(year, 1, 1, tzinfo=UTC))) == count

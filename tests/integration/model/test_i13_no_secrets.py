@@ -20,14 +20,18 @@ from consolidator.jobs.consolidation import learning, session_window
 from consolidator.llm.redaction.redact import find
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
-from consolidator.service.explain import explain, next_calls, solve, summary_of
+from consolidator.service.explain import explain
 from consolidator.service.export import export_sessions
+from consolidator.service.json_encoding import encode_json
+from consolidator.service.session_summary import summarize_session
 from consolidator.service.skills import export_skills
+from consolidator.service.solutions import find_solutions
+from consolidator.service.suggestions import suggest_next_calls
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from tests.dumps import dump
-from tests.nights import allowed, ask, balance, count, tonight
-from tests.support import answered, called, logged, said, step, unbroken
+from tests.nights import approval_granted, assert_ledger_balances, query_number, query_rows, run_next_night
+from tests.support import assert_invariants, assistant_response, call_and_result, log_events, tool_call, user_message
 from tests.unit.llm.test_redaction import CREDENTIALS, TOKEN
 
 LOG = ("event", "blob", "session")  # the log keeps what happened
@@ -57,24 +61,28 @@ def planted(number: int, text: str) -> list[NewEvent]:
     fails = {"command": f"deploy{number} --now /srv/shop {line}"}
     works = {"command": f"deploy{number} --now --force /srv/shop {line}"}
     return [
-        said(f"From now on, always deploy with {text}"),
-        said(f"Remember that the staging server wants {line}."),
-        said(f"We use {line} in this project."),
-        said(f"My name is {line}."),
-        *step(f"a{number}", f"look_{number}", {"value": text, "all": [text], "more": {"deep": text}}, {"found": text}),
-        *step(f"b{number}", f"send_{number}", {"found": text, text: "as a key"}, text),
-        *step(f"h{number}", f"open_{number}", KEYED, {"password": text}),
-        *step(f"i{number}", f"set_{number}", {"env": NAMED}, {"token": TOKEN}),
-        *step(f"j{number}", f"call_{number}", {"host": "a", **KEYED}, f"Error: refused with {text}", "error"),
-        *step(f"k{number}", f"call_{number}", {"host": "b", **KEYED}, KEYED),
-        *step(f"c{number}", "Bash", fails, f"Error: cannot log in with {text}\n{text}", "error"),
-        *step(f"d{number}", "Bash", works, f"done with {text}"),
-        *step(f"e{number}", "Write", {"file_path": f"/srv/{line}/app.py", "content": text}, text, "error"),
-        *step(f"f{number}", "Read", {"file_path": f"/srv/{line}/app.py"}, text),
-        *step(f"g{number}", "Write", {"file_path": f"/srv/{line}/app.py", "content": text}, "written"),
-        allowed(command=f"push{number} {line}"),
-        allowed("ApprovalDenied", command=f"pull{number} {line}"),
-        answered(f"I have used {text}"),
+        user_message(f"From now on, always deploy with {text}"),
+        user_message(f"Remember that the staging server wants {line}."),
+        user_message(f"We use {line} in this project."),
+        user_message(f"My name is {line}."),
+        *call_and_result(
+            f"a{number}", f"look_{number}", {"value": text, "all": [text], "more": {"deep": text}}, {"found": text}
+        ),
+        *call_and_result(f"b{number}", f"send_{number}", {"found": text, text: "as a key"}, text),
+        *call_and_result(f"h{number}", f"open_{number}", KEYED, {"password": text}),
+        *call_and_result(f"i{number}", f"set_{number}", {"env": NAMED}, {"token": TOKEN}),
+        *call_and_result(
+            f"j{number}", f"call_{number}", {"host": "a", **KEYED}, f"Error: refused with {text}", "error"
+        ),
+        *call_and_result(f"k{number}", f"call_{number}", {"host": "b", **KEYED}, KEYED),
+        *call_and_result(f"c{number}", "Bash", fails, f"Error: cannot log in with {text}\n{text}", "error"),
+        *call_and_result(f"d{number}", "Bash", works, f"done with {text}"),
+        *call_and_result(f"e{number}", "Write", {"file_path": f"/srv/{line}/app.py", "content": text}, text, "error"),
+        *call_and_result(f"f{number}", "Read", {"file_path": f"/srv/{line}/app.py"}, text),
+        *call_and_result(f"g{number}", "Write", {"file_path": f"/srv/{line}/app.py", "content": text}, "written"),
+        approval_granted(command=f"push{number} {line}"),
+        approval_granted("ApprovalDenied", command=f"pull{number} {line}"),
+        assistant_response(f"I have used {text}"),
     ]
 
 
@@ -94,15 +102,15 @@ async def remembered(
     events = [planted(number, text) for number, text in enumerate(CREDENTIALS.values())]
     first, second = ([event for some in part for event in some] for part in (events[:half], events[half:]))
     for name in SESSIONS:
-        opened = [called(f"o{n}", "wait_for", {"text": text}) for n, text in enumerate(CREDENTIALS.values())]
-        await logged(database, name, [*first, *opened], project="shop", peer="ann")
-    await tonight(database, clock, settings, hours=30)  # so the open calls are given up, and kept as open
+        opened = [tool_call(f"o{n}", "wait_for", {"text": text}) for n, text in enumerate(CREDENTIALS.values())]
+        await log_events(database, name, [*first, *opened], project="shop", peer="ann")
+    await run_next_night(database, clock, settings, hours=30)  # so the open calls are given up, and kept as open
     assert not await betrayed(database)
     for name in SESSIONS:
-        await logged(database, name, second)
-    await tonight(database, clock, settings)
-    await balance(database)
-    await unbroken(database)
+        await log_events(database, name, second)
+    await run_next_night(database, clock, settings)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
     return str(caplog.text)
 
 
@@ -117,11 +125,11 @@ async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
     assert not await betrayed(database)
     assert not leaked(remembered)
     for table in ("digest", "error_record", "candidate", "procedure", "tool_profile", "solution", "claim", "run"):
-        assert await count(database, f"select count(*) from {table}"), f"nothing was learned into {table}"
+        assert await query_number(database, f"select count(*) from {table}"), f"nothing was learned into {table}"
     assert leaked((await dump(database))["event"]) == set(CREDENTIALS)  # which keeps what happened
-    assert "[redacted:" in str(await ask(database, "select body from procedure"))
-    assert "[redacted:" in str(await ask(database, "select body from solution"))
-    assert "[redacted:" in str(await ask(database, "select quote from candidate"))
+    assert "[redacted:" in str(await query_rows(database, "select body from procedure"))
+    assert "[redacted:" in str(await query_rows(database, "select body from solution"))
+    assert "[redacted:" in str(await query_rows(database, "select quote from candidate"))
     await _no_answer_tells(database, settings)
     await _no_export_tells(database, tmp_path)
 
@@ -129,15 +137,15 @@ async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
 async def _no_answer_tells(database: Database, settings: Settings) -> None:
     told: list[Any] = []
     for table in ("fact", "candidate", "procedure", "solution"):
-        for one in await ask(database, f"select id from {table} order by id limit 60"):
+        for one in await query_rows(database, f"select id from {table} order by id limit 60"):
             told.append(await explain(database, one["id"]))
     for session in SESSIONS:
-        told += [await summary_of(database, session), await next_calls(database, session)]
+        told += [await summarize_session(database, session), await suggest_next_calls(database, session)]
     async with database.connection() as conn:
-        told += [await lookup.facts(conn), await lookup.rejected(conn)]
+        told += [await lookup.list_facts(conn), await lookup.list_rejected(conn)]
     for text in CREDENTIALS.values():
-        told.append(await solve(database, f"Error: cannot log in with {text}", tool="Bash"))
-    assert not leaked(json.dumps(told, default=str, ensure_ascii=False))
+        told.append(await find_solutions(database, f"Error: cannot log in with {text}", tool="Bash"))
+    assert not leaked(json.dumps(told, default=encode_json, ensure_ascii=False))
 
 
 async def _no_export_tells(database: Database, tmp_path: Path) -> None:
@@ -162,8 +170,8 @@ async def test_what_an_extractor_dies_of_is_hidden_in_its_dead_letter(
         feed(self, event)
 
     monkeypatch.setattr(Digest, "feed", dies)
-    await logged(database, "one", [said(f"poison: {text}") for text in CREDENTIALS.values()])
-    done = await tonight(database, clock, settings)
+    await log_events(database, "one", [user_message(f"poison: {text}") for text in CREDENTIALS.values()])
+    done = await run_next_night(database, clock, settings)
     assert done["dead"] == len(CREDENTIALS)
     assert not await betrayed(database)
     assert not leaked(caplog.text)
@@ -178,9 +186,9 @@ async def test_a_unit_that_fails_on_a_row_does_not_tell_what_was_in_it(
     def fails(*_: Any) -> None:
         raise ValueError("failing row contains " + ", ".join(CREDENTIALS.values()))
 
-    monkeypatch.setattr(learning, "learn", fails)
-    await logged(database, "one", [said("hello")])
-    done = await tonight(database, clock, settings)
+    monkeypatch.setattr(learning, "learn_window", fails)
+    await log_events(database, "one", [user_message("hello")])
+    done = await run_next_night(database, clock, settings)
     assert done["status"] == "failed"
     assert not await betrayed(database)
     assert not leaked(caplog.text)

@@ -26,8 +26,8 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
-from consolidator.jobs.model.calls import Calls
-from consolidator.llm.client import Request, failure, rest
+from consolidator.jobs.model.calls import ModelCalls
+from consolidator.llm.client import ModelRequest, classify_error, retry_delay
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
@@ -39,21 +39,21 @@ SCHEMA = {
     "required": ["facts"],
     "additionalProperties": False,
 }
-Maker = Callable[..., Calls]
+Maker = Callable[..., ModelCalls]
 GOOD = {"facts": ["The user likes tea."]}
 
 
-def request(prompt: str = "e1 user: I like tea.", model: str = "gpt-4o-mini") -> Request:
-    return Request("extract", model, "Find facts.", prompt, "facts", SCHEMA, max_tokens=200)
+def request(prompt: str = "e1 user: I like tea.", model: str = "gpt-4o-mini") -> ModelRequest:
+    return ModelRequest("extract", model, "Find facts.", prompt, "facts", SCHEMA, max_tokens=200)
 
 
 @pytest.fixture
 async def calls(database: Database, settings: Settings) -> AsyncIterator[Maker]:
-    made: list[Calls] = []
+    made: list[ModelCalls] = []
 
-    def make(server: ModelServer, run: str = "run-1", **more: Any) -> Calls:
+    def make(server: ModelServer, run: str = "run-1", **more: Any) -> ModelCalls:
         told = {"openai_base_url": server.url, "openai_api_key": SecretStr("sk-none"), "model": "gpt-4o-mini", **more}
-        one = Calls(database, settings.model_copy(update=told), run)
+        one = ModelCalls(database, settings.model_copy(update=told), run)
 
         async def at_once(seconds: float) -> None:
             one.counts["slept"] += int(seconds)
@@ -67,7 +67,7 @@ async def calls(database: Database, settings: Settings) -> AsyncIterator[Maker]:
         await one.close()
 
 
-async def ask_all(asked: Calls, questions: list[str]) -> None:
+async def ask_all(asked: ModelCalls, questions: list[str]) -> None:
     for question in questions:
         await asked.ask(request(question))
 
@@ -142,7 +142,7 @@ async def test_a_server_that_trickles_is_given_up_as_one_that_hangs_is(database:
     async with ModelServer([]) as unused:
         asked = calls(unused, openai_base_url=url, model_timeout_seconds=0.5)
         async with asyncio.timeout(PATIENCE):
-            with pytest.raises(ModelUnavailable, match="no whole answer"):
+            with pytest.raises(ModelUnavailable, match="no complete answer"):
                 await asked.ask(request())
     server.close()
     assert len(asked_for) == 4
@@ -162,7 +162,7 @@ async def test_a_bad_answer_is_told_apart_counted_and_not_kept(database: Databas
         assert sum(told["failures"].values()) == times
         assert asked.counts["slept"] >= (21 if kind == "too many requests" else 0)
         server.answers = [ScriptedReply.json(GOOD)]
-        asked.stopped = None
+        asked.stop_reason = None
         assert await asked.ask(request()) == GOOD  # a bad answer was not kept for the next night
     tried = (await spent(database))[:times]
     assert [tokens > 0 for _, tokens, _, _ in tried] == [kind not in FREE] * times  # what was or may have been paid
@@ -199,7 +199,7 @@ async def test_whoever_asks_at_once_learns_together_what_a_server_does_not_know(
         asked = calls(server, model_concurrency=4)
         assert await asyncio.gather(*(asked.ask(request(f"question {number}")) for number in range(4))) == [GOOD] * 4
         assert len(server.requests) == 8
-    assert asked.client.dialect.shape == ("object" if unknown == "json_schema" else "schema")
+    assert asked.client.dialect.json_mode == ("object" if unknown == "json_schema" else "schema")
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_a_question_that_never_left_is_not_paid(cause: httpx.TransportError, pai
     late = isinstance(cause, httpx.TimeoutException)
     error = openai.APITimeoutError(asked) if late else openai.APIConnectionError(request=asked)
     error.__cause__ = cause
-    found = failure(error)
+    found = classify_error(error)
     assert isinstance(found, ModelUnavailable)
-    assert found.paid is paid
+    assert found.may_be_charged is paid
 
 
 async def test_an_answer_is_paid_once_whoever_asks_again(calls: Maker) -> None:
@@ -260,7 +260,7 @@ async def test_i12_a_run_stops_at_its_cap_in_tokens_and_in_money(calls: Maker) -
 async def test_i12_a_model_without_a_known_price_refuses_a_cap_in_money(calls: Maker) -> None:
     async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         asked = calls(server, night_max_cost_usd=Decimal(5))
-        with pytest.raises(OverBudget, match="nobody knows the price of house-model"):
+        with pytest.raises(OverBudget, match="the price of house-model is unknown"):
             await asked.ask(request(model="house-model"))
         assert not server.requests
         asked = calls(server)
@@ -295,7 +295,7 @@ async def test_a_server_that_asks_for_a_long_rest_is_asked_no_more_in_this_run(c
     async with ModelServer([ScriptedReply.failed(429, retry_after=3600)]) as server:
         asked = calls(server)
         for number in range(3):
-            with pytest.raises(ModelUnavailable, match="3600 s of rest" if number else "429"):
+            with pytest.raises(ModelUnavailable, match="a pause of 3600 s" if number else "429"):
                 await asked.ask(request(f"question {number}"))
         assert len(server.requests) == 1
         assert asked.counts["slept"] == 0
@@ -321,7 +321,7 @@ async def test_all_calls_wait_where_a_server_asks_for_rest(calls: Maker) -> None
     ],
 )
 def test_a_wish_for_rest_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
-    assert rest(headers) == seconds
+    assert retry_delay(headers) == seconds
 
 
 async def test_so_many_calls_at_a_time_and_no_more(calls: Maker) -> None:
@@ -331,7 +331,7 @@ async def test_so_many_calls_at_a_time_and_no_more(calls: Maker) -> None:
         asked = calls(server, model_concurrency=2)
         real = asked.client.send
 
-        async def sent(question: Request) -> Any:
+        async def sent(question: ModelRequest) -> Any:
             at_once["now"] += 1
             at_once["most"] = max(at_once["most"], at_once["now"])
             try:
@@ -351,7 +351,7 @@ async def test_without_a_cap_nobody_waits_for_the_sum_of_what_the_run_has_spent(
     summing = "select pg_advisory_xact_lock(hashtextextended('consolidator.budget:run-1', 0))"
     async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         asked = calls(server)
-        with nights.held(database.dsn, summing):  # as another replica does that has a cap
+        with nights.hold_locks(database.dsn, summing):  # as another replica does that has a cap
             async with asyncio.timeout(PATIENCE):
                 assert await asked.ask(request()) == GOOD
     assert len(await spent(database)) == 1

@@ -20,8 +20,8 @@ from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
-from consolidator.service.corrections import correct_fact, forget_fact
 from consolidator.service.erasure import erase_sessions, plan_erasure
+from consolidator.service.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import agent_locks, lookup
 from consolidator.store.memory import revisions as store
@@ -40,7 +40,7 @@ LIKES = re.compile(r"(\w+) delights me")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test wait for the next try."""
-    monkeypatch.setattr(calls_module, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(calls_module, "MAX_RETRY_WAIT", 0.01)
 
 
 def two_models(asked: dict[str, Any]) -> ScriptedReply:
@@ -139,7 +139,7 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     await assert_invariants(database)
     async with database.connection() as conn:  # what was believed at each of these moments is still told
         for moment, facts in told_then:
-            assert {one["sentence"] for one in await lookup.list_facts(conn, as_of=moment)} == facts
+            assert {one.sentence for one in await lookup.list_facts(conn, as_of=moment)} == facts
 
 
 async def drafted_by_one_that_finds_nothing(database: Database, clock: FrozenClock, settings: Settings) -> int:

@@ -111,7 +111,7 @@ async def test_in_large_scopes_an_index_finds_the_nearest(
 async def test_a_server_that_does_not_answer_leaves_recall_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "TRIES", 1)
+    monkeypatch.setattr(calls, "MAX_ATTEMPTS", 1)
     nowhere = vectored.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     await told(database, *TEXTS)
     done = await run_next_night(database, clock, nowhere)
@@ -200,7 +200,7 @@ async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_
 ) -> None:
     await told(database, *TEXTS)
     capped = vectored.model_copy(update={"night_max_cost_usd": Decimal("0.01")})
-    assert "nobody knows the price of small-vectors" in (await run_next_night(database, clock, capped))["vectors"]
+    assert "the price of small-vectors is unknown" in (await run_next_night(database, clock, capped))["vectors"]
     assert server.embedded == []
     priced = capped.model_copy(update={"embed_model": "text-embedding-3-small"})
     assert await embed_missing(database, priced, run_id="run-1") == "3 made"

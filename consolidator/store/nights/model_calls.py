@@ -1,0 +1,137 @@
+"""Stores calls of models: their reserves, what they cost, and their answers.
+
+A call is reserved before it is made and settled after it; a call that is never settled has cost its reserve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from consolidator.database.jsonb import escape, unescape
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
+
+_SQL = load("nights/model_calls")
+
+
+@dataclass(frozen=True, slots=True)
+class CallReserve:
+    """A call that is about to be made, and the most it may use."""
+
+    id: str
+    run_id: str
+    session_id: str | None
+    purpose: str
+    model: str
+    key: str  # the hash of its question
+    reserved_tokens: int
+    reserved_cost: Decimal | None  # USD; None where the model's price is unknown
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallUsage:
+    """What a call used, and what came of it."""
+
+    input_tokens: int
+    cached_tokens: int  # those of the input tokens that the server had cached
+    output_tokens: int
+    cost: Decimal | None  # USD
+    outcome: str  # "answered", or "failed: " and why
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpending:
+    """What a run has spent or reserved."""
+
+    tokens: int
+    cost: Decimal  # USD
+
+
+@dataclass(frozen=True, slots=True)
+class CallTotals:
+    """What the calls of a run used together."""
+
+    calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: Decimal | None  # USD
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCount:
+    """How often calls of a run failed for one reason."""
+
+    outcome: str
+    count: int
+
+
+async def get_answer(conn: Connection, key: str) -> str | None:
+    """Return the stored answer to a question."""
+    text: str | None = await fetch_value(conn, _SQL["get_answer"], {"key": key})
+    return None if text is None else unescape(text)
+
+
+async def save_answer(
+    conn: Connection, key: str, text: str, *, purpose: str, model: str, run_id: str, now: datetime
+) -> None:
+    """Store the answer to a question, so that no retry pays for it again."""
+    values = {"key": key, "purpose": purpose, "model": model, "text": escape(text), "run": run_id, "now": now}
+    await execute(conn, _SQL["save_answer"], values)
+
+
+async def delete_answer(conn: Connection, key: str) -> None:
+    """Delete an answer that turned out to be invalid."""
+    await execute(conn, _SQL["delete_answer"], {"key": key})
+
+
+async def load_spending(conn: Connection, run_id: str) -> RunSpending:
+    """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
+    await execute(conn, _SQL["lock_budget"], {"run": run_id})
+    spending = await fetch_one(conn, RunSpending, _SQL["spending"], {"run": run_id})
+    assert spending is not None
+    return spending
+
+
+async def reserve_call(conn: Connection, reserve: CallReserve) -> None:
+    """Record a call before it is made."""
+    await execute(conn, _SQL["reserve"], asdict(reserve))
+
+
+async def settle_call(conn: Connection, call_id: str, usage: CallUsage, *, now: datetime) -> None:
+    """Record what an answered call used; a call that is settled already stays as it is."""
+    await execute(conn, _SQL["settle"], {**asdict(usage), "id": call_id, "now": now})
+
+
+async def release_call(
+    conn: Connection, call_id: str, *, outcome: str, now: datetime, may_be_charged: bool = False
+) -> None:
+    """Settle a call without an answer: its reserve is given back, unless the server may have charged for it."""
+    values = {"id": call_id, "outcome": outcome, "now": now, "charged": may_be_charged}
+    await execute(conn, _SQL["release"], values)
+
+
+async def set_outcome(conn: Connection, call_id: str, outcome: str) -> None:
+    """Change the outcome of a settled call."""
+    await execute(conn, _SQL["set_outcome"], {"id": call_id, "outcome": outcome})
+
+
+async def load_totals(conn: Connection, run_id: str) -> CallTotals:
+    """Return what the calls of a run used together, over all replicas."""
+    totals = await fetch_one(conn, CallTotals, _SQL["totals"], {"run": run_id})
+    assert totals is not None
+    return totals
+
+
+async def count_failures(conn: Connection, run_id: str) -> dict[str, int]:
+    """Return the commonest failures of a run's calls, and how often each happened; at most five."""
+    failures = await fetch_all(conn, FailureCount, _SQL["failures"], {"run": run_id})
+    return {failure.outcome: failure.count for failure in failures}
+
+
+async def prune(conn: Connection, *, before: datetime) -> int:
+    """Delete answers and finished questions older than a time; return how many answers were deleted."""
+    return await execute(conn, _SQL["prune"], {"before": before})
