@@ -11,7 +11,7 @@ from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.symbols import is_shell_symbol
-from consolidator.memory.solutions.error_tracker import ErrorRecord, FixStep
+from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 
 MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # edits whose text is told; more would hide the rest

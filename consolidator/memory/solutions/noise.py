@@ -1,4 +1,4 @@
-"""Tells failed calls that teach nothing: rejected, aborted, dragged along, a search that found nothing, a poll.
+"""Recognize failed calls that teach nothing: rejected, aborted, cascades, searches without a match, polls.
 
 Pure: looks at one call and its result.
 """
@@ -10,10 +10,10 @@ import re
 from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.solutions import fingerprint as naming
+from consolidator.memory.solutions.error_line import contains_error_line, headline
 
-_HEAD = 300  # these are said at the beginning
-_SAID = (
+_EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
+_REASONS = (
     ("cascade", re.compile(r"sibling tool call errored|cancelled: parallel tool call", re.IGNORECASE)),
     (
         "rejected",
@@ -34,22 +34,22 @@ _SAID = (
         ),
     ),
 )
-_NOTHING = re.compile(
+_NO_MATCH = re.compile(
     r"^\W*(?:no (?:files?|match(?:es)?|results?|entries|lines)(?: \w+)* ?(?:found|matched)?|0 (?:results|matches|files)"
     r"|nothing found|found 0 \w+|not found)\b",
     re.IGNORECASE,
 )
-_STATUS = re.compile(
+_EXIT_STATUS = re.compile(
     r"\bexit(?:ed with)?(?: code| status)?:?\s*(\d+)|\bcode (\d+)\s*$|\"exit_code\":\s*(\d+)", re.IGNORECASE
 )
 
 
 def noise_reason(call: CompletedCall, text: str) -> str | None:
-    """Return why a failed call teaches nothing, or None where it is an error; `text` is its result's."""
+    """Return why a failed call with the result `text` teaches nothing; None where it is an error."""
     if call.reason in ("rejected", "aborted", "cascade"):
         return call.reason
-    start = text[:_HEAD]
-    for reason, pattern in _SAID:
+    start = text[:_EDGE]
+    for reason, pattern in _REASONS:
         if pattern.search(start):
             return reason
     name = call.tool.rsplit("__", 1)[-1].lower()
@@ -57,29 +57,29 @@ def noise_reason(call: CompletedCall, text: str) -> str | None:
         call.reason == "timeout" or re.search(r"time(?:d )?out", start, re.IGNORECASE)
     ):
         return "polling"
-    return "found nothing" if _found_nothing(call, name, text) else None
+    return "found nothing" if _is_empty_search(call, name, text) else None
 
 
-def _found_nothing(call: CompletedCall, name: str, text: str) -> bool:
+def _is_empty_search(call: CompletedCall, name: str, text: str) -> bool:
     line = shell_command(call.tool, call.arguments)
-    said = naming.headline(text)
+    message = headline(text)
     if line is None:
         return tool_kinds.SEARCHING_TOOLS.fullmatch(name) is not None and (
-            not said or _NOTHING.search(said) is not None
+            not message or _NO_MATCH.search(message) is not None
         )
-    if call.reason == "timeout" or not _searches(line):
+    if call.reason == "timeout" or not _ends_with_search(line):
         return False
-    status = _STATUS.search(text[-_HEAD:]) or _STATUS.search(text[:_HEAD])
+    status = _EXIT_STATUS.search(text[-_EDGE:]) or _EXIT_STATUS.search(text[:_EDGE])
     code = next((group for group in status.groups() if group), "1") if status else "1"
-    return code == "1" and not naming.contains_error_line(text)
+    return code == "1" and not contains_error_line(text)
 
 
-def _searches(line: str) -> bool:
-    """Whether a search's status is what the line ends with: the last of a pipeline, or the one that reports."""
+def _ends_with_search(line: str) -> bool:
+    """Whether a search decides a line's exit status: the last command, or the reported one."""
     commands = shell.parse_commands(line)
-    main = shell.reported_command(commands)
+    reported = shell.reported_command(commands)
     return any(
         command.program in tool_kinds.SEARCHING_PROGRAMS
         or (command.subcommand or "").split(" ")[0] in tool_kinds.SEARCHING_SUBCOMMANDS.get(command.program, ())
-        for command in (commands[-1:] + ([main] if main else []))
+        for command in (commands[-1:] + ([reported] if reported else []))
     )

@@ -21,7 +21,8 @@ from consolidator.formats.claude_code import reader as claude_code
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
-from consolidator.memory.solutions.error_tracker import WINDOW, ErrorRecord, ErrorTracker, FixStep
+from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
+from consolidator.memory.solutions.error_tracker import WINDOW, ErrorTracker
 from consolidator.models.event import Event
 
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.solutions.fingerprint import (
+from consolidator.memory.solutions.error_line import (
     MAX_SCANNED_EDGE,
-    NO_MESSAGE,
     contains_error_line,
-    fingerprint,
     headline,
-    mask_line,
     reports_failure,
+)
+from consolidator.memory.solutions.fingerprint import (
+    NO_MESSAGE,
+    fingerprint,
+    mask_line,
     search_tokens,
     signature,
 )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
-from consolidator.memory.solutions.grouping import SessionRef, Solution, SourcedRecord, build_solutions, solution_id
+from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
+from consolidator.memory.solutions.solution import Solution, solution_id
 
 UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
 Told = tuple[str, Any, bool, str]

@@ -1,0 +1,97 @@
+"""Solutions: an error, the fixes that resolved it over all sessions, and the evidence."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from consolidator.memory.calls.argument_diff import ArgumentChange
+from consolidator.memory.solutions.error_records import FixStep
+
+_STATUSES = ("confirmed", "unconfirmed", "unsolved")  # best first
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One occurrence of an error, to be looked up in its session."""
+
+    session_id: str
+    seq: int  # of the failed call
+    resolver_seq: int | None
+    quote: str
+    occurred_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One way in which an error was resolved."""
+
+    description: str  # for people and agents
+    rule: str  # same-operation | substitution | superseded
+    changes: tuple[ArgumentChange, ...]  # of the latest example: failing -> resolving
+    steps: tuple[FixStep, ...]  # of the latest example
+    failing: str  # of the latest example
+    resolving: str  # of the latest example
+    headline: str  # of the latest example
+    worked: int  # times
+    sessions: int  # lineage roots
+    confirmed: bool
+    evidence: tuple[Evidence, ...]  # the latest ones
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """An error and what is known about resolving it."""
+
+    id: str  # stable: made of agent, project and fingerprint
+    agent: str
+    project: str | None
+    fingerprint: str
+    tool: str
+    failed: str  # "git push"
+    headline: str
+    occurrences: int
+    resolved: int
+    sessions: int  # lineage roots in which it occurred
+    status: str  # confirmed | unconfirmed | unsolved
+    fixes: tuple[Fix, ...]  # best first
+    tried: tuple[str, ...]  # attempts that failed with the same error
+    evidence: tuple[Evidence, ...]  # the latest occurrences
+    last_at: str
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a fix worked in several sessions."""
+        return self.status == "confirmed"
+
+    @property
+    def line(self) -> str:
+        """The solution in one line, for people."""
+        error = f"{self.failed} failed: “{self.headline}”" if self.headline else f"{self.failed} failed without a word"
+        if not self.fixes:
+            times = "once" if self.occurrences == 1 else f"{self.occurrences} times"
+            return f"{error} → no fix seen yet (met {times}, in {_session_count(self.sessions)})"
+        fix = self.fixes[0]
+        worked = f"worked {fix.worked} of {self.occurrences}, in {_session_count(fix.sessions)}"
+        return f"{error} → {fix.description} ({worked}{'' if fix.confirmed else ', unconfirmed'})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the solution as JSON, with its line."""
+        return {**asdict(self), "line": self.line}
+
+
+def _session_count(count: int) -> str:
+    return "1 session" if count == 1 else f"{count} sessions"
+
+
+def solution_id(agent: str, project: str | None, fingerprint: str) -> str:
+    """Return the stable id of a solution, so that the next night updates it."""
+    parts = "\x00".join([agent, project or "", fingerprint])
+    return "sol_" + hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def solution_sort_key(solution: Solution) -> tuple[int, int, int, str, str, str]:
+    """Order solutions: confirmed first, then by sessions, then by occurrences."""
+    identity = (solution.fingerprint, solution.agent, solution.project or "")
+    return (_STATUSES.index(solution.status), -solution.sessions, -solution.occurrences, *identity)
