@@ -69,7 +69,7 @@ def parse_operations(tool: str, arguments: Any) -> list[Operation]:
     line = shell_command(tool, arguments)
     if line is not None:
         return _shell_operations(line)
-    name = tool.rsplit("__", 1)[-1].lower()
+    name = tool_kinds.tool_base_name(tool)
     paths = _file_path(arguments)
     if paths and isinstance(arguments, Mapping):
         command = str(arguments.get("command", ""))
@@ -111,7 +111,7 @@ def _tool_operation(tool: str, arguments: Any) -> Operation:
             operands.append(normalize_operand(text) if is_path else f"{key}={text}")
         elif text:
             texts.append(text)
-    name = tool.rsplit("__", 1)[-1].lower()
+    name = tool_kinds.tool_base_name(tool)
     verb = tool_kinds.SQL_VERB.match(texts[0]) if texts else None
     return Operation(
         "tool",

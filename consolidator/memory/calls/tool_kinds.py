@@ -1,4 +1,4 @@
-"""Tables of tools and programs by what they do: inspect, search, edit, check, poll."""
+"""Tables of tools and programs by what they do: inspect, search, edit, check, poll. Patterns match base names."""
 
 from __future__ import annotations
 
@@ -77,3 +77,8 @@ COMMON_FILE_NAMES = _words(  # names in many folders: one elsewhere is not the s
     "index main mod lib init __init__ readme package setup config makefile dockerfile types utils test tests app"
 )
 COMMON_OPERANDS = re.compile(r"[\d.*~/-]+|origin|main|master|HEAD|test|tests|src|lib|build")
+
+
+def tool_base_name(tool: str) -> str:
+    """Return a tool's name without its MCP server, in lower case: "read_file" for "mcp__files__Read_File"."""
+    return tool.rsplit("__", 1)[-1].lower()

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
+from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.procedures.key_counts import Ints
 from consolidator.memory.procedures.tool_profiles import ToolProfile, usual_command
 
@@ -203,7 +204,7 @@ def _common_subsequence_length(first: tuple[str, ...], second: tuple[str, ...]) 
 def _is_generic(symbol: str, profiles: Mapping[str, ToolProfile]) -> bool:
     """Whether a symbol is a file tool that does not tell what it is for; a command that is always the same does."""
     if not symbol.startswith(SHELL_PREFIX):
-        return symbol.rsplit("__", 1)[-1].lower() in _GENERIC_TOOLS
+        return tool_base_name(symbol) in _GENERIC_TOOLS
     if display_name(symbol).split(" ")[0] not in _GENERIC_PROGRAMS:
         return False
     return not usual_command(symbol, profiles)[1]
@@ -213,7 +214,7 @@ def _changes_files(symbol: str) -> bool:
     """Whether a symbol is a file tool that changes something."""
     if symbol.startswith(SHELL_PREFIX):
         return display_name(symbol).split(" ")[0] in _CHANGING or symbol.endswith(" >")
-    return symbol.rsplit("__", 1)[-1].lower() in _CHANGING
+    return tool_base_name(symbol) in _CHANGING
 
 
 def _split(text: str) -> frozenset[str]:

@@ -52,7 +52,7 @@ def noise_reason(call: CompletedCall, text: str) -> str | None:
     for reason, pattern in _REASONS:
         if pattern.search(start):
             return reason
-    name = call.tool.rsplit("__", 1)[-1].lower()
+    name = tool_kinds.tool_base_name(call.tool)
     if tool_kinds.POLLING_TOOLS.fullmatch(name) and (
         call.reason == "timeout" or re.search(r"time(?:d )?out", start, re.IGNORECASE)
     ):

@@ -1,6 +1,6 @@
-"""Tells whether a later call is the same operation as a failing one, or takes its place.
+"""Decide whether a later call is the same operation as a failing one, or a substitute for it.
 
-Pure: compares two operations. Outcomes, distances and windows are the business of `failures`.
+Pure: compares two operations. Outcomes, distances and windows belong to `error_tracker`.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from consolidator.memory.calls.operation import Operation, name_words
 
 
 class OperationMatch(IntEnum):
-    """How well a later call fits a failing one."""
+    """How well a later call matches a failing one."""
 
     NONE = 0
-    WEAK = 1  # the same, but for a part of it only: counts where nothing better follows
+    WEAK = 1  # the same on a part only: counts where nothing better follows
     SAME = 2
 
 
 def match_operations(failing: Operation, later: Operation) -> OperationMatch:
-    """Tell whether a later call is the same operation as a failing one."""
+    """Return how well a later operation matches a failing one."""
     if failing.kind != later.kind or failing.name != later.name:
         return OperationMatch.NONE
     if failing.kind in ("read", "edit"):
         return OperationMatch.SAME if operands_overlap(failing.operands, later.operands) else OperationMatch.NONE
     if failing.kind == "tool":
-        return OperationMatch.SAME if _like(failing, later) else OperationMatch.NONE
+        return OperationMatch.SAME if _has_similar_arguments(failing, later) else OperationMatch.NONE
     if operands_overlap(failing.operands, later.operands):
         return OperationMatch.SAME
     if failing.words or later.words:
         return OperationMatch.SAME if _shares_words(failing, later) else OperationMatch.NONE
-    if not _same_place(failing.directory, later.directory):
+    if not _may_be_same_directory(failing.directory, later.directory):
         return OperationMatch.NONE
-    return _by_scope(failing, later)
+    return _match_by_scope(failing, later)
 
 
-def _by_scope(failing: Operation, later: Operation) -> OperationMatch:
-    """Judge two runs of one program where the operands do not overlap: one of them must have none."""
+def _match_by_scope(failing: Operation, later: Operation) -> OperationMatch:
+    """Match two runs of one program whose operands do not overlap: at most one run may have operands."""
     if failing.operands and later.operands:
         return OperationMatch.NONE
     if not failing.operands and not later.operands:
         return OperationMatch.SAME
     if failing.inspects:
         return OperationMatch.NONE
-    scoped = (
+    is_check = (
         failing.program in tool_kinds.CHECKING_PROGRAMS
         or tool_kinds.CHECKING_SUBCOMMANDS.search(failing.name) is not None
     )
-    if failing.operands:  # later without: a whole run includes the part that failed
-        return OperationMatch.SAME if scoped else OperationMatch.WEAK
+    if failing.operands:  # the later run has none: a whole run includes the part that failed
+        return OperationMatch.SAME if is_check else OperationMatch.WEAK
     return (
         OperationMatch.WEAK
-        if scoped and any("/" in word or "." in word for word in later.operands)
+        if is_check and any("/" in word or "." in word for word in later.operands)
         else OperationMatch.SAME
     )
 
 
-def _like(failing: Operation, later: Operation) -> bool:
+def _has_similar_arguments(failing: Operation, later: Operation) -> bool:
     if set(failing.operands) & set(later.operands) or operands_overlap(failing.operands, later.operands):
         return True
     if not failing.words and not later.words:
@@ -67,17 +67,20 @@ def _like(failing: Operation, later: Operation) -> bool:
 
 
 def _shares_words(failing: Operation, later: Operation) -> bool:
-    mine, other = ({*one.words, *name_words(" ".join(_values(one.operands)))} for one in (failing, later))
-    shared = len(mine & other)
-    return shared >= 2 and shared >= 0.4 * min(len(mine), len(other))
+    failing_words, later_words = (
+        {*operation.words, *name_words(" ".join(_without_keys(operation.operands)))} for operation in (failing, later)
+    )
+    shared = len(failing_words & later_words)
+    return shared >= 2 and shared >= 0.4 * min(len(failing_words), len(later_words))
 
 
-def _values(operands: Iterable[str]) -> list[str]:
+def _without_keys(operands: Iterable[str]) -> list[str]:
+    """Return operands such as "id=12" without their keys."""
     return [word.split("=", 1)[-1] for word in operands]
 
 
 def is_moved_file(failing: Operation, later: Operation) -> bool:
-    """Whether a later read is of a file of the same telling name elsewhere: what a file that was not there became."""
+    """Whether a later call reads a file of the same uncommon name elsewhere: the missing file has moved."""
     if failing.kind != "read" or later.kind != "read":
         return False
     names = {word.rsplit("/", 1)[-1] for word in failing.operands}
@@ -86,10 +89,10 @@ def is_moved_file(failing: Operation, later: Operation) -> bool:
 
 
 def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
-    """Tell whether another program takes the place of a failing one on the same operand.
+    """Whether another program substitutes for a failing one on the same operand.
 
-    Only one of its own kind does: looking at a script, formatting or adding it does not do what running it should
-    have done. Where the program was unusable (not installed), whatever was run instead is its substitute.
+    It must be of the same family: reading, formatting or adding a script does not replace running it. Where the failing
+    program was unusable (not installed), any other command is a substitute.
     """
     if failing.program == later.program:
         return False
@@ -97,12 +100,14 @@ def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
         operation_family(failing) != operation_family(later) or operation_family(later) == "check"
     ):
         return False
-    mine, other = ([word for word in _values(one.operands) if _own(word)] for one in (failing, later))
-    return operands_overlap(mine, other)
+    failing_operands, later_operands = (
+        [word for word in _without_keys(operation.operands) if _is_distinctive(word)] for operation in (failing, later)
+    )
+    return operands_overlap(failing_operands, later_operands)
 
 
 def operation_family(operation: Operation) -> str:
-    """Return what kind of thing is done: look, write, file, version, check or run; tools are each their own kind."""
+    """Return the kind of an operation: look, write, file, version, check or run; each tool is a kind of its own."""
     if operation.inspects:
         return "look"
     if operation.kind == "edit":
@@ -119,22 +124,22 @@ def operation_family(operation: Operation) -> str:
     return "write" if program in tool_kinds.WRITING_PROGRAMS else "run"
 
 
-def _own(word: str) -> bool:
+def _is_distinctive(word: str) -> bool:
     return len(word) >= 3 and not tool_kinds.COMMON_OPERANDS.fullmatch(word)
 
 
-def operands_overlap(mine: Iterable[str], other: Iterable[str]) -> bool:
-    """Tell whether two calls act on one thing: the same word, a path and its end, or the same host."""
-    others = list(other)
-    return any(_meet(a, b) for a in mine for b in others if a not in (".", "..", "-"))
+def operands_overlap(first: Iterable[str], second: Iterable[str]) -> bool:
+    """Whether two calls act on one thing: the same word, a path and its end, or the same host."""
+    second_list = list(second)
+    return any(_is_same_operand(a, b) for a in first for b in second_list if a not in (".", "..", "-"))
 
 
-def _meet(one: str, two: str) -> bool:
-    if one == two:
+def _is_same_operand(first: str, second: str) -> bool:
+    if first == second:
         return True
-    if "://" in one and "://" in two:
-        return _host(one) == _host(two)
-    shorter, longer = sorted((one, two), key=len)
+    if "://" in first and "://" in second:
+        return _host(first) == _host(second)
+    shorter, longer = sorted((first, second), key=len)
     return len(shorter) > 2 and longer.endswith("/" + shorter.lstrip("/"))
 
 
@@ -142,9 +147,9 @@ def _host(url: str) -> str:
     return url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0]
 
 
-def _same_place(one: str | None, two: str | None) -> bool:
-    """Whether two directories can be the same; where none is told, they can."""
-    if not one or not two or one == two:
+def _may_be_same_directory(first: str | None, second: str | None) -> bool:
+    """Whether two directories may be the same; an unknown one may be any."""
+    if not first or not second or first == second:
         return True
-    shorter, longer = sorted((one, two), key=len)
+    shorter, longer = sorted((first, second), key=len)
     return longer.endswith("/" + shorter) or longer.startswith(shorter + "/")
