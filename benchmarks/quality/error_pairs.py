@@ -1,9 +1,9 @@
-"""Measures error pairs against hand labels: which call resolved which failed call.
+"""Measure error pairs against hand labels: which call resolved which failed call.
 
     python -m benchmarks.quality.error_pairs FOLDER --labels FILE
 
-`evaluate` is pure: it compares records that the product made with labels, and knows nothing of how they came about;
-`paired` has them made, by an import and a night.
+`evaluate` is pure: it compares error records with labels. `measure_folder` produces the records, by an import and a
+night of the product.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from consolidator.errors import NotFound
 from consolidator.formats import recognise
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.jobs.importing.importer import import_sources
-from consolidator.memory.solutions.error_tracker import ErrorRecord
+from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.models.payload import EventType
-from consolidator.store.queries import rows
+from consolidator.store.queries import fetch_all
 
-PRECISION, RECALL = 0.75, 0.70  # the gates
+PRECISION_TARGET, RECALL_TARGET = 0.75, 0.70  # the gates
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a person said of one failed call."""
+    """What a person labelled one failed call."""
 
     session: str
     call_index: int  # 0-based, in the order of the session's tool calls
     label: str  # resolved | unresolved | noise
     resolving: tuple[int, ...]  # the calls that count as its resolver
-    tool: str | None = None  # of the failed call, to tell which of a file's sessions is meant
+    tool: str | None = None  # of the failed call: identifies the session in a file with several
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Label:
@@ -50,69 +50,75 @@ class Label:
 
 
 def evaluate(records_by_session: Mapping[str, Iterable[ErrorRecord]], labels: Iterable[Label]) -> dict[str, Any]:
-    """Return precision, recall and the wrong ones of the predicted pairs; errors without a label are ignored.
+    """Return precision, recall and the wrong pairs; errors without a label are ignored.
 
-    precision: right pairs / predicted pairs, where a resolver of what is labelled noise or unresolved is wrong.
-    recall: errors labelled resolved with an acceptable resolver predicted / errors labelled resolved.
+    precision: right pairs / predicted pairs; a resolver for an error labelled noise or unresolved is wrong.
+    recall: errors with an acceptable resolver predicted / errors labelled resolved.
     """
-    records = {(session, record.index): record for session, found in records_by_session.items() for record in found}
-    predicted = right = resolved = told_noise = is_noise = absent = 0
+    records = {(session, record.index): record for session, group in records_by_session.items() for record in group}
+    predicted = right = resolved = predicted_noise = labelled_noise = not_failed = 0
     wrong: list[dict[str, Any]] = []
-    judged = sorted(labels, key=lambda label: (label.session, label.call_index))
-    for label in judged:
+    ordered = sorted(labels, key=lambda label: (label.session, label.call_index))
+    for label in ordered:
         record = records.get((label.session, label.call_index))
-        absent += record is None
-        found = record.resolver_index if record is not None and record.status == "resolved" else None
-        hit = label.label == "resolved" and found in label.resolving
+        not_failed += record is None
+        resolver = record.resolver_index if record is not None and record.status == "resolved" else None
+        is_right = label.label == "resolved" and resolver in label.resolving
         resolved += label.label == "resolved"
-        predicted += found is not None
-        right += hit
-        is_noise += label.label == "noise"
-        told_noise += label.label == "noise" and record is not None and record.status == "noise"
-        if not hit and (found is not None or label.label == "resolved"):
+        predicted += resolver is not None
+        right += is_right
+        labelled_noise += label.label == "noise"
+        predicted_noise += label.label == "noise" and record is not None and record.status == "noise"
+        if not is_right and (resolver is not None or label.label == "resolved"):
             wrong.append(
                 {
                     "session": label.session,
                     "call": label.call_index,
                     "label": label.label,
                     "acceptable": list(label.resolving),
-                    "predicted": found,
+                    "predicted": resolver,
                     "rule": record.rule if record is not None else None,
-                    "reason": _reason(label, record),
+                    "reason": _explain_miss(label, record),
                 }
             )
     return {
-        "labels": len(judged),
+        "labels": len(ordered),
         "predicted": predicted,
         "right": right,
         "resolved": resolved,
         "precision": right / predicted if predicted else 1.0,
         "recall": right / resolved if resolved else 1.0,
-        "noise": is_noise,
-        "noise_told": told_noise,
-        "not_failed": absent,
+        "noise": labelled_noise,
+        "noise_told": predicted_noise,
+        "not_failed": not_failed,
         "wrong": wrong,
     }
 
 
-def _reason(label: Label, record: ErrorRecord | None) -> str:
-    """Say what is wrong with what was predicted of a labelled call."""
+def _explain_miss(label: Label, record: ErrorRecord | None) -> str:
+    """Explain what is wrong with the prediction for a labelled call."""
     if record is None:
         return "the log does not have it as a failed call"
-    what = f"{record.symbol}: {record.headline}"
+    error = f"{record.symbol}: {record.headline}"
     if record.resolver_index is None:
         why = f"taken for noise ({record.noise_reason})" if record.status == "noise" else "no resolver found"
-        return f"{why}; {what}"
-    return f"paired by {record.rule} with {record.resolver_symbol}, but it is {label.label}; {what}"
+        return f"{why}; {error}"
+    return f"paired by {record.rule} with {record.resolver_symbol}, but it is {label.label}; {error}"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A file that labels name, and which of its sessions they mean."""
+    """The file and session that labels refer to."""
 
     path: Path
     form: Format
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredRecord:
+    origin: str  # of its session
+    record: dict[str, Any]
 
 
 def read_labels(path: Path) -> list[Label]:
@@ -121,30 +127,33 @@ def read_labels(path: Path) -> list[Label]:
         return [Label.from_json(json.loads(line)) for line in lines if line.strip()]
 
 
-def locate(folder: Path, labels: Iterable[Label], form: Format | None = None) -> dict[str, LabelledFile]:
-    """Return the file and session behind each name that labels use: a path below the folder or beside it.
+def find_labelled_files(folder: Path, labels: Iterable[Label], form: Format | None = None) -> dict[str, LabelledFile]:
+    """Return the file and session of each name in the labels: a path below the folder or beside it.
 
-    Of a file that holds several sessions it is the one whose calls have the tools that the labels name; the rest of
-    a name after "#" is what the session's own name ends with. Raises NotFound where there is no such log.
+    In a file with several sessions, it is the one whose calls fit the labelled tools best. A name may end in "#" and
+    the end of the session's own name. Raises NotFound where there is no such log.
     """
-    named: dict[str, list[Label]] = defaultdict(list)
+    labels_by_name: dict[str, list[Label]] = defaultdict(list)
     for label in labels:
-        named[label.session].append(label)
-    found = {}
-    for name, ones in named.items():
-        where, _, end = name.partition("#")
-        path = next((one for one in (folder / where, folder.parent / where, Path(where)) if one.is_file()), None)
-        known = form if form is not None else recognise(path) if path is not None else None
-        if path is None or known is None:
+        labels_by_name[label.session].append(label)
+    files: dict[str, LabelledFile] = {}
+    for name, session_labels in labels_by_name.items():
+        location, _, end = name.partition("#")
+        candidates = (folder / location, folder.parent / location, Path(location))
+        path = next((candidate for candidate in candidates if candidate.is_file()), None)
+        file_format = form if form is not None else recognise(path) if path is not None else None
+        if path is None or file_format is None:
             raise NotFound(f"{name}: the labels name it, and there is no log of that name at {folder}")
-        tools = {origin: calls for origin, calls in _tools(path, folder, known).items() if origin.endswith(end)}
+        sessions = _tools_by_session(path, folder, file_format)
+        tools = {origin: calls for origin, calls in sessions.items() if origin.endswith(end)}
         if not tools:
             raise NotFound(f"{name}: no session of this file calls a tool")
-        found[name] = LabelledFile(path, known, max(tools, key=lambda origin: _fitting(tools[origin], ones)))
-    return found
+        fitting = {origin: _count_fitting(calls, session_labels) for origin, calls in tools.items()}
+        files[name] = LabelledFile(path, file_format, max(fitting, key=lambda origin: fitting[origin]))
+    return files
 
 
-def _tools(path: Path, root: Path, form: Format) -> dict[str, list[str]]:
+def _tools_by_session(path: Path, root: Path, form: Format) -> dict[str, list[str]]:
     """Return the tools that each session of a file calls, in order."""
     tools: dict[str, list[str]] = defaultdict(list)
     origin = ""
@@ -156,53 +165,62 @@ def _tools(path: Path, root: Path, form: Format) -> dict[str, list[str]]:
     return dict(tools)
 
 
-def _fitting(tools: list[str], labels: Iterable[Label]) -> int:
+def _count_fitting(tools: list[str], labels: Iterable[Label]) -> int:
     """Return how many labels fit a session's calls."""
-    return sum(one.call_index < len(tools) and one.tool in (None, tools[one.call_index]) for one in labels)
+    return sum(label.call_index < len(tools) and label.tool in (None, tools[label.call_index]) for label in labels)
 
 
-async def paired(server: Server, folder: Path, labels: list[Label], form: Format | None = None) -> dict[str, Any]:
-    """Import the sessions that labels name, run a night, and compare what it stored of their failed calls."""
-    files = await asyncio.to_thread(locate, folder, labels, form)
-    found: list[tuple[Path, Format | None]] = [(one.path, one.form) for one in files.values()]
+async def measure_folder(
+    server: Server, folder: Path, labels: list[Label], form: Format | None = None
+) -> dict[str, Any]:
+    """Import the labelled sessions, run a night, and compare the error records that it stored with the labels."""
+    files = await asyncio.to_thread(find_labelled_files, folder, labels, form)
+    formats: dict[Path, Format | None] = {file.path: file.form for file in files.values()}
     async with server.database(product.clock()) as database:
-        imported = await import_sources(database, [product.Files(folder, found=tuple(dict(found).items()))])
+        imported = await import_sources(database, [product.Files(folder, found=tuple(formats.items()))])
         await product.night(database, server)
         async with database.connection() as conn:
-            stored = await rows(
-                conn, "select s.origin, e.record from error_record e join session s on s.id = e.session_id"
+            rows = await fetch_all(
+                conn,
+                _StoredRecord,
+                "select s.origin, e.record from error_record e join session s on s.id = e.session_id",
             )
     records: dict[str, list[ErrorRecord]] = defaultdict(list)
-    for row in stored:
-        records[row["origin"]].append(ErrorRecord.from_json(row["record"]))
-    by_label = {name: records[escape(f"{one.form.NAME}:{one.origin}")] for name, one in files.items()}
-    return {**evaluate(by_label, labels), "sessions": len(files), "problems": imported.problem_count}
+    for row in rows:
+        records[row.origin].append(ErrorRecord.from_json(row.record))
+    records_by_label = {name: records[escape(f"{file.form.NAME}:{file.origin}")] for name, file in files.items()}
+    return {**evaluate(records_by_label, labels), "sessions": len(files), "problems": imported.problem_count}
 
 
-def reported(figures: dict[str, Any]) -> Report:
-    """Return the figures with their gates, and each miss with its reason."""
+def build_report(figures: dict[str, Any]) -> Report:
+    """Return the figures as a report, with their targets, and each miss with its reason."""
     report = Report("error_pairs", "which call resolved which failed call, against hand labels")
     report.details["wrong"] = figures["wrong"]
     report.add(
-        "precision", figures["precision"], f"{figures['right']} of {figures['predicted']} pairs", at_least=PRECISION
+        "precision",
+        figures["precision"],
+        f"{figures['right']} of {figures['predicted']} pairs",
+        at_least=PRECISION_TARGET,
     )
-    report.add("recall", figures["recall"], f"{figures['right']} of {figures['resolved']} resolved", at_least=RECALL)
+    report.add(
+        "recall", figures["recall"], f"{figures['right']} of {figures['resolved']} resolved", at_least=RECALL_TARGET
+    )
     report.add("noise told", figures["noise_told"], f"of {figures['noise']}")
     report.add("labels", figures["labels"], f"in {figures['sessions']} sessions")
     report.add("labels of calls that did not fail", figures["not_failed"])
-    for one in figures["wrong"]:
-        wanted = f"{one['label']} {one['acceptable'] or ''}".strip()
+    for miss in figures["wrong"]:
+        expected = f"{miss['label']} {miss['acceptable'] or ''}".strip()
         report.notes.append(
-            f"{one['session']} call {one['call']}: {wanted}, predicted {one['predicted']}: {one['reason']}"
+            f"{miss['session']} call {miss['call']}: {expected}, predicted {miss['predicted']}: {miss['reason']}"
         )
     return report
 
 
 async def run(folder: Path, labels: Path, form: Format | None) -> Report:
     """Measure a folder on a server of its own."""
-    told = await asyncio.to_thread(read_labels, labels)
+    parsed_labels = await asyncio.to_thread(read_labels, labels)
     async with open_server() as server:
-        return reported(await paired(server, folder, told, form))
+        return build_report(await measure_folder(server, folder, parsed_labels, form))
 
 
 def main() -> None:

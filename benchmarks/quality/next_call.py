@@ -1,8 +1,8 @@
-"""Whole next call, tool and every argument: learned bindings against a bigram with last values or constants.
+"""Predict whole next calls, tool and every argument: learned bindings against a bigram with last values or constants.
 
     python -m benchmarks.quality.next_call FOLDER [--format auto] [--split 0.5]
 
-The pure part, sessions of events in and figures out, is below; `asked` asks the product, on what an import and a
+`evaluate` is pure: sessions of events in, figures out. `measure_folder` asks the product, on what an import and a
 night have stored of the training part.
 """
 
@@ -12,10 +12,10 @@ import asyncio
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.quality import product
 from benchmarks.report import Report
@@ -33,82 +33,92 @@ from consolidator.memory.procedures.patterns import DigestArrays
 from consolidator.memory.procedures.prediction import predict_argument, predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
-from consolidator.models.payload import EventType
-from consolidator.service.explain import suggest_from_digest
+from consolidator.service.suggestions import suggest_from_digest
 from consolidator.store.memory import lookup
 from consolidator.store.queries import Row
 
-Session = tuple[str, list[Event]]
+TaskSession: TypeAlias = tuple[str, list[Event]]  # task id and events
 SALT = b"benchmark"
-SURE = 0.6  # the confidence from which an argument counts as filled in
-AIRLINE, BELOW = 0.22, 0.03  # the gates: on tau-airline, and elsewhere below the better baseline
+MIN_CONFIDENCE = 0.6  # from which an argument counts as filled
+AIRLINE_TARGET = 0.22  # share of whole calls on tau-airline
+MAX_BELOW_BASELINE = 0.03  # on other folders, below the better baseline
+_START = "^"
 
 
-def fold_of(task_id: str, folds: int) -> int:
-    """Return the part that a task falls into; all sessions of a task fall into the same one."""
+def task_fold(task_id: str, folds: int) -> int:
+    """Return the fold of a task; all sessions of a task are in the same one."""
     return int.from_bytes(hashlib.blake2b(task_id.encode(), digest_size=8).digest(), "big") % folds
+
+
+class BaselinePrediction(NamedTuple):
+    """The next call as a baseline predicts it, arguments as canonical JSON."""
+
+    symbol: str
+    by_last_value: str
+    by_constant: str
 
 
 @dataclass(slots=True)
 class Baseline:
-    """A bigram of symbols, with each argument's last value or the tool's most usual arguments."""
+    """A bigram of symbols, with each argument's last value or the symbol's most common arguments."""
 
-    follows: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    usual: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    followers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    arguments: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     shapes: dict[str, Counter[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(Counter))
-    tools: dict[str, str] = field(default_factory=dict)
 
-    def learn(self, calls: Sequence[CompletedCall]) -> None:
+    def count_session(self, calls: Sequence[CompletedCall]) -> None:
         """Count a session of the training part."""
-        last = "^"
+        last = _START
         for call in calls:
-            name = call_symbol(call)
-            self.follows[last][name] += 1
-            self.usual[name][_canonical(call.arguments)] += 1
-            self.shapes[name][_names(call.arguments)] += 1
-            self.tools[name] = call.tool
-            last = name
+            symbol = call_symbol(call)
+            self.followers[last][symbol] += 1
+            self.arguments[symbol][_canonical(call.arguments)] += 1
+            self.shapes[symbol][_argument_names(call.arguments)] += 1
+            last = symbol
 
-    def guesses(self, before: Sequence[CompletedCall]) -> tuple[str, str, str] | None:
-        """Return the next symbol, and its arguments by last value and by constant (canonical JSON)."""
-        last = call_symbol(before[-1]) if before else "^"
-        if last not in self.follows:
+    def predict(self, earlier: Sequence[CompletedCall]) -> BaselinePrediction | None:
+        """Return the next call after the earlier ones of a session; None where nothing followed the last one."""
+        last = call_symbol(earlier[-1]) if earlier else _START
+        if last not in self.followers:
             return None
-        name = _top(self.follows[last])
-        values: dict[str, Any] = {}
-        for call in before:
+        symbol = _most_common(self.followers[last])
+        last_values: dict[str, Any] = {}
+        for call in earlier:
             if isinstance(call.arguments, dict):
-                values.update(call.arguments)
-        shape = _top(self.shapes[name])
-        by_last = {key: values.get(key) for key in shape}
-        return name, _canonical(by_last), _top(self.usual[name])
+                last_values.update(call.arguments)
+        arguments = {name: last_values.get(name) for name in _most_common(self.shapes[symbol])}
+        return BaselinePrediction(symbol, _canonical(arguments), _most_common(self.arguments[symbol]))
 
 
-def evaluate(sessions: Iterable[Session], folds: int | None = None) -> dict[str, Any]:
-    """Return the share of calls whose tool and every argument were predicted, each part learned from the others.
+def evaluate(sessions: Iterable[TaskSession], folds: int | None = None) -> dict[str, Any]:
+    """Return the share of calls whose tool and every argument were predicted, each fold from the others.
 
-    Two halves; five parts where there are fewer than twenty tasks, too few for a half to learn from.
+    Two folds; five where there are fewer than twenty tasks, too few for a half to learn from.
     """
     sessions = list(sessions)
     if folds is None:
-        folds = 2 if len({task_id for task_id, _ in sessions}) >= 20 else 5
-    by_part: dict[int, list[Session]] = defaultdict(list)
+        folds = _default_folds({task_id for task_id, _ in sessions})
+    by_fold: dict[int, list[TaskSession]] = defaultdict(list)
     for task_id, events in sessions:
-        by_part[fold_of(task_id, folds)].append((task_id, events))
+        by_fold[task_fold(task_id, folds)].append((task_id, events))
     hits: Counter[str] = Counter()
-    for part, held_out in sorted(by_part.items()):
-        training = [session for other, found in by_part.items() if other != part for session in found]
-        profiles = learn(training)
+    for fold, held_out in sorted(by_fold.items()):
+        training = [session for other, members in by_fold.items() if other != fold for session in members]
+        profiles = learn_profiles(training)
         baseline = Baseline()
         for _, events in training:
-            baseline.learn(_calls(events))
+            baseline.count_session(_completed_calls(events))
         for _, events in held_out:
-            hits += _score(events, profiles, baseline)
-    return {"folds": folds, "sessions": sum(map(len, by_part.values())), **shares(hits)}
+            hits += _score_without_product(events, profiles, baseline)
+    return {"folds": folds, "sessions": len(sessions), **to_shares(hits)}
 
 
-def shares(hits: Counter[str]) -> dict[str, Any]:
-    """Return counts as shares: of the calls, and of the arguments."""
+def _default_folds(tasks: Collection[str]) -> int:
+    return 2 if len(tasks) >= 20 else 5
+
+
+def to_shares(hits: Counter[str]) -> dict[str, Any]:
+    """Return counts as shares of the calls and of the arguments."""
     calls, arguments, filled = (max(hits[name], 1) for name in ("calls", "arguments", "filled"))
     figures: dict[str, Any] = {"calls": hits["calls"]}
     for name in ("tool", "learned", "bigram", "last_value", "constant", "answered", "answered_right"):
@@ -119,23 +129,23 @@ def shares(hits: Counter[str]) -> dict[str, Any]:
     return figures
 
 
-def learn(sessions: Iterable[Session]) -> dict[str, ToolProfile]:
+def learn_profiles(sessions: Iterable[TaskSession]) -> dict[str, ToolProfile]:
     """Learn from sessions as a night does."""
     arrays = []
-    terms: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for number, (_, events) in enumerate(sessions):
         digest = Digest(lambda text: text, SALT)
         for event in events:
             digest.feed(event)
         packed = digest.pack()
-        name = f"{number:06}"
+        session_id = f"{number:06}"
         parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
-        arrays.append(DigestArrays.unpack(name, name, *parts, last_at=float(number)))
-        terms |= digest.counts.terms
-    return build_profiles(KeySums.of_sessions(arrays), KeyTexts.from_dict(terms))
+        arrays.append(DigestArrays.unpack(session_id, session_id, *parts, last_at=float(number)))
+        texts |= digest.counts.texts
+    return build_profiles(KeySums.of_sessions(arrays), KeyTexts.from_dict(texts))
 
 
-class Guess(NamedTuple):
+class PredictedCall(NamedTuple):
     """A call that may come next."""
 
     symbol: str
@@ -144,63 +154,67 @@ class Guess(NamedTuple):
     confidence: float  # that the whole call is right
 
 
-def _score(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
-    def ask(digest: Digest) -> list[Guess]:
-        return [Guess(s.symbol, s.arguments, s.likelihood, s.confidence) for s in predict_next_calls(profiles, digest)]
+def _score_without_product(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
+    def predict(digest: Digest) -> list[PredictedCall]:
+        suggestions = predict_next_calls(profiles, digest)
+        return [PredictedCall(s.symbol, s.arguments, s.likelihood, s.confidence) for s in suggestions]
 
     digest = Digest(lambda text: text, SALT, keep_values=True)
-    return score(events, digest, profiles, ask, baseline)
+    return score_session(events, digest, profiles, predict, baseline)
 
 
-def score(
+def score_session(
     events: list[Event],
     digest: Digest,
     profiles: dict[str, ToolProfile],
-    ask: Callable[[Digest], list[Guess]],
+    predict: Callable[[Digest], list[PredictedCall]],
     baseline: Baseline,
 ) -> Counter[str]:
-    """Count what was predicted of a session's calls, each from the events before it."""
+    """Count the correct predictions of a session's calls, each from the events before it."""
     hits: Counter[str] = Counter()
-    calls = {call.seq: call for call in _calls(events)}
-    before: list[CompletedCall] = []
-    finished = {call.result_seq: call for call in calls.values()}
+    calls = _completed_calls(events)
+    call_by_seq = {call.seq: call for call in calls}
+    call_by_result_seq = {call.result_seq: call for call in calls}
+    earlier: list[CompletedCall] = []
     for event in events:
-        call = calls.get(event.seq)
+        call = call_by_seq.get(event.seq)
         if call is not None:
             hits["calls"] += 1
-            hits += _judge(call, ask(digest))
-            hits += _judge_baseline(call, before, baseline)
-            hits += _judge_arguments(call, profiles, digest)
+            hits += _score_call(call, predict(digest))
+            hits += _score_baseline(call, earlier, baseline)
+            hits += _score_arguments(call, profiles, digest)
         digest.feed(event)
-        if event.seq in finished:
-            before.append(finished[event.seq])
+        if event.seq in call_by_result_seq:
+            earlier.append(call_by_result_seq[event.seq])
     return hits
 
 
-def _judge(call: CompletedCall, found: list[Guess]) -> Counter[str]:
+def _score_call(call: CompletedCall, predictions: list[PredictedCall]) -> Counter[str]:
     hits: Counter[str] = Counter()
-    if found:
-        hits["tool"] += max(found, key=lambda one: one.likelihood).symbol == call_symbol(call)
-        right = (found[0].symbol, _canonical(found[0].arguments)) == (call_symbol(call), _canonical(call.arguments))
-        hits["learned"] += right
-        if found[0].confidence >= 0.5:
+    if predictions:
+        best = predictions[0]
+        likeliest = max(predictions, key=lambda prediction: prediction.likelihood)
+        hits["tool"] += likeliest.symbol == call_symbol(call)
+        is_right = (best.symbol, _canonical(best.arguments)) == (call_symbol(call), _canonical(call.arguments))
+        hits["learned"] += is_right
+        if best.confidence >= 0.5:
             hits["answered"] += 1
-            hits["answered_right"] += right
+            hits["answered_right"] += is_right
     return hits
 
 
-def _judge_baseline(call: CompletedCall, before: list[CompletedCall], baseline: Baseline) -> Counter[str]:
+def _score_baseline(call: CompletedCall, earlier: list[CompletedCall], baseline: Baseline) -> Counter[str]:
     hits: Counter[str] = Counter()
-    actual = (call_symbol(call), _canonical(call.arguments))
-    guess = baseline.guesses(before)
-    if guess is not None:
-        hits["bigram"] += guess[0] == actual[0]
-        hits["last_value"] += (guess[0], guess[1]) == actual
-        hits["constant"] += (guess[0], guess[2]) == actual
+    symbol, arguments = call_symbol(call), _canonical(call.arguments)
+    prediction = baseline.predict(earlier)
+    if prediction is not None:
+        hits["bigram"] += prediction.symbol == symbol
+        hits["last_value"] += (prediction.symbol, prediction.by_last_value) == (symbol, arguments)
+        hits["constant"] += (prediction.symbol, prediction.by_constant) == (symbol, arguments)
     return hits
 
 
-def _judge_arguments(call: CompletedCall, profiles: dict[str, ToolProfile], digest: Digest) -> Counter[str]:
+def _score_arguments(call: CompletedCall, profiles: dict[str, ToolProfile], digest: Digest) -> Counter[str]:
     """Count the arguments that bindings would have filled, had the tool been known."""
     hits: Counter[str] = Counter()
     profile = profiles.get(call_symbol(call))
@@ -208,123 +222,126 @@ def _judge_arguments(call: CompletedCall, profiles: dict[str, ToolProfile], dige
         hits["arguments"] += 1
         if profile is None:
             continue
-        value, sure, _ = predict_argument(profile, path, digest.bindings)
-        if value is not None and sure >= SURE:
+        predicted = predict_argument(profile, path, digest.bindings)
+        if predicted.column is not None and predicted.confidence >= MIN_CONFIDENCE:
             hits["filled"] += 1
-            hits["filled_right"] += _canonical(value) == _canonical(column)
+            hits["filled_right"] += _canonical(predicted.column) == _canonical(column)
     return hits
 
 
-def _calls(events: list[Event]) -> list[CompletedCall]:
-    fold = CallPairer()
-    kinds = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
-    return [call for event in events if event.type in kinds and (call := fold.feed(event)) is not None]
+def _completed_calls(events: list[Event]) -> list[CompletedCall]:
+    pairer = CallPairer()
+    return [call for event in events if (call := pairer.feed(event)) is not None]
 
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _names(arguments: Any) -> tuple[str, ...]:
+def _argument_names(arguments: Any) -> tuple[str, ...]:
     return tuple(sorted(arguments)) if isinstance(arguments, dict) else ()
 
 
-def _top(counter: Counter[Any]) -> Any:
+def _most_common(counter: Counter[Any]) -> Any:
     return min(counter.items(), key=lambda entry: (-entry[1], str(entry[0])))[0]
 
 
 @dataclass(slots=True)
-class Imported:
-    """A folder as the product's import has stored it."""
+class ImportedFolder:
+    """A folder as the product's import stored it."""
 
     rows: dict[str, Row]  # sessions by id
-    events: dict[str, list[Event]]
-    tasks: dict[str, str]
+    events: dict[str, list[Event]]  # by session id
+    tasks: dict[str, str]  # task id by session id
 
     @classmethod
-    async def of(cls, database: Database) -> Imported:
+    async def load(cls, database: Database) -> ImportedFolder:
         """Read every session that called a tool."""
         async with database.connection() as conn:
             rows = {row["id"]: row for row in await product.all_sessions(conn)}
             events = {name: await product.events_of(conn, row) for name, row in rows.items()}
-        tasks = {name: product.task_of(rows[name], found) for name, found in events.items()}
+        tasks = {name: product.task_of(rows[name], logged) for name, logged in events.items()}
         return cls(rows, events, tasks)
 
-    def parts(self, split: float | None, folds: int | None) -> list[tuple[set[str], set[str]]]:
-        """Return what to learn from and what to hold out, by task: once by a share, or each of several parts once."""
+    def split_by_task(self, split: float | None, folds: int | None) -> list[tuple[set[str], set[str]]]:
+        """Return pairs of training and held-out session ids, by task: one by a share, or one for each fold."""
         if split is not None:
-            early = {name for name, task in self.tasks.items() if share_of(task) < split}
-            return [(early, set(self.tasks) - early)]
-        several = folds or (2 if len(set(self.tasks.values())) >= 20 else 5)
-        by_part: dict[int, set[str]] = defaultdict(set)
-        for name, task in self.tasks.items():
-            by_part[fold_of(task, several)].add(name)
-        return [(set(self.tasks) - held, held) for _, held in sorted(by_part.items())]
+            training = {session for session, task in self.tasks.items() if task_fraction(task) < split}
+            return [(training, set(self.tasks) - training)]
+        fold_count = folds or _default_folds(set(self.tasks.values()))
+        by_fold: dict[int, set[str]] = defaultdict(set)
+        for session, task in self.tasks.items():
+            by_fold[task_fold(task, fold_count)].add(session)
+        return [(set(self.tasks) - held_out, held_out) for _, held_out in sorted(by_fold.items())]
 
 
-def share_of(task_id: str) -> float:
-    """Return where a task's hash falls between 0 and 1."""
-    return fold_of(task_id, 1 << 32) / (1 << 32)
+def task_fraction(task_id: str) -> float:
+    """Return a task's hash as a number between 0 and 1."""
+    return task_fold(task_id, 1 << 32) / (1 << 32)
 
 
-async def asked(
+async def measure_folder(
     server: Server, folder: Path, form: Format | None = None, *, split: float | None = None, folds: int | None = None
 ) -> dict[str, Any]:
-    """Import a folder, learn from a part of its tasks in a night, and ask for every call of the others."""
+    """Import a folder, learn from a part of its tasks in a night, and predict every call of the others."""
     async with server.database(product.clock()) as whole:
         report = await product.bring_in(whole, folder, form)
-        imported = await Imported.of(whole)
+        imported = await ImportedFolder.load(whole)
     hits: Counter[str] = Counter()
-    parts = imported.parts(split, folds)
-    for training, held in parts:
+    splits = imported.split_by_task(split, folds)
+    for training, held_out in splits:
         async with server.database(product.clock()) as database:
             await product.bring_in(database, folder, form, training)
             await product.night(database, server)
-            hits += await _ask_all(database, imported, training, held)
-    told = {"split": split} if split is not None else {"folds": len(parts)}
-    held_out = sum(len(held) for _, held in parts)
-    return {**told, "sessions": len(imported.rows), "held_out": held_out, "problems": report.problem_count} | shares(
-        hits
-    )
+            hits += await _score_held_out(database, imported, training, held_out)
+    return {
+        **({"split": split} if split is not None else {"folds": len(splits)}),
+        "sessions": len(imported.rows),
+        "held_out": sum(len(held_out) for _, held_out in splits),
+        "problems": report.problem_count,
+        **to_shares(hits),
+    }
 
 
-async def _ask_all(database: Database, imported: Imported, training: set[str], held: set[str]) -> Counter[str]:
-    """Ask for the calls of held-out sessions as `next` does, and two baselines learned from the same sessions."""
+async def _score_held_out(
+    database: Database, imported: ImportedFolder, training: set[str], held_out: set[str]
+) -> Counter[str]:
+    """Predict the calls of held-out sessions as `next` does, and by baselines that learned from the same sessions."""
     baselines: dict[str, Baseline] = defaultdict(Baseline)
     for name in sorted(training):
-        baselines[imported.rows[name]["agent"]].learn(_calls(imported.events[name]))
+        baselines[imported.rows[name]["agent"]].count_session(_completed_calls(imported.events[name]))
     hits: Counter[str] = Counter()
-    for name in sorted(held):
+    for name in sorted(held_out):
         row = imported.rows[name]
         async with database.connection() as conn:
-            stored = await lookup.profiles(conn, row["agent"], row["project"])
-        profiles = {one["tool"]: ToolProfile.from_json(one["body"]) for one in stored}
-        hits += await asyncio.to_thread(_ask, imported.events[name], profiles, baselines[row["agent"]])
+            rows = await lookup.load_tool_profiles(conn, row["agent"], row["project"])
+        profiles = {row.tool: ToolProfile.from_json(row.body) for row in rows}
+        hits += await asyncio.to_thread(_score_with_product, imported.events[name], profiles, baselines[row["agent"]])
     return hits
 
 
-def _ask(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
-    """Ask for each call of a session; the digest is fed call by call, which gives what folding anew would."""
+def _score_with_product(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
+    """Score a session call by call; one digest is fed along, with the same result as folding each prefix anew."""
 
-    def ask(digest: Digest) -> list[Guess]:
-        found = suggest_from_digest(profiles, digest)
-        return [Guess(s["symbol"], s["arguments"], s["likelihood"], s["confidence"]) for s in found]
+    def predict(digest: Digest) -> list[PredictedCall]:
+        suggestions = suggest_from_digest(profiles, digest)
+        return [PredictedCall(s["symbol"], s["arguments"], s["likelihood"], s["confidence"]) for s in suggestions]
 
-    return score(events, Digest(redact, b"", keep_values=True), profiles, ask, baseline)
+    return score_session(events, Digest(redact, b"", keep_values=True), profiles, predict, baseline)
 
 
-def reported(figures: dict[str, Any], folder: Path) -> Report:
-    """Return the figures with their gates."""
+def build_report(figures: dict[str, Any], folder: Path) -> Report:
+    """Return the figures as a report, with their targets."""
     report = Report("next_call", f"whole next calls of {folder.name}, never seen", details={"figures_raw": figures})
     better = max(figures["last_value"], figures["constant"])
-    gate = AIRLINE if folder.name == "tau-airline" else None
+    gate = AIRLINE_TARGET if folder.name == "tau-airline" else None
     report.add("whole call, learned bindings", figures["learned"], "of calls", at_least=gate)
     report.add("whole call, bigram + last value", figures["last_value"], "of calls")
     report.add("whole call, bigram + constant", figures["constant"], "of calls")
-    report.add("learned - better baseline", figures["learned"] - better, "of calls", at_least=-BELOW)
+    report.add("learned - better baseline", figures["learned"] - better, "of calls", at_least=-MAX_BELOW_BASELINE)
     report.add("name alone, learned", figures["tool"], "of calls")
     report.add("name alone, bigram", figures["bigram"], "of calls")
-    report.add(f"arguments filled at {SURE}", figures["filled"], "of arguments")
+    report.add(f"arguments filled at {MIN_CONFIDENCE}", figures["filled"], "of arguments")
     report.add("of these right", figures["filled_right"], "of filled")
     report.add("calls", figures["calls"])
     report.add("sessions held out", figures["held_out"], f"of {figures['sessions']}")
@@ -334,14 +351,14 @@ def reported(figures: dict[str, Any], folder: Path) -> Report:
 async def run(folder: Path, form: Format | None, split: float | None, folds: int | None) -> Report:
     """Measure a folder on a server of its own."""
     async with open_server() as server:
-        return reported(await asked(server, folder, form, split=split, folds=folds), folder)
+        return build_report(await measure_folder(server, folder, form, split=split, folds=folds), folder)
 
 
 def main() -> None:
     """Print a table and a line of JSON."""
     parser = product.folder_parser(__doc__)
     parser.add_argument("--split", type=float, help="learn from this share of the tasks, and ask for the rest")
-    parser.add_argument("--folds", type=int, help="hold out each of so many parts once (2; of few tasks 5)")
+    parser.add_argument("--folds", type=int, help="hold out each of so many folds once (2; 5 for few tasks)")
     options = parser.parse_args()
     form = product.known_format(options.format)
     product.show(asyncio.run(run(options.folder, form, options.split, options.folds)), options.json)

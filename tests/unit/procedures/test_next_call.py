@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality.next_call import Session, evaluate, fold_of
+from benchmarks.quality.next_call import TaskSession, evaluate, task_fold
 from consolidator.formats import format_named
 from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.models.event import Event
@@ -17,7 +17,7 @@ from tests.unit.procedures.test_tool_profiles import customer
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 
 
-def sessions(name: str, folder: str) -> list[Session]:
+def sessions(name: str, folder: str) -> list[TaskSession]:
     reader = format_named(name)
     found: dict[str, list[Event]] = {}
     task: dict[str, str] = {}
@@ -41,7 +41,7 @@ def test_synthetic_sessions_are_predicted_whole() -> None:
 
 
 def test_all_sessions_of_a_task_fall_into_the_same_part() -> None:
-    assert {fold_of("task 7", 2) for _ in range(5)} == {fold_of("task 7", 2)}
+    assert {task_fold("task 7", 2) for _ in range(5)} == {task_fold("task 7", 2)}
 
 
 @pytest.mark.skipif(not (DATA / "tau-airline").is_dir(), reason="no trajectories here")
