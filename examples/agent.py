@@ -17,7 +17,7 @@ async def main(said: str) -> None:
     """Go on with what was open, then say something."""
     async with Consolidator(tools=[git_diff, note]) as agent:
         session = await agent.open("example:cli:you", system="You are brief.")
-        print(f"[{session.restored} earlier turns]")
+        print(f"[{session.restored_turns} earlier turns]")
         async for piece in session.resume():  # what the last process was stopped in
             print(piece, end="", flush=True)
         print(f"\n> {said}")

@@ -10,31 +10,28 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from consolidator.context.history import Past, fed, noted, summary_block, working_block
 from consolidator.context.messages import LONGEST, Form, RequestedCall, conversation, rendered, tool_definitions
+from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
+from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
 from consolidator.context.window import MESSAGE, fitting, size
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
-from consolidator.llm.tokens import counted
-from consolidator.memory.text.recall_markers import BEGIN, END, unmarked
+from consolidator.llm.tokens import count_tokens_cached
+from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store.log import context as store
 from consolidator.store.log import events
-from consolidator.store.log.events import Appended
-from consolidator.store.queries import Row
+from consolidator.store.log.context import SessionView
+from consolidator.store.log.events import AppendResult
 
-Strategy = Literal["window", "budget", "compacted", "full"]
-STRATEGIES: tuple[Strategy, ...] = ("window", "budget", "compacted", "full")
-BUDGET, LAST = 32_000, 50  # tokens of a context, events of a window
+DEFAULT_LAST = 50  # events of a window
 FOLDED = 1000  # events that one `advance` folds
 _LEAST = 256  # tokens without which nothing can be said
-_BEFORE = 2000  # events before a window in which a person's last message is looked for
-_STRIDE = 32  # events
-_MANY = 60  # events whose tokens are counted beside the event loop
 _ORDER = ("system", "tools", "recalled", "summary", "transcript", "open calls", "working memory")
 
 
@@ -66,44 +63,40 @@ async def build_context(
     conn: Connection,
     session_id: str,
     *,
-    strategy: str = "budget",
-    budget: int = BUDGET,
-    last: int = LAST,
+    strategy: str = DEFAULT_STRATEGY,
+    budget: int = DEFAULT_BUDGET,
+    last: int = DEFAULT_LAST,
     form: Form = "openai",
     system: str | None = None,
     recalled: str | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
     limits: Mapping[str, int] | None = None,
     upto: int | None = None,
-    held: Sequence[int] = (),
+    withheld: Sequence[int] = (),
 ) -> Context:
     """Return what the model sees of a session, at most `budget` tokens of it, up to an event.
 
-    `last` is how many events a window has, `limits` the most bytes of results by tool, `held` events not to be shown
-    yet. Raises UsageError where the system prompt and the tools alone do not fit, and NotFound.
+    `last` is how many events a window has, `limits` the most bytes of results by tool, `withheld` the seqs of events
+    that are not shown yet. Raises UsageError if the system prompt and the tools alone do not fit, and NotFound.
     """
-    if strategy not in STRATEGIES:
-        raise UsageError(f"{strategy!r} is no strategy: {', '.join(STRATEGIES)}")
-    view = await store.view(conn, session_id)
-    head = view["head"] if upto is None else min(upto, view["head"])
+    chosen = find_strategy(strategy)
+    view = await store.load_view(conn, session_id)
+    head = view.head if upto is None else min(upto, view.head)
     past = past_of(view)
-    reader = _ContextReader(conn, view, head, limits or {}, frozenset(held))
-    first = max(view["pruned_to"], past.kept_from - 1 if strategy == "compacted" else 0)
-    if strategy == "window":
-        found = await reader.last(last, first)
-    else:
-        found = await reader.filling(budget, first)
+    reader = ContextReader(conn, view, head, limits or {}, frozenset(withheld))
+    after = max(view.pruned_to, chosen.kept_from(past) - 1)
+    found = await chosen.read_events(reader, after, budget=budget, last=last)
     for event in found:
         noted(past, event)
-    if strategy == "compacted":
-        found = [event for event in found if event.seq >= past.kept_from]
-    whole = not found or found[0].seq <= view["pruned_to"] + 1
+    kept_from = chosen.kept_from(past)  # one of these events may be a newer compaction
+    found = [event for event in found if event.seq >= kept_from]
+    whole = not found or found[0].seq <= view.pruned_to + 1
     found = await reader.with_question(found)
     making = _Making(
-        strategy, budget, form, head, past, view["state"], system, tool_definitions(tools, form), _told(recalled)
+        chosen, budget, form, head, past, view.state, system, tool_definitions(tools, form), _told(recalled)
     )
-    work = (found, limits, whole and not view["pruned_to"])
-    return await asyncio.to_thread(making.made, *work) if len(found) > _MANY else making.made(*work)
+    work = (found, limits, whole and not view.pruned_to)
+    return await asyncio.to_thread(making.made, *work) if len(found) > MAX_INLINE_EVENTS else making.made(*work)
 
 
 async def advance(conn: Connection, session_id: str, *, limit: int = FOLDED) -> int:
@@ -111,53 +104,56 @@ async def advance(conn: Connection, session_id: str, *, limit: int = FOLDED) -> 
 
     Called once a turn; a long log that was never folded is caught up with in steps of `limit` events.
     """
-    view = await store.view(conn, session_id)
+    view = await store.load_view(conn, session_id)
     past = past_of(view)
-    bounds = (view["created_at"], view["last_event_at"])
-    if view["upto"] is None and past.upto:
-        for event in await store.landmarks(conn, session_id, past.upto):
+    bounds = view.ingest_bounds
+    if view.upto is None and past.upto:
+        for event in await store.read_latest_marks(conn, session_id, past.upto):
             noted(past, event)
-    upto = min(view["head"], past.upto + limit)
-    if upto <= (view["upto"] or 0):
+    upto = min(view.head, past.upto + limit)
+    if upto <= (view.upto or 0):
         return 0
-    found = await store.window(conn, session_id, after=past.upto, upto=upto, bounds=bounds, longest=LONGEST)
-    folded = await asyncio.to_thread(fed, past, found) if len(found) > _MANY else fed(past, found)
+    found = await store.read_window(conn, session_id, after=past.upto, upto=upto, bounds=bounds, longest=LONGEST)
+    folded = await asyncio.to_thread(fed, past, found) if len(found) > MAX_INLINE_EVENTS else fed(past, found)
     folded.upto = upto
-    await store.keep(conn, session_id, asdict(folded))
-    return int(view["head"] - upto)
+    await store.save_view(conn, session_id, asdict(folded))
+    return view.head - upto
 
 
 async def set_scratchpad(
     conn: Connection, session_id: str, text: str, *, now: datetime, epoch: int | None = None
-) -> Appended:
+) -> AppendResult:
     """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
     decision = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": text})
     done = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
-    past = past_of(await store.view(conn, session_id))
+    past = past_of(await store.load_view(conn, session_id))
     past.scratchpad_seq, past.scratchpad = done.last_seq, text or None
-    await store.keep(conn, session_id, asdict(past))
+    await store.save_view(conn, session_id, asdict(past))
     return done
 
 
-def budget_of(strategy: str, configured: int | None, model: str, answer: int) -> int:
-    """Return a context's budget: what is configured, else the strategy's own, and never what the model cannot see."""
-    seen = context_window(model)
-    most = None if seen is None else max(seen - answer, 1)
-    wanted = configured or (most if strategy == "full" and most else BUDGET)
-    return wanted if most is None else min(wanted, most)
+def context_budget(strategy: str, configured: int | None, model: str, answer: int) -> int:
+    """Return a context's budget in tokens: the configured one, else the strategy's, and at most what the model can see.
+
+    `answer` is how many tokens of the model's window its answer may take. Raises UsageError for an unknown strategy.
+    """
+    visible = context_window(model)
+    max_budget = None if visible is None else max(visible - answer, 1)
+    wanted = configured or find_strategy(strategy).default_budget(max_budget)
+    return wanted if max_budget is None else min(wanted, max_budget)
 
 
-def past_of(view: Row) -> Past:
+def past_of(view: SessionView) -> Past:
     """Return what is folded of a session's past, by its steps or, where they go further, by the nights."""
-    learned = view["learned"]
-    upto = view["consolidated_to"] if learned else view["upto"] or 0
+    learned = view.learned
+    upto = view.consolidated_to if learned else view.upto or 0
     return Past(
-        max(upto, view["pruned_to"]),
-        learned or view["summary"] or {},
-        view["compaction_seq"],
-        view["compaction"] or {},
-        view["scratchpad_seq"],
-        view["scratchpad"],
+        max(upto, view.pruned_to),
+        learned or view.summary or {},
+        view.compaction_seq,
+        view.compaction or {},
+        view.scratchpad_seq,
+        view.scratchpad,
     )
 
 
@@ -166,71 +162,16 @@ def _told(recalled: str | None) -> str | None:
     if not recalled:
         return None
     inner = recalled.strip()
-    marked = inner.startswith(BEGIN) and inner.endswith(END)
-    inner = inner.removeprefix(BEGIN).removesuffix(END).strip() if marked else inner
-    return f"{BEGIN}\n{unmarked(inner)}\n{END}"
-
-
-@dataclass(slots=True)
-class _ContextReader:
-    """Reads a session's events from their end."""
-
-    conn: Connection
-    view: Row
-    head: int
-    limits: Mapping[str, int]
-    held: frozenset[int]
-
-    async def last(self, many: int, first: int) -> list[Event]:
-        """Return the last so many events after `first`."""
-        return await self._between(max(first, self.head - many), self.head)
-
-    async def filling(self, budget: int, first: int) -> list[Event]:
-        """Return the latest events after `first`, as many as a budget holds and some more."""
-        found: list[Event] = []
-        after, page = self.head, max(_MANY, min(budget // 200, 500))
-        while after > first:
-            upto, after = after, max(first, after - page)
-            found = [*await self._between(after, upto), *found]
-            if await asyncio.to_thread(self._fills, found, budget):
-                break
-            page *= 2
-        return found
-
-    async def with_question(self, found: list[Event]) -> list[Event]:
-        """Return events with the person's message that they follow from, where it is not among them."""
-        if not found or any(_is_asked(event) for event in found):
-            return found
-        upto = found[0].seq - 1
-        after = max(self.view["pruned_to"], upto - _BEFORE)
-        asked = await store.asked(self.conn, self.view["session_id"], after=after, upto=upto, bounds=self._bounds)
-        return found if asked is None or asked.seq in self.held else [asked, *found]
-
-    @property
-    def _bounds(self) -> store.Bounds:
-        return self.view["created_at"], self.view["last_event_at"]
-
-    async def _between(self, after: int, upto: int) -> list[Event]:
-        if after >= upto:
-            return []
-        longest = max([LONGEST, *self.limits.values()])
-        name = self.view["session_id"]
-        found = await store.window(self.conn, name, after=after, upto=upto, bounds=self._bounds, longest=longest)
-        return [event for event in found if event.seq not in self.held] if self.held else found
-
-    def _fills(self, found: Sequence[Event], budget: int) -> bool:
-        return sum(size(turn, counted) for turn in conversation(found, self.limits).turns) > budget
-
-
-def _is_asked(event: Event) -> bool:
-    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
+    marked = inner.startswith(RECALL_BEGIN) and inner.endswith(RECALL_END)
+    inner = inner.removeprefix(RECALL_BEGIN).removesuffix(RECALL_END).strip() if marked else inner
+    return f"{RECALL_BEGIN}\n{escape_markers(inner)}\n{RECALL_END}"
 
 
 @dataclass(slots=True)
 class _Making:
     """Folds events into a context; works on the processor alone."""
 
-    strategy: str
+    strategy: ContextStrategy
     budget: int
     form: Form
     head: int
@@ -247,13 +188,13 @@ class _Making:
         """Return the context of events; `whole` where they are all there ever were."""
         told = conversation(found, limits)
         self.waiting, self.working = _waiting(told.open), working_block(self.past.scratchpad)
-        stride = 1 if self.strategy == "window" else _STRIDE
-        wanted = sum(size(turn, counted) for turn in told.turns)
-        window = fitting(told.turns, self._left(wanted), counted, stride=stride)
+        stride = self.strategy.stride
+        wanted = sum(size(turn, count_tokens_cached) for turn in told.turns)
+        window = fitting(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
         cut = window.cut or not whole
         if cut:
-            self.summary = summary_block(self.past, self.state, compacted=self.strategy == "compacted")
-            window = fitting(told.turns, self._left(wanted), counted, stride=stride)
+            self.summary = summary_block(self.past, self.state, compacted=self.strategy.compacts)
+            window = fitting(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
         before = "\n\n".join(block for block in (self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.waiting, self.working) if block)
         messages = rendered(window.turns, self.form, before=before, after=after)
@@ -264,7 +205,7 @@ class _Making:
         return Context(
             messages=messages,
             parts=parts,
-            strategy=self.strategy,
+            strategy=self.strategy.name,
             tokens=sum(part.tokens for part in parts),
             first_seq=min((turn.seq for turn in window.turns), default=0),
             upto_seq=self.head,
@@ -283,7 +224,7 @@ class _Making:
             "open calls": self.waiting,
             "working memory": self.working,
         }
-        return [Part(name, counted(text) + MESSAGE) for name, text in texts.items() if text]
+        return [Part(name, count_tokens_cached(text) + MESSAGE) for name, text in texts.items() if text]
 
     def _left(self, wanted: int) -> int:
         """Return the tokens left for what was said, which wants so many; what can be done without goes before it."""

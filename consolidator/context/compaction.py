@@ -12,9 +12,9 @@ from typing import Any, Literal
 from consolidator.context.messages import Conversation, Turn, shortened
 from consolidator.context.window import Count, size
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.operation import operations
-from consolidator.memory.calls.pairing import CallFold, ToolCall
-from consolidator.memory.solutions.failures import ErrorFold
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.operation import parse_operations
+from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -114,7 +114,7 @@ def _whole_calls(told: Conversation, begin: int) -> int:
 def _data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[str, Any]:
     """Return what stays data: tasks that were not ended, errors that nothing resolved."""
     tasks = {str(task.get("task_id")): dict(task) for task in previous.get("open_tasks") or ()}
-    calls, errors, done = CallFold(), ErrorFold(redact), set[str]()
+    calls, errors, done = CallPairer(), ErrorTracker(redact), set[str]()
     for event in events:
         if event.type is EventType.TASK_START:
             goal = redact(str(event.data.get("goal") or ""))[:_LINE]
@@ -134,8 +134,8 @@ def _data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[str, Any
     return {"open_tasks": list(tasks.values())[-_TASKS:], "unresolved_errors": [*earlier, *met][-_ERRORS:]}
 
 
-def _operations(call: ToolCall) -> set[str]:
-    return {one.key for one in operations(call.tool, call.arguments)} if call.ok else set()
+def _operations(call: CompletedCall) -> set[str]:
+    return {one.key for one in parse_operations(call.tool, call.arguments)} if call.ok else set()
 
 
 def digest(plan: CompactionPlan, previous: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.summary import SummaryFold, render
-from consolidator.memory.text.recall_markers import SUMMARY, WORKING, marked
+from consolidator.memory.summary import SummaryFold, render_summary
+from consolidator.memory.text.recall_markers import SCRATCHPAD_TAG, SUMMARY_TAG, wrap_block
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -67,13 +67,13 @@ def summary_block(past: Past, state: Mapping[str, Any] | None = None, *, compact
         if state:
             parts.append(f"State: {_json(state)}")
     if past.summary and past.upto:
-        parts.append(redact(render(past.summary)))
-    return marked("\n\n".join(parts), SUMMARY) if parts else None
+        parts.append(redact(render_summary(past.summary)))
+    return wrap_block("\n\n".join(parts), SUMMARY_TAG) if parts else None
 
 
 def working_block(scratchpad: str | None) -> str | None:
     """Return the agent's own notes as the block at the end of a context."""
-    return marked(scratchpad, WORKING) if scratchpad else None
+    return wrap_block(scratchpad, SCRATCHPAD_TAG) if scratchpad else None
 
 
 def _compacted(compaction: Mapping[str, Any]) -> list[str]:

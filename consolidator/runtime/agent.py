@@ -1,6 +1,6 @@
-"""The agent: what an author builds on. Sessions that are opened by key, spoken to, steered, and survive any process.
+"""The agent, the API for authors: sessions that are opened by key, take messages and steers, and survive any process.
 
-Everything it knows is in the log; two of these on two machines may serve the same sessions.
+An agent holds no state that is not in the log. Several agents on several machines may serve the same sessions.
 """
 
 from __future__ import annotations
@@ -11,35 +11,38 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from types import TracebackType
-from typing import Any
+from typing import Any, assert_never
 
-from consolidator.context.build import STRATEGIES
+from consolidator.context.strategies import find_strategy
 from consolidator.database import Database, open_database
 from consolidator.errors import SessionBusy, StaleEpoch, UsageError
-from consolidator.llm.client import client_of
+from consolidator.llm.client import create_client
+from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
-from consolidator.runtime.harness import Delta, Harness, Recall, Sender, StepResult
-from consolidator.runtime.tools.mcp_servers import tools_of
-from consolidator.runtime.tools.outcome import text_of
+from consolidator.runtime.delta_queue import DeltaQueue
+from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.runtime.tools.outcome import to_text
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
 from consolidator.store.log import events
 from consolidator.store.log import generation as store
-from consolidator.store.log import sessions as rows
-from consolidator.store.queries import Row
+from consolidator.store.log import sessions as session_store
 
-VOID = "\n\n[what was said above is void: it was cut off, and begins again]\n\n"
-_PATIENCE = 0.1  # seconds between two looks at a session that another process drives
+VOID_NOTICE = "\n\n[the answer above was cut off and is void; it begins again]\n\n"
+_POLL_SECONDS = 0.1  # between two looks at a session that another process drives
+_EVENTS_PER_MESSAGE = 20  # read for each message of a history
 
 
 class Consolidator:
-    """An agent over the log: its tools, its model's server, its database.
+    """An agent over the log: its tools, its model server, its database.
 
-    `async with Consolidator(tools=[...]) as agent:`, then `await agent.open(key)`. `channels` are where messages go
-    that a session owes to its channel, by the channel's name; `recall` says what memory knows of a message. Settings
-    and database are the configured ones where none are given.
+    Use `async with Consolidator(tools=[...]) as agent:`, then `await agent.open(key)`. `channels` sends the messages
+    of sessions, by channel name; `recall` returns what memory knows about a message. `settings` and `database` default
+    to the configured ones.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Consolidator:
         database: Database | None = None,
         mcp: Sequence[str] = (),
         channels: Mapping[str, Sender] | None = None,
-        recall: Recall | None = None,
+        recall: RecallFunction | None = None,
     ) -> None:
         self._toolbox = Toolbox(tools)
         self._settings = settings
@@ -67,9 +70,9 @@ class Consolidator:
             database = self._database
             if database is None:
                 database = await stack.enter_async_context(open_database(settings))
-            for one in await stack.enter_async_context(tools_of(self._mcp)):
-                self._toolbox.add(one)
-            client = client_of(settings)
+            for tool in await stack.enter_async_context(start_mcp_servers(self._mcp)):
+                self._toolbox.add(tool)
+            client = create_client(settings)
             stack.push_async_callback(client.close)
             self._harness = Harness(database, settings, client, self._toolbox, self._channels, recall=self._recall)
             self._stack = stack.pop_all()
@@ -90,7 +93,7 @@ class Consolidator:
 
     @property
     def database(self) -> Database:
-        """The database the agent works on."""
+        """The agent's database; only while it is open."""
         return self.harness.database
 
     async def open(
@@ -106,47 +109,47 @@ class Consolidator:
         answer_tokens: int | None = None,
         project: str | None = None,
     ) -> Session:
-        """Return the session that a key (`agent:channel:peer`) names now, made or restored.
+        """Return the session that a key (`agent:channel:peer`) names now; create it if there is none.
 
-        What is given is set on it; what is not stays as it was. Raises UsageError for a cap that cannot be held, for a
-        strategy that is none, and for a size below 1.
+        Arguments that are not None are set on the session; the others stay as they were. Raises UsageError for a cap
+        that cannot be enforced, an unknown strategy, and a size below 1.
         """
-        if strategy is not None and strategy not in STRATEGIES:
-            raise UsageError(f"{strategy!r} is no strategy: {', '.join(STRATEGIES)}")
+        if strategy is not None:
+            find_strategy(strategy)
         sizes = {"budget": budget, "last": last, "answer_tokens": answer_tokens}
         for name, size in sizes.items():
             if size is not None and (type(size) is not int or size < 1):
                 raise UsageError(f"{name} takes a number of 1 or more, not {size!r}")
-        told = None if system is None else text_of(system)
-        config = {"system": told, "strategy": strategy, **sizes, "tools": list(self.harness.tools.names)}
-        cap = None if max_cost_usd is None else _amount(max_cost_usd)
+        prompt = None if system is None else to_text(system)
+        config = {"system": prompt, "strategy": strategy, **sizes, "tools": list(self.harness.tools.names)}
+        cap = None if max_cost_usd is None else _parse_amount(max_cost_usd)
         if cap is not None and model is None:
-            model = await self._model_of(key)
-        found = await sessions.open_session(
+            model = await self._current_model(key)
+        session = await sessions.open_session(
             self.database, key, model=model, max_cost=cap, config=config, project=project
         )
-        return Session(self, found)
+        return Session(self, session)
 
-    async def _model_of(self, key: str) -> str | None:
-        """Return the model that a key's session asks now; a cap is held for that one."""
+    async def _current_model(self, key: str) -> str | None:
+        """Return the model of a key's session: the one for which a cap is enforced."""
         async with self.database.connection() as conn:
-            found = await rows.current(conn, key)
-        return (found["model"] if found else None) or self.harness.settings.model
+            session = await session_store.get_current(conn, key)
+        return (session.model if session else None) or self.harness.settings.model
 
     async def session(self, session_id: str) -> Session:
-        """Return a session by its id; raise NotFound where there is none."""
+        """Return a session by its id. Raises NotFound."""
         async with self.database.connection() as conn:
-            return Session(self, await rows.get(conn, session_id))
+            return Session(self, await session_store.get(conn, session_id))
 
     async def step(self, session_id: str) -> StepResult:
-        """Take one step of a session; raise SessionBusy where another process drives it."""
-        return await waking.step(self.harness, session_id)
+        """Take one step of a session. Raises SessionBusy if another process drives it."""
+        return await waking.step_session(self.harness, session_id)
 
     async def wake(self, session_id: str) -> StepResult:
-        """Bring what is open in a session to its end; raise SessionBusy where another process drives it."""
-        return await waking.wake(self.harness, session_id)
+        """Step a session until nothing is open in it. Raises SessionBusy if another process drives it."""
+        return await waking.wake_session(self.harness, session_id)
 
-    async def wake_all(self) -> list[waking.Woken]:
+    async def wake_all(self) -> list[waking.WakeResult]:
         """Wake every session in which something is open."""
         return await waking.wake_all(self.harness)
 
@@ -158,189 +161,158 @@ class Message:
     seq: int
     role: str  # user | assistant
     text: str
-    mode: str | None = None
+    mode: str | None = None  # of a user's message: message | steer | follow_up
 
 
 class Session:
-    """A session, as a conversation: `async for delta in session.send("..."): ...`."""
+    """A session as a conversation: `async for text in session.send("..."): ...`."""
 
-    def __init__(self, agent: Consolidator, found: Row) -> None:
+    def __init__(self, agent: Consolidator, session: SessionRow) -> None:
         self._agent = agent
-        self.id: str = found["id"]
-        self.key: str | None = found["key"]
-        self.model: str | None = found["model"] or agent.harness.settings.model
-        self.restored: int = found["turns"]  # turns that earlier processes had in it
-        self.result: StepResult | None = None  # of the last `send` or `go_on`
+        self.id: str = session.id
+        self.key: str | None = session.key
+        self.model: str | None = session.model or agent.harness.settings.model
+        self.restored_turns: int = session.turns  # turns that were in the session when it was opened
+        self.result: StepResult | None = None  # of the last `send`, `stream` or `resume`
 
-    async def send(self, text: str, mode: sessions.Mode = "message") -> AsyncIterator[str]:
-        """Say something, and yield the answer as it comes; `result` tells afterwards why it ended.
+    async def send(self, text: str, mode: sessions.MessageMode = "message") -> AsyncIterator[str]:
+        """Send a message and yield the answer as it comes; `result` tells afterwards why it ended.
 
-        Where another process drives the session, its answer is yielded when it is whole.
+        If another process drives the session, its answer is yielded once it is complete.
         """
         async for delta in self.stream(text, mode):
-            yield delta.text if delta.kind == "text" else VOID
+            yield delta.text if delta.kind == "text" else VOID_NOTICE
 
-    async def stream(self, text: str | None = None, mode: sessions.Mode = "message") -> AsyncIterator[Delta]:
-        """Say something, or nothing to go on with what is open, and yield the pieces of what comes, with their message.
+    async def stream(self, text: str | None = None, mode: sessions.MessageMode = "message") -> AsyncIterator[Delta]:
+        """Send a message, or with None resume what is open, and yield the deltas of what comes.
 
-        One of kind `void` says that its message does not count.
+        A delta of kind `void` says that its message does not count.
         """
-        said = None if text is None else await sessions.say(self._agent.database, self.id, text, mode=mode)
-        async for delta in self._listen(said):
+        seq = None if text is None else await sessions.send_message(self._agent.database, self.id, text, mode=mode)
+        async for delta in self._stream_deltas(seq):
             yield delta
 
     async def resume(self) -> AsyncIterator[str]:
-        """Go on with whatever the last process was stopped in, and yield what is missing of it."""
+        """Resume whatever the last process was stopped in, and yield what is missing of it."""
         async for delta in self.stream():
-            yield delta.text if delta.kind == "text" else VOID
+            yield delta.text if delta.kind == "text" else VOID_NOTICE
 
     async def steer(self, text: str) -> int:
-        """Say something that cancels what is in flight; whoever drives the session takes it up."""
-        return await sessions.say(self._agent.database, self.id, text, mode="steer")
+        """Send a message that cancels what is in flight, and return its seq. Whoever drives the session answers it."""
+        return await sessions.send_message(self._agent.database, self.id, text, mode="steer")
 
     async def follow_up(self, text: str) -> int:
-        """Say something that is heard when the turn under way has ended."""
-        return await sessions.say(self._agent.database, self.id, text, mode="follow_up")
+        """Send a message that is answered after the current turn, and return its seq."""
+        return await sessions.send_message(self._agent.database, self.id, text, mode="follow_up")
 
     async def history(self, limit: int = 50) -> list[Message]:
         """Return the last messages, the oldest first."""
         async with self._agent.database.connection() as conn:
-            found = await rows.get(conn, self.id)
-            after = max(found["pruned_to"], found["head"] - 20 * limit)
-            log = await events.read(conn, self.id, after=after, upto=found["head"])
-        roles = {EventType.USER_MESSAGE: "user", EventType.ASSISTANT_RESPONSE: "assistant"}
-        told = [
-            Message(one.seq, roles[one.type], str(one.data.get("text") or ""), one.data.get("mode"))
-            for one in log if one.type in roles and one.data.get("text") and one.data.get("origin", "user") == "user"
-        ]  # fmt: skip
-        return told[-limit:]
+            session = await session_store.get(conn, self.id)
+            after = max(session.pruned_to, session.head - _EVENTS_PER_MESSAGE * limit)
+            log = await events.read(conn, self.id, after=after, upto=session.head)
+        messages = [message for event in log if (message := _to_message(event)) is not None]
+        return messages[-limit:]
 
-    async def info(self) -> Row:
+    async def info(self) -> SessionRow:
         """Return the session's row: totals, cost, cap, what waits for a person."""
         async with self._agent.database.connection() as conn:
-            return await rows.get(conn, self.id)
+            return await session_store.get(conn, self.id)
 
     async def end(self, reason: str = "ended by the user", *, hide: bool = False) -> None:
         """End the session; with `hide` it is not listed either. Nothing is deleted."""
-        await sessions.end(self._agent.database, self.id, reason=reason, hide=hide)
+        await sessions.end_session(self._agent.database, self.id, reason=reason, hide=hide)
 
-    async def _listen(self, said: int | None) -> AsyncIterator[Delta]:
-        sink, listeners = _DeltaQueue(), self._agent.harness.listeners
-        driving = asyncio.create_task(self._drive(said, sink))
-        driving.add_done_callback(lambda _: sink.close())
+    async def _stream_deltas(self, message_seq: int | None) -> AsyncIterator[Delta]:
+        queue, listeners = DeltaQueue(), self._agent.harness.listeners
+        driver = asyncio.create_task(self._drive(message_seq, queue))
+        driver.add_done_callback(lambda _: queue.close())
         try:
-            async for delta in sink.deltas():
+            async for delta in queue.deltas():
                 yield delta
-            self.result = await driving
+            self.result = await driver
         finally:
-            driving.cancel()
-            await asyncio.gather(driving, return_exceptions=True)
-            sink.leave()
-            if listeners.get(self.id) is sink:
+            driver.cancel()
+            await asyncio.gather(driver, return_exceptions=True)
+            queue.abandon()
+            if listeners.get(self.id) is queue:
                 del listeners[self.id]
 
-    async def _drive(self, said: int | None, sink: _DeltaQueue) -> StepResult:
-        """Wake the session until what was said is answered, by us or by whoever drives it."""
+    async def _drive(self, message_seq: int | None, queue: DeltaQueue) -> StepResult:
+        """Wake the session until a message is answered, by this process or by the one that drives the session."""
         listeners = self._agent.harness.listeners
-        heard = True  # whether all that we drove came to our ears: a session has those of one at a time
+        heard_all = True  # whether our queue was the session's only listener in every wake
         while True:
-            heard = listeners.setdefault(self.id, sink) is sink and heard
+            heard_all = listeners.setdefault(self.id, queue) is queue and heard_all
             try:
-                result = await waking.wake(self._agent.harness, self.id)
+                result = await waking.wake_session(self._agent.harness, self.id)
             except (SessionBusy, StaleEpoch):
                 result = None
-            found = await self.info()
-            if not found["pending"] or (said is not None and found["settled_to"] >= said):
+            session = await self.info()
+            if not session.pending or (message_seq is not None and session.settled_to >= message_seq):
                 break
-            if found["status"] != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
+            if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
                 break
-            await asyncio.sleep(_PATIENCE)
-        drove = result is not None and result.finish_reason != "idle"
-        if said is not None and not (drove and heard):
-            await self._tell_the_rest(found, said, sink)
-        if result is not None and drove:
+            await asyncio.sleep(_POLL_SECONDS)
+        has_driven = result is not None and result.finish_reason != "idle"
+        if message_seq is not None and not (has_driven and heard_all):
+            await self._put_missed_answers(session, message_seq, queue)
+        if result is not None and has_driven:
             return result
-        return StepResult(found["head"], "approval" if found["attention"] and said is None else "idle")
+        return StepResult(session.head, "approval" if session.attention and message_seq is None else "idle")
 
-    async def _tell_the_rest(self, found: Row, said: int, sink: _DeltaQueue) -> None:
-        """Tell what has not come to our ears of the answers that were given after what was said."""
-        bounds = (found["created_at"], found["last_event_at"])
+    async def _put_missed_answers(self, session: SessionRow, message_seq: int, queue: DeltaQueue) -> None:
+        """Put into the queue what it has not received of the answers after a message."""
         async with self._agent.database.connection() as conn:
-            answers = await store.messages(conn, self.id, "", after=said, bounds=bounds)
+            answers = await store.list_answers(conn, self.id, "", after=message_seq, bounds=session.ingest_bounds)
             for answer in answers:
-                if answer["void_id"] in sink.upto:
-                    sink.put(Delta(self.id, answer["void_id"], 0, "", "void"))
-                if answer["message_id"] is None:
+                if answer.void_id is not None and answer.void_id in queue.last_seqs:
+                    queue.put(Delta(self.id, answer.void_id, 0, "", "void"))
+                if answer.message_id is None:
                     continue
-                heard = sink.upto.get(answer["message_id"], 0)
-                for chunk in await store.chunks(conn, self.id, answer["message_id"], after=heard):
-                    sink.put(Delta(self.id, chunk.message_id, chunk.seq, chunk.delta))
+                last_seq = queue.last_seqs.get(answer.message_id, 0)
+                for chunk in await store.read_chunks(conn, self.id, answer.message_id, after=last_seq):
+                    queue.put(Delta(self.id, chunk.message_id, chunk.seq, chunk.delta))
 
 
-class _DeltaQueue:
-    """A channel that is an iterator: to ask for the next piece is to acknowledge the last one."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[tuple[Delta, asyncio.Future[None]] | None] = asyncio.Queue()
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._closed = False
-        self.upto: dict[str, int] = {}  # the last piece put in of each message that counts
-
-    async def __call__(self, delta: Delta) -> None:
-        await self.put(delta)
-
-    def put(self, delta: Delta) -> asyncio.Future[None]:
-        """Put a piece in; what is returned is done when it was taken, or when nobody will take it any more."""
-        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._closed:
-            taken.set_result(None)
-            return taken
-        if delta.kind == "void":
-            self.upto.pop(delta.message_id, None)
-        else:
-            self.upto[delta.message_id] = delta.seq
-        self._waiting.add(taken)
-        taken.add_done_callback(self._waiting.discard)
-        self._queue.put_nowait((delta, taken))
-        return taken
-
-    def close(self) -> None:
-        """Let the iteration end after what is in it."""
-        self._closed = True
-        self._queue.put_nowait(None)
-
-    def leave(self) -> None:
-        """Take nothing any more: who drives the session for somebody else must not wait for us."""
-        self._closed = True
-        for taken in list(self._waiting):
-            if not taken.done():
-                taken.set_result(None)
-
-    async def deltas(self) -> AsyncIterator[Delta]:
-        """Yield the pieces."""
-        while (found := await self._queue.get()) is not None:
-            delta, taken = found
-            yield delta
-            if not taken.done():
-                taken.set_result(None)
+def _to_message(event: Event) -> Message | None:
+    """Return an event as a person saw it; None if it is no message, or has no text."""
+    match event.type:
+        case EventType.USER_MESSAGE:
+            role = "user"
+        case EventType.ASSISTANT_RESPONSE:
+            role = "assistant"
+        case (
+            EventType.SESSION_START | EventType.SESSION_END | EventType.TOOL_CALL | EventType.TOOL_RESULT
+            | EventType.THINKING_START | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END
+            | EventType.ERROR | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
+            | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+        ):  # fmt: skip
+            return None
+        case _:
+            assert_never(event.type)
+    text = str(event.data.get("text") or "")
+    if not text or event.data.get("origin", "user") != "user":
+        return None
+    return Message(event.seq, role, text, event.data.get("mode"))
 
 
 async def step(agent: Consolidator, session_id: str) -> StepResult:
-    """Take one step of a session with an agent's means, and return a pointer to what it committed."""
+    """Take one step of an agent's session, and return a pointer to what it committed."""
     return await agent.step(session_id)
 
 
 async def wake(agent: Consolidator, session_id: str) -> StepResult:
-    """Bring what is open in a session to its end with an agent's means."""
+    """Step an agent's session until nothing is open in it."""
     return await agent.wake(session_id)
 
 
-def _amount(told: float | Decimal | str) -> Decimal:
-    """Return an amount of money as it is written; raise UsageError for what is none."""
+def _parse_amount(value: float | Decimal | str) -> Decimal:
+    """Return an amount of money. Raises UsageError for anything else."""
     try:
-        amount = Decimal(str(told))
+        amount = Decimal(str(value))
     except InvalidOperation as error:
-        raise UsageError(f"{told!r} is no amount in USD") from error
+        raise UsageError(f"{value!r} is not an amount in USD") from error
     if not amount.is_finite():
-        raise UsageError(f"{told!r} is no amount in USD; without a cap, say none")
+        raise UsageError(f"{value!r} is not an amount in USD; for no cap, leave it out")
     return amount

@@ -1,4 +1,4 @@
-"""What waits for a person in a session: calls to be allowed, and calls of which nobody knows whether they ran."""
+"""What waits for a person in a session: calls that need approval, and calls of which nobody knows whether they ran."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from consolidator.database import Database
 from consolidator.models.payload import EventType
 from consolidator.store.log import events, sessions
 
-_BACK = 500  # events in which a call that waits is looked for
+_LOOKBACK = 500  # events in which the arguments of a waiting call are looked for
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A call that waits for a person's word."""
+class PendingCall:
+    """A call that waits for a person."""
 
     call_id: str
     tool: str
@@ -22,19 +22,18 @@ class Waiting:
     arguments: Any = None
 
 
-async def waiting(database: Database, session_id: str) -> list[Waiting]:
+async def load_pending_calls(database: Database, session_id: str) -> list[PendingCall]:
     """Return the calls of a session that wait for a person, in the log's order."""
     async with database.connection() as conn:
-        found = await sessions.get(conn, session_id)
-        asked: dict[str, dict[str, Any]] = found["attention"]
-        if not asked:
+        session = await sessions.get(conn, session_id)
+        attention: dict[str, dict[str, Any]] = session.attention
+        if not attention:
             return []
-        low = max(found["pruned_to"], min(found["settled_to"], found["head"] - _BACK))
-        bounds = (found["created_at"], found["last_event_at"])
-        log = await events.read(conn, session_id, after=low, upto=found["head"], bounds=bounds)
-    calls = {str(one.data["call_id"]): one.data for one in log if one.type is EventType.TOOL_CALL}
-    order = {name: number for number, name in enumerate(calls)}
+        after = max(session.pruned_to, min(session.settled_to, session.head - _LOOKBACK))
+        log = await events.read(conn, session_id, after=after, upto=session.head, bounds=session.ingest_bounds)
+    calls = {str(event.data["call_id"]): event.data for event in log if event.type is EventType.TOOL_CALL}
+    order = {call_id: number for number, call_id in enumerate(calls)}
     return [
-        Waiting(name, str(one.get("tool") or ""), one["kind"], calls.get(name, {}).get("arguments"))
-        for name, one in sorted(asked.items(), key=lambda told: order.get(told[0], -1))
+        PendingCall(call_id, str(request.get("tool") or ""), request["kind"], calls.get(call_id, {}).get("arguments"))
+        for call_id, request in sorted(attention.items(), key=lambda item: order.get(item[0], -1))
     ]

@@ -1,6 +1,7 @@
-"""Boundary marks: each place where a process may die and the history must still be right has a name.
+"""Boundaries: each place where a process may die and the history must still be right has a name.
 
-`consolidator.testing.kill_points` listens. The kill matrix must pass each that is listed here, and no other is used.
+`consolidator.testing.kill_points` sets the hook. The kill matrix must pass every boundary of this list, and the code
+uses no other.
 """
 
 from __future__ import annotations
@@ -11,31 +12,30 @@ from typing import Literal
 
 Boundary = Literal[
     "lease", "renewal", "release",  # who drives the session
-    "commit session", "commit configuration", "commit message", "commit word", "commit current", "commit end",  # people
+    "commit session", "commit configuration", "commit message", "commit verdict", "commit key", "commit end",  # people
     "commit fold", "compaction", "commit compaction", "commit reserve",  # before the model is asked
     "commit thinking", "model", "batch", "commit chunk", "send", "delivery",  # while it answers
     "commit response", "commit decision", "commit interruption", "commit notice", "commit spend",  # how that ended
     "commit call started", "tool", "commit results", "commit settled",
 ]  # fmt: skip
-Hook = Callable[[str], None]
-_hook: Hook | None = None
+BoundaryHook = Callable[[str], None]  # called with "before NAME" or "after NAME"
+_hook: BoundaryHook | None = None
 
 
-def listen(hook: Hook | None) -> None:
-    """Have a function called at every point from now on; None ends it."""
+def set_hook(hook: BoundaryHook | None) -> None:
+    """Call a function at every boundary from now on; None removes it."""
     global _hook
     _hook = hook
 
 
-def point(name: str) -> None:
-    """Pass a boundary."""
+def _call_hook(name: str) -> None:
     if _hook is not None:
         _hook(name)
 
 
 @contextmanager
-def around(name: Boundary) -> Iterator[None]:
-    """Pass a boundary before and after what is done inside; the second one only where that succeeds."""
-    point(f"before {name}")
+def boundary(name: Boundary) -> Iterator[None]:
+    """Mark the work inside: pass the boundary before it, and after it unless it fails."""
+    _call_hook(f"before {name}")
     yield
-    point(f"after {name}")
+    _call_hook(f"after {name}")

@@ -1,6 +1,6 @@
-"""A session's money: set aside before each call of a model, settled after it, and never more than its cap.
+"""A session's money: reserved before each call of a model, settled after it, and never more than its cap.
 
-A call whose process died has cost its reserve. A cap in money needs a model whose price is known.
+A call whose process died costs its whole reserve. A cap in money needs a model whose price is known.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from ulid import ULID
 
 from consolidator.database import Connection
 from consolidator.errors import NotFound, OverBudget, StaleEpoch, UsageError
-from consolidator.llm.prices import price, tier
+from consolidator.llm.prices import calculate_cost, price_tier
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import Usage
 from consolidator.store.log import spend
 
 Purpose = Literal["step", "compaction", "tool"]
-ANSWER = 4096  # tokens of an answer that are asked for, and set aside, where nobody says otherwise
-# Tokens are counted as OpenAI's newest models count them; others were seen to count up to a third more.
-_OURS = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
+DEFAULT_ANSWER_TOKENS = 4096  # requested and reserved for an answer, unless the session's configuration says otherwise
+# Tokens are counted with OpenAI's newest tokenizer. Other vendors were seen to count up to a third more.
+_EXACTLY_COUNTED = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
 
 
 class BudgetStop(OverBudget):
-    """The call would pass the session's cap, or the cap cannot be held since nobody knows the model's price."""
+    """The call would exceed the session's cap, or the model's price is unknown and the cap cannot be enforced."""
 
     def __init__(self, model: str, cap: Decimal, spent: Decimal, wanted: Decimal | None) -> None:
         self.model, self.cap, self.spent, self.wanted = model, cap, spent, wanted
         super().__init__(
-            f"nobody knows the price of {model}, so a cap of {cap:f} USD cannot be held"
+            f"the price of {model} is unknown, so a cap of {cap:f} USD cannot be enforced"
             if wanted is None
-            else f"the session's cap of {cap:f} USD is reached: {spent:.4f} are spent or set aside, "
+            else f"the session's cap of {cap:f} USD is reached: {spent:.4f} are spent or reserved, "
             f"and the next call may cost {wanted:.4f}"
         )
 
     def events(self) -> list[NewEvent]:
-        """Return what goes into the log: the decision, and what the person is told."""
-        told: dict[str, Any] = {"cap": str(self.cap), "spent": str(self.spent), "model": self.model}
+        """Return the events to log: the decision, and what the person is told."""
+        data: dict[str, Any] = {"cap": str(self.cap), "spent": str(self.spent), "model": self.model}
         if self.wanted is not None:
-            told["wanted"] = str(self.wanted)
+            data["wanted"] = str(self.wanted)
         return [
-            NewEvent(EventType.POLICY_DECISION, {"decision": "budget_stop", **told}),
+            NewEvent(EventType.POLICY_DECISION, {"decision": "budget_stop", **data}),
             NewEvent(EventType.ERROR, {"message": str(self), "kind": "budget"}),
         ]
 
 
 def check_cap(model: str | None, cap: Decimal | None) -> None:
-    """Raise UsageError for a cap that cannot be held."""
+    """Raise UsageError for a cap that cannot be enforced."""
     if cap is None:
         return
     if cap < 0:
-        raise UsageError(f"a cap of {cap:f} USD is less than nothing")
-    if model is None or price(model, input_tokens=1, output_tokens=1) is None:
-        raise UsageError(f"nobody knows the price of {model or 'no model'}, so a cap in money cannot be held with it")
+        raise UsageError(f"a cap of {cap:f} USD is negative")
+    if model is None or calculate_cost(model, input_tokens=1, output_tokens=1) is None:
+        raise UsageError(f"the price of {model or 'no model'} is unknown, so a cap in money cannot be enforced with it")
 
 
 async def reserve_spend(
@@ -65,67 +65,65 @@ async def reserve_spend(
     model: str,
     input_tokens: int,
     now: datetime,
-    max_tokens: int = ANSWER,
+    max_tokens: int = DEFAULT_ANSWER_TOKENS,
     purpose: Purpose = "step",
-    own_model: str | None = None,
+    session_model: str | None = None,
     message_id: str | None = None,
     strategy: str | None = None,
     turn: int | None = None,
     epoch: int | None = None,
 ) -> str:
-    """Set aside what a call may cost at most, and return the call's id.
+    """Reserve what a call may cost at most, and return the call's id.
 
-    `own_model` is the session's, by which a cheaper one is told; `turn` is the session's own where it is left out.
-    Raises BudgetStop where the cap would be passed, StaleEpoch where another holds the session, and NotFound.
+    `session_model` is the session's own model, against which a cheaper one is recognised; `turn` defaults to the
+    session's current one. Raises BudgetStop if the call would exceed the cap, StaleEpoch if another harness holds the
+    session, and NotFound.
     """
-    asked = input_tokens if model.startswith(_OURS) else input_tokens * 4 // 3
-    amount = price(model, input_tokens=asked, output_tokens=max_tokens)
-    call = str(ULID())
+    estimated_tokens = input_tokens if model.startswith(_EXACTLY_COUNTED) else input_tokens * 4 // 3
+    amount = calculate_cost(model, input_tokens=estimated_tokens, output_tokens=max_tokens)
+    call_id = str(ULID())
     values = {
-        "call": call, "session": session_id, "message": message_id, "purpose": purpose, "model": model,
-        "amount": amount, "input": input_tokens, "output": max_tokens, "tier": tier(model, own_model),
+        "call": call_id, "session": session_id, "message": message_id, "purpose": purpose, "model": model,
+        "amount": amount, "input": input_tokens, "output": max_tokens, "tier": price_tier(model, session_model),
         "strategy": strategy, "turn": turn, "epoch": epoch, "now": now,
     }  # fmt: skip
     if await spend.reserve(conn, values):
-        return call
-    found = await spend.refusal(conn, session_id)
-    if found is None:
+        return call_id
+    session = await spend.get_budget(conn, session_id)
+    if session is None:
         raise NotFound(f"no session {session_id!r}")
-    if epoch is not None and found["lease_epoch"] != epoch:
-        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {found['lease_epoch']}")
-    raise BudgetStop(model, found["max_cost"], found["cost"] + found["reserved"], amount)
+    if epoch is not None and session.lease_epoch != epoch:
+        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {session.lease_epoch}")
+    assert session.max_cost is not None  # without a cap only another epoch refuses
+    raise BudgetStop(model, session.max_cost, session.cost + session.reserved, amount)
 
 
 async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, now: datetime) -> Decimal | None:
-    """Put what a call took in the place of its reserve; once. Return its cost, None where the price is not known.
+    """Replace a call's reserve by what it took, once, and return its cost; None if the price is unknown.
 
-    Without `usage` (the server did not tell, or the stream was cut) it has cost its reserve; a call that the server
-    refused has the usage `Usage()`.
+    Without `usage` (the server did not report it, or the stream was cut off) the call costs its reserve. A call that
+    the server refused has the usage `Usage()`.
     """
-    found = await spend.call(conn, call_id)
-    if found is None:
+    call = await spend.get_call(conn, call_id)
+    if call is None:
         raise NotFound(f"no call {call_id!r}")
-    if found["settled_at"] is not None:
-        return _money(found["cost"])
+    if call.settled_at is not None:
+        return call.cost
     if usage is None:
-        usage = Usage(found["input_tokens"], 0, found["output_tokens"])
-        cost = None if found["tier"] is None else found["reserved"]
+        usage = Usage(call.input_tokens, 0, call.output_tokens)
+        cost = None if call.tier is None else call.reserved
     else:
-        cost = price(
-            found["model"],
+        cost = calculate_cost(
+            call.model,
             input_tokens=usage.input_tokens,
             cached_tokens=min(usage.cached_tokens, usage.input_tokens),
             output_tokens=usage.output_tokens,
         )
     values = {"call": call_id, "cost": cost, "now": now, "input": usage.input_tokens}
-    await spend.settle_spend(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
-    return _money(cost)
+    await spend.settle(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
+    return cost
 
 
-async def settle_open(conn: Connection, session_id: str, *, now: datetime) -> int:
-    """Settle at their reserve the calls that a gone process left open; return how many. For who has just the lease."""
+async def settle_open_calls(conn: Connection, session_id: str, *, now: datetime) -> int:
+    """Settle the calls that a dead process left open, at their reserve, and return how many. Needs the lease."""
     return await spend.settle_open(conn, session_id, now)
-
-
-def _money(value: Any) -> Decimal | None:
-    return None if value is None else Decimal(value)

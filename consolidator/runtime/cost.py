@@ -1,4 +1,4 @@
-"""What models cost: tokens, the cached ones apart, and money; by turn, session, agent, strategy, day or model."""
+"""What models cost: tokens (cached ones also apart) and money, by turn, session, agent, strategy, day or model."""
 
 from __future__ import annotations
 
@@ -10,32 +10,31 @@ from typing import Any, Literal
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.store.log import spend
-from consolidator.store.queries import Row
 
-By = Literal["turn", "session", "agent", "strategy", "day", "model", "purpose"]
-BY: tuple[By, ...] = ("turn", "session", "agent", "strategy", "day", "model", "purpose")
+CostGrouping = Literal["turn", "session", "agent", "strategy", "day", "model", "purpose"]
+COST_GROUPINGS: tuple[CostGrouping, ...] = ("turn", "session", "agent", "strategy", "day", "model", "purpose")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some calls took; `cheap_share` is of the sessions' calls with a known price, None where there are none."""
+    """What a group of calls cost."""
 
     name: str
     calls: int
-    input_tokens: int  # the cached ones among them
+    input_tokens: int  # cached ones included
     cached_tokens: int
     output_tokens: int
-    cost: Decimal  # US dollars
-    set_aside: Decimal  # for calls that are under way
-    unpriced: int  # calls of models whose price nobody knows
-    cheap_share: float | None
+    cost: Decimal  # USD
+    set_aside: Decimal  # USD, for calls under way
+    unpriced: int  # calls of models whose price is unknown
+    cheap_share: float | None  # of the priced calls, those of a cheaper model than the session's; None without any
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the cost as JSON can hold it."""
         return {**asdict(self), "cost": str(self.cost), "set_aside": str(self.set_aside)}
 
 
-async def costs(
+async def load_costs(
     conn: Connection,
     by: str = "session",
     *,
@@ -44,17 +43,22 @@ async def costs(
     since: date | None = None,
     limit: int | None = None,
 ) -> tuple[list[Cost], Cost]:
-    """Return what calls cost, the dearest first (turns and days in their order), and the sum of all."""
-    if by not in BY:
-        raise UsageError(f"{by!r} is nothing that costs are summed by: {', '.join(BY)}")
-    values = {"session": session, "agent": agent, "since": since, "turns": by == "turn"}
-    found = await spend.costs(conn, {**values, "by": by, "limit": limit})
-    total = await spend.costs(conn, {**values, "by": "all", "limit": None})
-    nothing = Cost("all", 0, 0, 0, 0, Decimal(0), Decimal(0), 0, None)
-    return [_cost(one) for one in found], _cost(total[0]) if total else nothing
+    """Return the cost of each group, the most expensive first (turns and days in their order), and the total.
+
+    Raises UsageError for an unknown grouping.
+    """
+    if by not in COST_GROUPINGS:
+        raise UsageError(f"cannot group costs by {by!r}; choose one of: {', '.join(COST_GROUPINGS)}")
+    filters = {"session": session, "agent": agent, "since": since, "turns": by == "turn"}
+    groups = await spend.sum_costs(conn, {**filters, "by": by, "limit": limit})
+    totals = await spend.sum_costs(conn, {**filters, "by": "all", "limit": None})
+    zero = Cost("all", 0, 0, 0, 0, Decimal(0), Decimal(0), 0, None)
+    return [_to_cost(group) for group in groups], _to_cost(totals[0]) if totals else zero
 
 
-def _cost(found: Row) -> Cost:
-    share = found["cheap"] / found["priced"] if found["priced"] else None
-    names = ("name", "calls", "input_tokens", "cached_tokens", "output_tokens", "cost", "set_aside", "unpriced")
-    return Cost(**{name: found[name] for name in names}, cheap_share=share)
+def _to_cost(group: spend.CostSum) -> Cost:
+    return Cost(
+        name=group.name, calls=group.calls, input_tokens=group.input_tokens, cached_tokens=group.cached_tokens,
+        output_tokens=group.output_tokens, cost=group.cost, set_aside=group.set_aside, unpriced=group.unpriced,
+        cheap_share=group.cheap / group.priced if group.priced else None,
+    )  # fmt: skip

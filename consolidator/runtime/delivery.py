@@ -1,6 +1,6 @@
-"""Hands a session's messages on to its channel: after their commit, in order, the missing part only.
+"""Delivers a session's messages to its channel: after their commit, in order, and only the part that is missing.
 
-A channel that fails is left alone until the next wake; what it did not acknowledge is still owed to it.
+A channel that fails gets nothing more until the next wake. What it did not acknowledge is delivered then.
 """
 
 from __future__ import annotations
@@ -11,89 +11,92 @@ from dataclasses import dataclass, field
 
 from consolidator.errors import StaleEpoch
 from consolidator.llm.redaction.redact import traced
-from consolidator.runtime.boundaries import around
-from consolidator.runtime.harness import Delta, Harness, Sender, channel_of
+from consolidator.runtime.boundaries import boundary
+from consolidator.runtime.harness import Delta, Harness, Sender, channel_name
 from consolidator.runtime.lease import Lease
 from consolidator.store.log import generation as store
 
 log = logging.getLogger("consolidator.runtime")
-_PAGE = 100  # messages looked at at once
-PATIENCE = 30.0  # seconds that a channel has for a piece: one that hangs would hold the session for ever
+_PAGE = 100  # messages loaded at once
+SEND_TIMEOUT = 30.0  # seconds that a channel has for a chunk: one that hangs would hold the session forever
 
 
 @dataclass(slots=True)
-class Outlet:
-    """A session's channel, as one holder of its lease serves it."""
+class ChannelDelivery:
+    """Delivery to a session's channel, by the current holder of the session's lease."""
 
     harness: Harness
     lease: Lease
-    name: str = field(init=False)
-    delivered_to: int = field(init=False)  # every message up to this event arrived
-    sender: Sender | None = field(init=False)
-    patience: float | None = field(init=False)
+    channel: str = field(init=False)
+    delivered_to: int = field(init=False)  # every message up to this event was delivered
+    sender: Sender | None = field(init=False)  # None: nobody here can reach the channel, or it failed
+    send_timeout: float | None = field(init=False)  # seconds
 
     def __post_init__(self) -> None:
-        self.name = channel_of(self.lease.row)
-        self.delivered_to = self.lease.row["delivered_to"]
-        self.sender = self.harness.sender(self.lease.session_id, self.name)
-        # Who listens in this process may take their time: the answer waits for its reader.
-        self.patience = None if self.lease.session_id in self.harness.listeners else PATIENCE
+        self.channel = channel_name(self.lease.session)
+        self.delivered_to = self.lease.session.delivered_to
+        self.sender = self.harness.find_sender(self.lease.session_id, self.channel)
+        # A listener in this process may take any time: the answer waits for its reader.
+        self.send_timeout = None if self.lease.session_id in self.harness.listeners else SEND_TIMEOUT
 
-    async def catch_up(self) -> None:
-        """Hand on what earlier holders left undelivered of finished messages."""
-        row = self.lease.row
-        while self.sender is not None and self.delivered_to < row["head"]:
+    async def deliver_backlog(self) -> None:
+        """Deliver what earlier holders left undelivered of finished messages."""
+        session = self.lease.session
+        while self.sender is not None and self.delivered_to < session.head:
             async with self.harness.database.connection() as conn:
-                bounds = (row["created_at"], row["last_event_at"])
-                found = await store.messages(
-                    conn, row["id"], self.name, after=self.delivered_to, bounds=bounds, limit=_PAGE
-                )
-            for message in found:
-                if message["void_id"] is not None:
-                    await self.void(message["void_id"])
-                if message["message_id"] is not None:
-                    await self.rest(message["message_id"], after=message["upto"] or 0)
+                messages = await store.list_answers(
+                    conn, session.id, self.channel,
+                    after=self.delivered_to, bounds=session.ingest_bounds, limit=_PAGE,
+                )  # fmt: skip
+            for message in messages:
+                if message.void_id is not None:
+                    await self.deliver_void(message.void_id)
+                if message.message_id is not None:
+                    await self.deliver_rest(message.message_id, after=message.upto or 0)
                 if self.sender is None:
                     return
-                self.delivered_to = message["seq"]
-            if len(found) < _PAGE:
-                self.delivered_to = row["head"]
+                self.delivered_to = message.seq
+            if len(messages) < _PAGE:
+                self.delivered_to = session.head
 
-    async def rest(self, message_id: str, *, after: int) -> None:
-        """Hand on the pieces of a message that come after one."""
+    async def deliver_rest(self, message_id: str, *, after: int) -> None:
+        """Deliver the chunks of a message that come after its chunk `after`."""
         if self.sender is None:
             return
         async with self.harness.database.connection() as conn:
-            missing = await store.chunks(conn, self.lease.session_id, message_id, after=after)
-        for chunk in missing:
-            await self.hand_on(message_id, chunk.seq, chunk.delta, started=chunk.started_seq)
+            chunks = await store.read_chunks(conn, self.lease.session_id, message_id, after=after)
+        for chunk in chunks:
+            await self.deliver_chunk(message_id, chunk.seq, chunk.delta, started=chunk.started_seq)
 
-    async def hand_on(self, message_id: str, seq: int, text: str, *, started: int) -> None:
-        """Hand a committed piece on and, once the channel has it, record that."""
+    async def deliver_chunk(self, message_id: str, seq: int, text: str, *, started: int) -> None:
+        """Deliver a committed chunk and, once the channel has acknowledged it, record that."""
         delta = Delta(self.lease.session_id, message_id, seq, text)
-        if not await self._sent(delta):
+        if not await self._send(delta):
             return
-        with around("delivery"):
+        with boundary("delivery"):
             async with self.harness.database.connection() as conn:
                 now = self.harness.database.clock.now()
-                await store.deliver(conn, delta.session_id, message_id, self.name, upto=seq, started=started, now=now)
+                await store.record_delivery(
+                    conn, delta.session_id, message_id, self.channel, upto=seq, started=started, now=now
+                )
 
-    async def void(self, message_id: str) -> None:
-        """Tell the channel that what it was shown of a message does not count."""
-        await self._sent(Delta(self.lease.session_id, message_id, 0, "", "void"))
+    async def deliver_void(self, message_id: str) -> None:
+        """Tell the channel that what it was sent of a message is void."""
+        await self._send(Delta(self.lease.session_id, message_id, 0, "", "void"))
 
-    async def _sent(self, delta: Delta) -> bool:
+    async def _send(self, delta: Delta) -> bool:
+        """Send a delta; False if there is no channel, or it fails."""
         if self.sender is None:
             return False
         try:
-            with around("send"):
-                self.lease.check()
-                async with asyncio.timeout(self.patience):
+            with boundary("send"):
+                self.lease.check_valid()
+                async with asyncio.timeout(self.send_timeout):
                     await self.sender(delta)
         except StaleEpoch:
             raise
-        except Exception as error:  # noqa: BLE001 - a channel is somebody else's code: the answer goes on without it
-            log.warning("channel %s of session %s failed: %s", self.name, delta.session_id, traced(error))
+        except Exception as error:  # noqa: BLE001 - a channel is an author's code: the answer goes on without it
+            log.warning("channel %s of session %s failed: %s", self.channel, delta.session_id, traced(error))
             self.sender = None
             return False
         return True

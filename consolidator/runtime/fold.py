@@ -1,26 +1,26 @@
-"""The fold of a log's open end: calls without a result, an unfinished generation, messages nobody answered. Pure.
+"""Folds the open end of a log: calls without a result, an unfinished generation, unanswered messages. Pure.
 
-Never just the last event: a steer that came after a tool call does not hide the call.
+It reads all events after the mark, never just the last one: a steer after a tool call does not hide the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-CallState = Literal["begun", "waiting", "granted", "denied", "fresh"]
+CallState = Literal["maybe_ran", "waiting", "granted", "denied", "not_started"]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
     """A call without a result.
 
-    `begun` it may have run, `waiting` a person has not yet said a word, `granted` or `denied` they have and it did not
-    run, `fresh` it certainly did not run: one that goes before it has no result yet.
+    Its state: `maybe_ran` (it may have run), `waiting` (for a person's decision), `granted` or `denied` (by a person;
+    it did not run yet), `not_started` (it certainly did not run: a call before it has no result yet).
     """
 
     seq: int
@@ -28,44 +28,44 @@ class OpenCall:
     tool: str
     arguments: Any
     message_id: str | None
-    group: int  # calls of a group run at once, groups one after the other
-    state: CallState = "begun"
-    reason: str | None = None  # what a person said in denying it
-    known: bool = True  # whether there was such a tool where it was asked for
+    group: int  # the calls of a group run concurrently; the groups run one after the other
+    state: CallState = "maybe_ran"
+    reason: str | None = None  # what the person said who denied it
+    tool_known: bool = True  # whether the tool existed where the model asked for it
 
 
 @dataclass(frozen=True, slots=True)
 class OpenGeneration:
-    """A call of the model that has not come to its end."""
+    """A generation that has not ended."""
 
     seq: int  # of its ThinkingStart
     message_id: str
-    upto_seq: int  # what its context held
-    held: tuple[int, ...]  # messages it was not shown, though they came before `upto_seq`
+    upto_seq: int  # the last event that its context could hold
+    withheld: tuple[int, ...]  # seqs of messages up to `upto_seq` that the model was not shown
     strategy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """What is open after `settled_to`; `head` is the last event that was looked at."""
+class OpenState:
+    """What is open after `settled_to`; `head` is the last event that was read."""
 
     head: int
     calls: tuple[OpenCall, ...] = ()
     generation: OpenGeneration | None = None
-    unanswered: tuple[Event, ...] = ()  # what people said since the model last looked
-    results: tuple[int, ...] = ()  # results of tools that the model has not seen
+    unanswered: tuple[Event, ...] = ()  # messages of people that the model has not seen
+    unseen_results: tuple[int, ...] = ()  # seqs of tool results that the model has not seen
     settled_to: int = 0
-    steer: int = 0  # seq of the latest steer that the model has not seen
-    failed: str | None = None  # the error that people were told last, where the same question is to be asked again
+    steer_seq: int = 0  # of the latest steer that the model has not seen
+    last_error: str | None = None  # the error that people were told last, if the same request is to be made again
 
     @property
     def needs_model(self) -> bool:
         """Whether the model has something to answer."""
-        return bool(self.unanswered or self.results)
+        return bool(self.unanswered or self.unseen_results)
 
     @property
-    def waiting(self) -> bool:
-        """Whether nothing can go on before a person has said a word."""
+    def waits_for_person(self) -> bool:
+        """Whether nothing can go on before a person has decided."""
         return bool(self.calls) and self.calls[0].state == "waiting"
 
     @property
@@ -76,112 +76,120 @@ class Open:
 
 @dataclass(slots=True)
 class _OpenStateFold:
-    seen: int
-    held: tuple[int, ...] = ()
-    calls: dict[str, OpenCall] = field(default_factory=dict)
-    asked: dict[str, CallState] = field(default_factory=dict)
-    begun: set[str] = field(default_factory=set)
+    """The fold's accumulator."""
+
+    seen_to: int  # the model has seen every event up to here, except `withheld`
+    withheld: tuple[int, ...] = ()
+    calls: dict[str, OpenCall] = field(default_factory=dict)  # by call_id, as are the next three
+    approvals: dict[str, CallState] = field(default_factory=dict)
+    started: set[str] = field(default_factory=set)  # calls that began after their approval
     reasons: dict[str, str] = field(default_factory=dict)
     generation: OpenGeneration | None = None
-    said: list[Event] = field(default_factory=list)
+    messages: list[Event] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
-    failed: str | None = None
+    last_error: str | None = None
 
-    def take(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         data = event.data
         match event.type:
             case EventType.USER_MESSAGE:
-                self.said.append(event)
-                self.failed = None
-            case EventType.THINKING_START if data.get("message_id"):
-                self.generation = _generation(event)
+                self.messages.append(event)
+                self.last_error = None
+            case EventType.THINKING_START:
+                if data.get("message_id"):
+                    self.generation = _open_generation(event)
             case EventType.ASSISTANT_RESPONSE | EventType.ERROR:
-                self._conclude(event)
+                self._end_generation(event)
             case EventType.TOOL_CALL:
-                self.calls[str(data["call_id"])] = _call(event)
+                self.calls[str(data["call_id"])] = _open_call(event)
             case EventType.TOOL_RESULT:
                 self.calls.pop(str(data["call_id"]), None)
                 self.results.append(event.seq)
             case EventType.APPROVAL_REQUESTED:
-                self.asked[str(data["call_id"])] = "waiting"
+                self.approvals[str(data["call_id"])] = "waiting"
             case EventType.APPROVAL_GRANTED:
-                self.asked[str(data["call_id"])] = "granted"
+                self.approvals[str(data["call_id"])] = "granted"
             case EventType.APPROVAL_DENIED:
-                self.asked[str(data["call_id"])] = "denied"
+                self.approvals[str(data["call_id"])] = "denied"
                 self.reasons[str(data["call_id"])] = str(data.get("reason") or "")
             case EventType.POLICY_DECISION:
-                self._decided(event)
+                self._feed_decision(event)
+            case (
+                EventType.SESSION_START | EventType.SESSION_END | EventType.TASK_START | EventType.TASK_END
+                | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
+            ):  # fmt: skip
+                pass  # these open nothing
             case _:
-                pass
+                assert_never(event.type)
 
-    def _decided(self, event: Event) -> None:
+    def _feed_decision(self, event: Event) -> None:
         match event.data.get("decision"):
             case "call_started":
-                self.begun.update(map(str, event.data.get("call_ids") or ()))
+                self.started.update(map(str, event.data.get("call_ids") or ()))
             case "generation_replaced" | "turn_interrupted" | "budget_stop":
-                self._conclude(event)
+                self._end_generation(event)
             case _:
                 pass
 
-    def _conclude(self, event: Event) -> None:
-        """End the generation that an event names; what its context held is seen, unless it is to be asked again."""
-        data, open_one = event.data, self.generation
+    def _end_generation(self, event: Event) -> None:
+        """End the generation that an event names. Its context counts as seen, unless the request is made again."""
+        data, generation = event.data, self.generation
         if event.type is not EventType.POLICY_DECISION:
-            self.failed = str(data.get("message")) if data.get("again") else None
-        named = open_one is not None and data.get("message_id") == open_one.message_id
-        if named:
+            self.last_error = str(data.get("message")) if data.get("again") else None
+        is_named = generation is not None and data.get("message_id") == generation.message_id
+        if is_named:
             self.generation = None
         if data.get("decision") == "generation_replaced" or data.get("again"):
             return
-        if named and open_one is not None:
-            self.seen, self.held = max(self.seen, open_one.upto_seq), open_one.held
+        if is_named and generation is not None:
+            self.seen_to, self.withheld = max(self.seen_to, generation.upto_seq), generation.withheld
         elif isinstance(data.get("upto_seq"), int):
-            self.seen, self.held = max(self.seen, data["upto_seq"]), ()
+            self.seen_to, self.withheld = max(self.seen_to, data["upto_seq"]), ()
 
 
-def fold(events: Sequence[Event], *, settled_to: int, head: int) -> Open:
-    """Return what is open among a session's events after `settled_to`, which are all up to `head`."""
-    folding = _OpenStateFold(seen=settled_to)
+def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int) -> OpenState:
+    """Return what is open; `events` are all of a session's events with settled_to < seq <= head."""
+    fold = _OpenStateFold(seen_to=settled_to)
     for event in events:
-        folding.take(event)
-    said = [one for one in folding.said if one.seq > folding.seen or one.seq in folding.held]
-    results = [seq for seq in folding.results if seq > folding.seen]
-    calls = _with_states(folding)
-    steers = [one.seq for one in said if one.data.get("mode") == "steer"]
-    firsts = [*(one.seq for one in calls), *(one.seq for one in said), *results]
-    if folding.generation is not None:
-        firsts.append(folding.generation.seq)
-    return Open(
+        fold.feed(event)
+    unanswered = [event for event in fold.messages if event.seq > fold.seen_to or event.seq in fold.withheld]
+    unseen_results = [seq for seq in fold.results if seq > fold.seen_to]
+    calls = _open_calls(fold)
+    steers = [event.seq for event in unanswered if event.data.get("mode") == "steer"]
+    open_seqs = [*(call.seq for call in calls), *(event.seq for event in unanswered), *unseen_results]
+    if fold.generation is not None:
+        open_seqs.append(fold.generation.seq)
+    return OpenState(
         head=head,
         calls=calls,
-        generation=folding.generation,
-        unanswered=tuple(said),
-        results=tuple(results),
-        settled_to=min(firsts) - 1 if firsts else head,
-        steer=max(steers, default=0),
-        failed=folding.failed,
+        generation=fold.generation,
+        unanswered=tuple(unanswered),
+        unseen_results=tuple(unseen_results),
+        settled_to=min(open_seqs) - 1 if open_seqs else head,
+        steer_seq=max(steers, default=0),
+        last_error=fold.last_error,
     )
 
 
-def _with_states(folding: _OpenStateFold) -> tuple[OpenCall, ...]:
-    """Return the open calls in the log's order, each with what is known of it.
+def _open_calls(fold: _OpenStateFold) -> tuple[OpenCall, ...]:
+    """Return the open calls in the log's order, each with its state.
 
-    A group begins only after all that goes before it has results, so that of the open groups only the first may have
-    run; and of that not what still waited for a person.
+    A group begins only after every call before it has its result. So of the open groups only the first may have run,
+    and of that group not the calls that still waited for a person.
     """
-    calls = sorted(folding.calls.values(), key=lambda one: one.seq)
-    first = (calls[0].message_id, calls[0].group) if calls else None
-    found = []
+    calls = sorted(fold.calls.values(), key=lambda call: call.seq)
+    first_group = (calls[0].message_id, calls[0].group) if calls else None
+    with_states = []
     for call in calls:
-        asked = folding.asked.get(call.call_id)
-        state: CallState = "begun" if (call.message_id, call.group) == first else "fresh"
-        if asked is not None and call.call_id not in folding.begun:
-            state = asked
-        found.append(replace(call, state=state, reason=folding.reasons.get(call.call_id)))
-    return tuple(found)
+        approval = fold.approvals.get(call.call_id)
+        state: CallState = "maybe_ran" if (call.message_id, call.group) == first_group else "not_started"
+        if approval is not None and call.call_id not in fold.started:
+            state = approval
+        with_states.append(replace(call, state=state, reason=fold.reasons.get(call.call_id)))
+    return tuple(with_states)
 
 
-def _call(event: Event) -> OpenCall:
+def _open_call(event: Event) -> OpenCall:
     data = event.data
     group = data.get("group")
     return OpenCall(
@@ -191,17 +199,17 @@ def _call(event: Event) -> OpenCall:
         arguments=data.get("arguments"),
         message_id=data.get("message_id"),
         group=group if isinstance(group, int) else event.seq,
-        known=data.get("known") is not False,
+        tool_known=data.get("known") is not False,
     )
 
 
-def _generation(event: Event) -> OpenGeneration:
+def _open_generation(event: Event) -> OpenGeneration:
     data = event.data
     upto = data.get("upto_seq")
     return OpenGeneration(
         seq=event.seq,
         message_id=str(data["message_id"]),
         upto_seq=upto if isinstance(upto, int) else event.seq - 1,
-        held=tuple(data.get("held") or ()),
+        withheld=tuple(data.get("held") or ()),
         strategy=data.get("strategy"),
     )

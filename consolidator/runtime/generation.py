@@ -1,6 +1,6 @@
-"""Hears a model out: what it says is committed in small batches, then handed on; never the other way round.
+"""Streams a model's answer: its text is committed in small batches and only then delivered.
 
-Every way in which a stream can end is told apart: complete, cut off, refused, out of reach.
+Each way in which a stream can end is distinguished: complete, cut off, refused, server unavailable.
 """
 
 from __future__ import annotations
@@ -13,198 +13,207 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.errors import ModelUnavailable
-from consolidator.llm.client import ModelClient, failure
-from consolidator.runtime.boundaries import around
+from consolidator.llm.client import ModelClient, classify_error
+from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.harness import Usage
 
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
-MOST = 10**9  # tokens of one call that a server may tell of
-ROOM = 128  # characters that a token has at most; a server that says more than was asked for is not heard to its end
+MAX_TOKEN_COUNT = 10**9  # of one call; a server that reports more is not believed
+MAX_TOKEN_CHARACTERS = 128  # of one token; a server that sends more text than was requested is cut off
 _END = object()
-_ODD = "the model's server said something that is no part of an answer"
+_MALFORMED = "the model's server sent something that is not part of an answer"
 
-Commit = Callable[[str], Awaitable[None]]
+CommitText = Callable[[str], Awaitable[None]]
 
 
-class CutOff(ModelUnavailable):
-    """The stream ended before the model did: what came of it stays, and can be gone on from."""
+class StreamCutOff(ModelUnavailable):
+    """The stream ended before the answer did. What came of the answer stays and can be resumed."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__(told, paid=True)
+    def __init__(self, message: str) -> None:
+        super().__init__(message, may_be_charged=True)
 
 
 @dataclass(slots=True)
-class ModelRequest:
+class StreamedToolCall:
     """A tool call, as the model wrote it."""
 
     tool: str = ""
     arguments: str = ""
 
-    def told(self) -> Any:
-        """Return the arguments as a value; what is no JSON object stays as the model wrote it."""
+    def parsed_arguments(self) -> Any:
+        """Return the arguments as an object; if they are no JSON object, the text that the model wrote."""
         try:
-            found = json.loads(self.arguments or "{}")
+            parsed = json.loads(self.arguments or "{}")
         except (ValueError, RecursionError):
             return self.arguments
-        return found if isinstance(found, dict) else self.arguments
+        return parsed if isinstance(parsed, dict) else self.arguments
 
 
 @dataclass(slots=True)
-class Generated:
-    """What a model said in one call."""
+class StreamedAnswer:
+    """What came of one call of a model so far."""
 
-    finish: str | None = None
+    finish_reason: str | None = None
     refusal: str = ""
-    usage: Usage | None = None  # None: its server did not say
+    usage: Usage | None = None  # None: the server did not report it
     model: str | None = None
-    calls: dict[int, ModelRequest] = field(default_factory=dict)
-    pieces: list[str] = field(default_factory=list)
-
-    written: int = 0  # characters of calls
+    tool_calls: dict[int, StreamedToolCall] = field(default_factory=dict)
+    pieces: list[str] = field(default_factory=list)  # committed batches of text
+    call_characters: int = 0  # received in tool calls
 
     @property
     def text(self) -> str:
-        """The text of this call."""
+        """The committed text of this call."""
         return "".join(self.pieces)
 
 
-async def stream_answer(client: ModelClient, body: Mapping[str, Any], heard: Generated, commit: Commit) -> None:
-    """Ask a model and fill `heard`, committing its text batch by batch.
+async def stream_answer(
+    client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, commit: CommitText
+) -> None:
+    """Call a model and fill `answer`, committing its text batch by batch.
 
-    Raises CutOff where it ended in the middle, else what `ModelClient.send` raises.
+    Raises StreamCutOff if the stream ends early, else what `ModelClient.send` raises.
     """
     queue: asyncio.Queue[object] = asyncio.Queue()
-    reading = asyncio.create_task(_read(client, body, heard, queue))
+    reader = asyncio.create_task(_read_stream(client, body, answer, queue))
     try:
-        with around("model"):
+        with boundary("model"):
             async for batch in _batches(queue):
-                with around("batch"):
-                    heard.pieces.append(batch)
+                with boundary("batch"):
+                    answer.pieces.append(batch)
                     await commit(batch)
-            await reading
+            await reader
     finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
 
 
 async def _batches(queue: asyncio.Queue[object]) -> AsyncIterator[str]:
-    """Yield what was said in the meantime: for at most BATCH_SECONDS, at most BATCH_PIECES."""
+    """Yield the text that came meanwhile: of at most BATCH_SECONDS and BATCH_PIECES."""
     loop = asyncio.get_running_loop()
     ended = False
     while not ended:
         pieces = [await queue.get()]
-        until = loop.time() + BATCH_SECONDS
+        deadline = loop.time() + BATCH_SECONDS
         while pieces[-1] is not _END and len(pieces) < BATCH_PIECES:
             try:
                 pieces.append(queue.get_nowait())
             except asyncio.QueueEmpty:
                 try:
-                    async with asyncio.timeout_at(until):
+                    async with asyncio.timeout_at(deadline):
                         pieces.append(await queue.get())
                 except TimeoutError:
                     break
         ended = pieces[-1] is _END
-        said = "".join(piece for piece in pieces if isinstance(piece, str))
-        if said:
-            yield said
+        text = "".join(piece for piece in pieces if isinstance(piece, str))
+        if text:
+            yield text
 
 
-async def _read(client: ModelClient, body: Mapping[str, Any], heard: Generated, queue: asyncio.Queue[object]) -> None:
-    """Read a stream to its end, putting its text into the queue, and the end of it in any case."""
+async def _read_stream(
+    client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, queue: asyncio.Queue[object]
+) -> None:
+    """Read a stream to its end and put its text into the queue, and _END in any case."""
     import openai
 
-    began, room = False, ROOM * int(body["max_tokens"])
+    began, characters_left = False, MAX_TOKEN_CHARACTERS * int(body["max_tokens"])
     try:
-        stream = await _opened(client, body)
+        stream = await _open_stream(client, body)
         async with contextlib.aclosing(stream):
             async for chunk in stream:
                 began = True
-                before = heard.written
-                for piece in _pieces(heard, chunk):
+                call_characters = answer.call_characters
+                for piece in _take_chunk(answer, chunk):
                     queue.put_nowait(piece)
-                    room -= len(piece)
-                room -= 1 + heard.written - before
-                if room < 0:
-                    raise CutOff("the model's server went on beyond the length that was asked for")
-        if heard.finish is None:
-            raise CutOff("the model's server ended its answer in the middle")
+                    characters_left -= len(piece)
+                characters_left -= 1 + answer.call_characters - call_characters
+                if characters_left < 0:
+                    raise StreamCutOff("the model's server went on beyond the requested length")
+        if answer.finish_reason is None:
+            raise StreamCutOff("the model's server ended its answer in the middle")
     except openai.APIError as error:
         if began and not isinstance(error, openai.APIStatusError):
-            raise CutOff(f"the model's server was lost in the middle of its answer: {type(error).__name__}") from error
-        raise failure(error) from error
-    except ValueError as error:  # of JSON
-        raise CutOff(_ODD) from error
+            raise StreamCutOff(
+                f"the model's server was lost in the middle of its answer: {type(error).__name__}"
+            ) from error
+        raise classify_error(error) from error
+    except ValueError as error:  # malformed JSON
+        raise StreamCutOff(_MALFORMED) from error
     finally:
         queue.put_nowait(_END)
 
 
-async def _opened(client: ModelClient, body: Mapping[str, Any]) -> Any:
-    """Begin a stream, without what the server turns out not to know."""
+async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> Any:
+    """Open a stream; try again without the options that the server turns out not to support."""
     import openai
 
-    asked = dict(body)
-    # Past the client's search of every message for what to rename: it takes longer than all else that a step does.
-    raw = {name: asked.pop(name) for name in ("messages", "tools") if name in asked}
-    asked["extra_body"] = {**asked.get("extra_body", {}), **raw}
+    request = dict(body)
+    # As extra_body, the messages bypass the client's search for keys to rename, which would dominate a step's time.
+    raw = {name: request.pop(name) for name in ("messages", "tools") if name in request}
+    request["extra_body"] = {**request.get("extra_body", {}), **raw}
     while True:
-        limit = asked.pop("max_tokens")
-        taken = client.dialect
+        limit = request.pop("max_tokens")
+        dialect = client.dialect
         try:
-            wish = {"stream_options": {"include_usage": True}} if taken.tells else {}
-            told = {**asked, **wish, taken.limit: limit}
-            return await client.opened().chat.completions.create(**told, messages=[], stream=True)
+            usage_option = {"stream_options": {"include_usage": True}} if dialect.takes_stream_options else {}
+            options = {**request, **usage_option, dialect.max_tokens_name: limit}
+            return await client.get_client().chat.completions.create(**options, messages=[], stream=True)
         except openai.BadRequestError as error:
-            if not client.learns(error, taken):
+            if not client.learn_refusal(error, dialect):
                 raise
-            asked["max_tokens"] = limit
+            request["max_tokens"] = limit
 
 
-def _pieces(heard: Generated, chunk: Any) -> list[str]:
-    """Take in a chunk and return the text in it; raise CutOff for what has the shape of none."""
+def _take_chunk(answer: StreamedAnswer, chunk: Any) -> list[str]:
+    """Add a chunk to the answer and return its text. Raises StreamCutOff for a malformed chunk."""
     try:
-        return _taken(heard, chunk)
+        return _take_chunk_leniently(answer, chunk)
     except (AttributeError, TypeError) as error:
-        raise CutOff(_ODD) from error
+        raise StreamCutOff(_MALFORMED) from error
 
 
-def _taken(heard: Generated, chunk: Any) -> list[str]:
-    """Take in a chunk leniently, since servers differ, and return the text in it."""
-    heard.usage = _usage(getattr(chunk, "usage", None)) or heard.usage
+def _take_chunk_leniently(answer: StreamedAnswer, chunk: Any) -> list[str]:
+    """Add a chunk to the answer and return its text. Servers differ, so every field may be missing."""
+    answer.usage = _parse_usage(getattr(chunk, "usage", None)) or answer.usage
     model = getattr(chunk, "model", None)
-    heard.model = model if model and isinstance(model, str) else heard.model
-    said = []
+    answer.model = model if model and isinstance(model, str) else answer.model
+    texts = []
     for choice in (getattr(chunk, "choices", None) or [])[:1]:
-        finish = choice.finish_reason
-        heard.finish = finish if finish and isinstance(finish, str) else heard.finish
+        finish_reason = choice.finish_reason
+        answer.finish_reason = (
+            finish_reason if finish_reason and isinstance(finish_reason, str) else answer.finish_reason
+        )
         delta = choice.delta
         if delta is None:
             continue
         if delta.content:
-            said.append(str(delta.content))
+            texts.append(str(delta.content))
         if getattr(delta, "refusal", None):
-            heard.refusal += delta.refusal
-            said.append(str(delta.refusal))
-        for call in delta.tool_calls or []:
-            _call(heard, call)
-    return said
+            answer.refusal += delta.refusal
+            texts.append(str(delta.refusal))
+        for call_delta in delta.tool_calls or []:
+            _take_call(answer, call_delta)
+    return texts
 
 
-def _usage(told: Any) -> Usage | None:
-    """Return what a server counted; None where it tells nothing that can be."""
-    counts = [getattr(told, name, None) or 0 for name in ("prompt_tokens", "completion_tokens")]
-    cached = getattr(getattr(told, "prompt_tokens_details", None), "cached_tokens", None) or 0
-    if told is None or any(type(count) is not int or not 0 <= count < MOST for count in [*counts, cached]):
+def _parse_usage(reported: Any) -> Usage | None:
+    """Return the usage that a server reports; None if it reports none, or impossible numbers."""
+    counts = [getattr(reported, name, None) or 0 for name in ("prompt_tokens", "completion_tokens")]
+    cached = getattr(getattr(reported, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    if reported is None or any(
+        type(count) is not int or not 0 <= count < MAX_TOKEN_COUNT for count in [*counts, cached]
+    ):
         return None
     return Usage(counts[0], cached, counts[1])
 
 
-def _call(heard: Generated, told: Any) -> None:
-    """Add a piece of a tool call; servers that do not number their calls tell each one whole."""
-    number = told.index if type(told.index) is int else len(heard.calls)
-    call = heard.calls.setdefault(number, ModelRequest())
-    if told.function is not None:
-        name, arguments = told.function.name or "", told.function.arguments or ""
+def _take_call(answer: StreamedAnswer, delta: Any) -> None:
+    """Add a delta to its tool call. Servers that do not number their calls send each one whole."""
+    number = delta.index if type(delta.index) is int else len(answer.tool_calls)
+    call = answer.tool_calls.setdefault(number, StreamedToolCall())
+    if delta.function is not None:
+        name, arguments = delta.function.name or "", delta.function.arguments or ""
         call.tool += name
         call.arguments += arguments
-        heard.written += len(name) + len(arguments)
+        answer.call_characters += len(name) + len(arguments)

@@ -1,34 +1,34 @@
-"""What a process brings to every session it drives: a database, tools, a model's server, and ways to reach people."""
+"""The harness: what a process brings to every session it drives. Database, tools, model server and channels."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from consolidator.context.compaction import Hooks
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
+from consolidator.models.session import SessionRow
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
-from consolidator.store.queries import Row
 
-DIRECT = "direct"  # the channel of a session that names none
+DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
 
 FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that a call took; the cached ones are among the input."""
+    """Tokens that a call took."""
 
-    input_tokens: int = 0
+    input_tokens: int = 0  # cached ones included
     cached_tokens: int = 0
     output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Return what both took."""
+        """Return the sum."""
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
@@ -38,11 +38,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A slim pointer to what a step did: it is committed up to `to_seq`.
+    """A pointer to what a step did: everything up to `to_seq` is committed.
 
-    `finish_reason`: `tool_calls` there is more to do at once, `stop` the model has answered, `approval` a person must
-    say a word, `budget` the session's cap is reached, `error` the model's server failed, `interrupted` somebody
-    steered, `idle` there was nothing to do.
+    `finish_reason`: `tool_calls` (there is more to do at once), `stop` (the model has answered), `approval` (a person
+    must decide), `budget` (the session's cap is reached), `error` (the model server failed), `interrupted` (a person
+    steered), `idle` (there was nothing to do).
     """
 
     to_seq: int
@@ -53,42 +53,42 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What reaches a channel: a piece of a message, or the word that what was shown of it is void."""
+    """What a channel receives: a chunk of a message or, with kind `void`, the notice that the message is void."""
 
     session_id: str
     message_id: str
-    seq: int  # of the piece in its message, so that a channel can tell a repetition
+    seq: int  # of the chunk in its message, from 1: a channel recognises repeated chunks by it
     text: str
     kind: Literal["text", "void"] = "text"
 
 
-Sender = Callable[[Delta], Awaitable[None]]  # to return is to acknowledge
-Recall = Callable[[Row, str], Awaitable[str | None]]  # of a session's row and its latest message
+Sender = Callable[[Delta], Awaitable[None]]  # sends a delta to a channel; returning acknowledges it
+RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session, latest message) -> recalled memory
 
 
 @dataclass(slots=True)
 class Harness:
-    """The means of a process; it remembers nothing of any session."""
+    """What a process brings to every session it drives; it holds no state of any session."""
 
     database: Database
     settings: Settings
     client: ModelClient
     tools: Toolbox = field(default_factory=Toolbox)
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
-    listeners: dict[str, Sender] = field(default_factory=dict)  # by session, in place of its channel's
-    recall: Recall | None = None
-    compacting: Hooks = field(default_factory=Hooks)
+    listeners: dict[str, Sender] = field(default_factory=dict)  # by session; each replaces the session's channel
+    recall: RecallFunction | None = None
+    compaction_hooks: Hooks = field(default_factory=Hooks)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def sender(self, session_id: str, channel: str) -> Sender | None:
+    def find_sender(self, session_id: str, channel: str) -> Sender | None:
         """Return what takes a session's messages in this process, if anything does."""
         return self.listeners.get(session_id) or self.senders.get(channel)
 
-    def lacks(self, session: Mapping[str, Any]) -> list[str]:
-        """Return the tools that a session works with and this process does not have."""
-        return [name for name in session["config"].get("tools") or () if self.tools.get(name) is None]
+    def missing_tools(self, session: SessionRow) -> list[str]:
+        """Return the names of the tools that a session uses and this process does not have."""
+        return [name for name in session.config.get("tools") or () if self.tools.get(name) is None]
 
 
-def channel_of(session: Mapping[str, Any]) -> str:
-    """Return the name of a session's own channel."""
-    return str(session["channel"] or DIRECT)
+def channel_name(session: SessionRow) -> str:
+    """Return the name of a session's channel."""
+    return str(session.channel or DEFAULT_CHANNEL)

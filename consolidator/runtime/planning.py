@@ -1,4 +1,4 @@
-"""What the model is asked next: the context of this moment, and the event up to which it reaches."""
+"""Plans what to ask the model next: the context of this moment, and the event up to which it reaches."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.context import build
+from consolidator.context.strategies import DEFAULT_STRATEGY
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens
+from consolidator.models.session import SessionRow
 from consolidator.runtime import budget, compaction
-from consolidator.runtime.boundaries import around
-from consolidator.runtime.fold import Open
-from consolidator.runtime.generation import Generated
+from consolidator.runtime.boundaries import boundary
+from consolidator.runtime.fold import OpenState
+from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness, Usage
 from consolidator.store.log import generation as store
-from consolidator.store.queries import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,109 +24,114 @@ class RequestPlan:
     """One call of the model, before it is made."""
 
     model: str
-    body: dict[str, Any]
-    tokens: int  # of the question
+    body: dict[str, Any]  # of the request
+    tokens: int  # of the prompt
     max_tokens: int  # of the answer
-    strategy: str
-    upto_seq: int  # the last event that the context knows
-    held: tuple[int, ...]  # messages before it that have to wait for the turn's end
+    strategy: str  # of the context
+    upto_seq: int  # the last event that the context could hold
+    withheld: tuple[int, ...]  # seqs of messages up to it that wait for the end of the turn
 
-    def told(self, message_id: str) -> dict[str, Any]:
-        """Return what the log says of the call."""
-        told: dict[str, Any] = {
+    def log_data(self, message_id: str) -> dict[str, Any]:
+        """Return the data of the call's ThinkingStart event."""
+        data: dict[str, Any] = {
             "message_id": message_id, "model": self.model, "strategy": self.strategy, "prompt_tokens": self.tokens,
             "upto_seq": self.upto_seq,
         }  # fmt: skip
-        return {**told, "held": list(self.held)} if self.held else told
+        return {**data, "held": list(self.withheld)} if self.withheld else data
 
-    def usage(self, heard: Generated) -> Usage:
-        """Return what the call took, counted by us where the server does not say."""
-        if heard.usage is not None:
-            return heard.usage
-        written = heard.text + "".join(call.tool + call.arguments for call in heard.calls.values())
-        return Usage(self.tokens, 0, count_tokens(written))
+    def usage(self, answer: StreamedAnswer) -> Usage:
+        """Return what the call took; counted here if the server did not report it."""
+        if answer.usage is not None:
+            return answer.usage
+        text = answer.text + "".join(call.tool + call.arguments for call in answer.tool_calls.values())
+        return Usage(self.tokens, 0, count_tokens(text))
 
 
-async def plan(harness: Harness, row: Row, found: Open, prefill: str | None, epoch: int | None = None) -> RequestPlan:
-    """Return what to ask; `prefill` is the beginning of the answer, where that is known.
+async def plan_request(
+    harness: Harness, session: SessionRow, state: OpenState, prefill: str | None, epoch: int | None = None
+) -> RequestPlan:
+    """Return the next request; `prefill` is the beginning of its answer, if some of it is committed already.
 
-    A session whose context has grown too full is compacted before. Raises UsageError where no model is configured, or
-    system prompt and tools alone do not fit.
+    Compacts the session first if its context is too full. Raises UsageError if no model is configured, or the system
+    prompt and the tools alone exceed the budget.
     """
-    config = row["config"]
-    model = row["model"] or harness.settings.model
+    config = session.config
+    model = session.model or harness.settings.model
     if not model:
         raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one when the session is opened")
-    limit = config.get("answer_tokens") or budget.ANSWER
-    strategy = config.get("strategy") or "budget"
-    room = build.budget_of(strategy, config.get("budget"), model, limit)
-    asking = _Asking(harness, row, strategy, room, found.head, _held(found), await _recalled(harness, row))
-    if found.unanswered:  # once a turn, so that all its steps begin alike
-        with around("commit fold"):
+    max_tokens = config.get("answer_tokens") or budget.DEFAULT_ANSWER_TOKENS
+    strategy = config.get("strategy") or DEFAULT_STRATEGY
+    context_budget = build.context_budget(strategy, config.get("budget"), model, max_tokens)
+    withheld, recalled = _withheld_messages(state), await _recall(harness, session)
+    builder = _ContextRequest(harness, session, strategy, context_budget, state.head, withheld, recalled)
+    if state.unanswered:  # once a turn, so that all its requests have the same prefix
+        with boundary("commit fold"):
             async with harness.database.connection() as conn:
-                await build.advance(conn, row["id"])
-    made = await asking.built()
-    if prefill is None and compaction.is_due(made, room):
-        cheap = harness.settings.extract_model or model
+                await build.advance(conn, session.id)
+    context = await builder.build()
+    if prefill is None and compaction.is_compaction_due(context, context_budget):
+        compaction_model = harness.settings.extract_model or model
         if await compaction.compact(
-            harness.database, row["id"], budget=room, client=harness.client, model=cheap, epoch=epoch,
-            trigger="threshold", hooks=harness.compacting,
+            harness.database, session.id, budget=context_budget, client=harness.client, model=compaction_model,
+            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks,
         ):  # fmt: skip
-            made = await asking.built()
-    messages = made.messages if prefill is None else prefilled(harness, made.messages, prefill) or made.messages
-    body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": limit}
-    if made.tools:
-        body["tools"] = made.tools
+            context = await builder.build()
+    messages = context.messages
+    if prefill is not None:
+        messages = with_prefill(harness, messages, prefill) or messages
+    body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": max_tokens}
+    if context.tools:
+        body["tools"] = context.tools
     if prefill is not None and harness.settings.prefill == "continue_final_message":
         body["extra_body"] = {"continue_final_message": True, "add_generation_prompt": False}
-    tokens = made.tokens + (count_tokens(prefill) if prefill else 0)
-    return RequestPlan(model, body, tokens, limit, made.strategy, made.upto_seq, asking.held)
+    tokens = context.tokens + (count_tokens(prefill) if prefill else 0)
+    return RequestPlan(model, body, tokens, max_tokens, context.strategy, context.upto_seq, withheld)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
-    """What a context is built of."""
+class _ContextRequest:
+    """What a context is built from."""
 
     harness: Harness
-    row: Row
+    session: SessionRow
     strategy: str
-    room: int
-    upto: int  # what comes after it was not looked at when it was decided what is held
-    held: tuple[int, ...]
+    budget: int  # tokens
+    upto: int  # later events were not looked at when `withheld` was decided
+    withheld: tuple[int, ...]
     recalled: str | None
 
-    async def built(self) -> build.Context:
+    async def build(self) -> build.Context:
         """Return the context of this moment."""
-        tools, config = self.harness.tools, self.row["config"]
+        tools, config = self.harness.tools, self.session.config
         async with self.harness.database.connection() as conn:
             return await build.build_context(
-                conn, self.row["id"], strategy=self.strategy, budget=self.room,
-                last=config.get("last") or build.LAST, system=config.get("system"), recalled=self.recalled,
-                tools=tools.definitions(), upto=self.upto, held=self.held,
-                limits={name: one.max_result_bytes for name in tools.names if (one := tools.get(name))},
+                conn, self.session.id, strategy=self.strategy, budget=self.budget,
+                last=config.get("last") or build.DEFAULT_LAST, system=config.get("system"), recalled=self.recalled,
+                tools=tools.definitions(), upto=self.upto, withheld=self.withheld,
+                limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
             )  # fmt: skip
 
 
-def prefilled(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:
-    """Return messages that end in the beginning of the answer; None where the server does not go on from one."""
-    way = harness.settings.prefill
-    if way == "none":
+def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:
+    """Return messages that end with the beginning of the answer; None if the server cannot continue one."""
+    mode = harness.settings.prefill
+    if mode == "none":
         return None
-    begun: dict[str, Any] = {"role": "assistant", "content": text}
-    return [*messages, {**begun, "prefix": True} if way == "prefix" else begun]
+    beginning: dict[str, Any] = {"role": "assistant", "content": text}
+    return [*messages, {**beginning, "prefix": True} if mode == "prefix" else beginning]
 
 
-def _held(found: Open) -> tuple[int, ...]:
-    """Return the follow-ups that came while a turn was under way: they are heard at the next one."""
-    if not found.results:
+def _withheld_messages(state: OpenState) -> tuple[int, ...]:
+    """Return the seqs of follow-ups that came during the turn: the model is shown them in the next one."""
+    if not state.unseen_results:
         return ()
-    return tuple(one.seq for one in found.unanswered if one.data.get("mode") == "follow_up")
+    return tuple(event.seq for event in state.unanswered if event.data.get("mode") == "follow_up")
 
 
-async def _recalled(harness: Harness, row: Row) -> str | None:
-    """Return what memory has to say to the latest message."""
+async def _recall(harness: Harness, session: SessionRow) -> str | None:
+    """Return what memory recalls for the latest message."""
     if harness.recall is None:
         return None
     async with harness.database.connection() as conn:
-        said = await store.last_said(conn, row["id"], bounds=(row["created_at"], row["last_event_at"]))
-    return await harness.recall(row, said if isinstance(said, str) else json.dumps(said)) if said else None
+        text = await store.get_last_user_text(conn, session.id, bounds=session.ingest_bounds)
+    return await harness.recall(session, text if isinstance(text, str) else json.dumps(text)) if text else None

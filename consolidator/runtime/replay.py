@@ -1,127 +1,141 @@
-"""Replays a session from its log: what people said and what they were shown, piece by piece, byte for byte."""
+"""Replays a session from its log: what people said and what they were shown, chunk by chunk, byte for byte."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from consolidator.database import Connection
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.harness import channel_of
+from consolidator.runtime.harness import channel_name
 from consolidator.store.log import context as store
 from consolidator.store.log import events, sessions
-from consolidator.store.queries import Row
+from consolidator.store.log.context import DeliveredChunk
 
 PAGE = 500  # events read at once
-EVERYTHING = ""  # the channel of no session: all that was committed, whoever had it
+ALL_CHANNELS = ""  # no session has this channel: replays all that was committed, whether delivered or not
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What came next: a person's words, a piece of an answer, or that what was shown of an answer is void."""
+class ReplayedItem:
+    """What came next: a person's message, a chunk of an answer, or the notice that an answer is void."""
 
     kind: Literal["user", "piece", "void"]
     seq: int  # of the event it belongs to: the message, or the one that began the answer
     text: str
     at: datetime
     message_id: str | None = None
-    piece: int = 0  # its place in its message, from 1
+    piece: int = 0  # the chunk's seq in its message, from 1
     speaker: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
-        told = {"kind": self.kind, "seq": self.seq, "text": self.text, "at": self.at, "message_id": self.message_id}
-        return told | {"piece": self.piece or None, "speaker": self.speaker}
+        """Return the item as JSON can hold it."""
+        item = {"kind": self.kind, "seq": self.seq, "text": self.text, "at": self.at, "message_id": self.message_id}
+        return item | {"piece": self.piece or None, "speaker": self.speaker}
 
 
-async def replay(conn: Connection, session_id: str, *, channel: str | None = None) -> AsyncIterator[Shown]:
-    """Yield what a session's people saw, in order; raise NotFound where there is no session.
+async def replay(conn: Connection, session_id: str, *, channel: str | None = None) -> AsyncIterator[ReplayedItem]:
+    """Yield what a session's people saw, in order. Raises NotFound.
 
-    Of answers, what `channel` acknowledged: the session's own, unless another is named. EVERYTHING, or a session whose
-    channel never had anything, replays all that was committed.
+    Of answers, it yields what `channel` acknowledged; by default the session's own channel. ALL_CHANNELS, or a session
+    whose channel never acknowledged anything, replays all that was committed.
     """
     session = await sessions.get(conn, session_id)
-    name = channel_of(session) if channel is None else channel
-    if channel is None and not await store.has_reached(conn, session_id, name):
-        name = EVERYTHING
-    bounds = (session["created_at"], session["last_event_at"])
-    telling = _ReplayFold(whole=name == EVERYTHING)
-    after = session["pruned_to"]
-    while after < session["head"]:
-        upto = min(after + PAGE, session["head"])
+    name = channel_name(session) if channel is None else channel
+    if channel is None and not await store.has_deliveries(conn, session_id, name):
+        name = ALL_CHANNELS
+    bounds = session.ingest_bounds
+    fold = _ReplayFold(all_channels=name == ALL_CHANNELS)
+    after = session.pruned_to
+    while after < session.head:
+        upto = min(after + PAGE, session.head)
         log = await events.read(conn, session_id, after=after, upto=upto, bounds=bounds)
-        found = await store.pieces(conn, session_id, after=after, upto=upto, low=bounds[0], channel=name)
-        telling.begin(found)
-        for shown in telling.told(log):
-            yield shown
+        fold.add_chunks(await store.read_chunks(conn, session_id, after=after, upto=upto, low=bounds[0], channel=name))
+        for event in log:
+            for item in fold.feed(event):
+                yield item
         after = upto
-    for shown in telling.rest():
-        yield shown
+    for item in fold.finish():
+        yield item
 
 
 @dataclass(slots=True)
 class _ReplayFold:
-    """Puts pieces in their place among the events."""
+    """Puts chunks in their place among the events."""
 
-    whole: bool
-    waiting: dict[str, list[Row]] = field(default_factory=dict)  # pieces that were not yet told, by message
-    spoken: set[str] = field(default_factory=set)  # messages of which something was told
+    all_channels: bool
+    waiting: dict[str, list[DeliveredChunk]] = field(default_factory=dict)  # chunks not yet replayed, by message_id
+    begun: set[str] = field(default_factory=set)  # ids of messages of which a chunk was replayed
 
-    def begin(self, found: Sequence[Row]) -> None:
-        for piece in found:
-            if self.whole or piece["seq"] <= piece["reached"]:
-                self.waiting.setdefault(piece["message_id"], []).append(piece)
+    def add_chunks(self, chunks: Sequence[DeliveredChunk]) -> None:
+        """Take the chunks of the messages that the next events began."""
+        for chunk in chunks:
+            if self.all_channels or chunk.seq <= chunk.reached:
+                self.waiting.setdefault(chunk.message_id, []).append(chunk)
 
-    def told(self, log: Sequence[Event]) -> Iterator[Shown]:
-        for event in log:
-            data = event.data
-            name = str(data.get("message_id") or "")
-            if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
-                yield from self._so_far(event)
-                text, speaker = str(data.get("text") or ""), data.get("speaker")
-                yield Shown("user", event.seq, text, event.created_at, speaker=speaker)
-            elif event.type is EventType.ASSISTANT_RESPONSE:
-                yield from self._answer(event, name)
-            elif event.type is EventType.ERROR or data.get("decision") == "generation_replaced":
-                yield from self._ended(event, name)
-            if data.get("notice_id"):
-                yield from self._of(str(data["notice_id"]))
+    def feed(self, event: Event) -> Iterator[ReplayedItem]:
+        """Yield what people saw up to and by an event."""
+        message_id = str(event.data.get("message_id") or "")
+        match event.type:
+            case EventType.USER_MESSAGE:
+                yield from self._user_message(event)
+            case EventType.ASSISTANT_RESPONSE:
+                yield from self._answer(event, message_id)
+            case EventType.ERROR:
+                yield from self._void(event, message_id)
+            case EventType.POLICY_DECISION:
+                if event.data.get("decision") == "generation_replaced":
+                    yield from self._void(event, message_id)
+            case (
+                EventType.SESSION_START | EventType.SESSION_END | EventType.THINKING_START | EventType.TOOL_CALL
+                | EventType.TOOL_RESULT | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
+                | EventType.APPROVAL_DENIED | EventType.TASK_START | EventType.TASK_END | EventType.SUBAGENT_SPAWN
+                | EventType.SUBAGENT_COMPLETE
+            ):  # fmt: skip
+                pass  # channels show nothing of these
+            case _:
+                assert_never(event.type)
+        if event.data.get("notice_id"):
+            yield from self._rest(str(event.data["notice_id"]))
 
-    def rest(self) -> Iterator[Shown]:
-        """Yield what was said of messages that have not ended."""
-        for name in list(self.waiting):
-            yield from self._of(name)
+    def finish(self) -> Iterator[ReplayedItem]:
+        """Yield what came of messages that have not ended."""
+        for message_id in list(self.waiting):
+            yield from self._rest(message_id)
 
-    def _so_far(self, event: Event) -> Iterator[Shown]:
-        """Yield what was said before a person's word came in between."""
-        for name, pieces in self.waiting.items():
-            said = [piece for piece in pieces if piece["started_seq"] < event.seq]
-            before = [piece for piece in said if piece["created_at"] <= event.created_at]
-            self.waiting[name] = pieces[len(before) :]
-            for piece in before:
-                yield self._piece(piece)
+    def _user_message(self, event: Event) -> Iterator[ReplayedItem]:
+        """Yield a person's message, and before it the chunks of unfinished answers that came earlier."""
+        if event.data.get("origin", "user") != "user":
+            return
+        for message_id, chunks in self.waiting.items():
+            begun = [chunk for chunk in chunks if chunk.started_seq < event.seq]
+            before = [chunk for chunk in begun if chunk.created_at <= event.created_at]
+            self.waiting[message_id] = chunks[len(before) :]
+            for chunk in before:
+                yield self._chunk(chunk)
+        text, speaker = str(event.data.get("text") or ""), event.data.get("speaker")
+        yield ReplayedItem("user", event.seq, text, event.created_at, speaker=speaker)
 
-    def _answer(self, event: Event, name: str) -> Iterator[Shown]:
-        """Yield the rest of an answer; one that was not heard in pieces is one."""
-        yield from self._of(name)
+    def _answer(self, event: Event, message_id: str) -> Iterator[ReplayedItem]:
+        """Yield the rest of an answer; as one chunk if it did not come in chunks."""
+        yield from self._rest(message_id)
         text = str(event.data.get("text") or "")
-        if text and not event.data.get("chunks") and name not in self.spoken:
-            yield Shown("piece", event.seq, text, event.created_at, name or None, 1)
+        if text and not event.data.get("chunks") and message_id not in self.begun:
+            yield ReplayedItem("piece", event.seq, text, event.created_at, message_id or None, 1)
 
-    def _ended(self, event: Event, name: str) -> Iterator[Shown]:
-        """Yield what was shown of an answer that does not count, and that it does not."""
-        yield from self._of(name)
-        if name in self.spoken:
-            yield Shown("void", event.seq, "", event.created_at, name)
+    def _void(self, event: Event, message_id: str) -> Iterator[ReplayedItem]:
+        """Yield what was shown of an answer that failed or was replaced, and the notice that it is void."""
+        yield from self._rest(message_id)
+        if message_id in self.begun:
+            yield ReplayedItem("void", event.seq, "", event.created_at, message_id)
 
-    def _of(self, name: str) -> Iterator[Shown]:
-        for piece in self.waiting.pop(name, []):
-            yield self._piece(piece)
+    def _rest(self, message_id: str) -> Iterator[ReplayedItem]:
+        for chunk in self.waiting.pop(message_id, []):
+            yield self._chunk(chunk)
 
-    def _piece(self, piece: Row) -> Shown:
-        name = piece["message_id"]
-        self.spoken.add(name)
-        return Shown("piece", piece["started_seq"], piece["delta"], piece["created_at"], name, piece["seq"])
+    def _chunk(self, chunk: DeliveredChunk) -> ReplayedItem:
+        self.begun.add(chunk.message_id)
+        return ReplayedItem("piece", chunk.started_seq, chunk.delta, chunk.created_at, chunk.message_id, chunk.seq)

@@ -1,6 +1,6 @@
-"""One step of a session: load, decide, act, append. Its result is committed before it is returned.
+"""One step of a session: load, decide, act, append. The result of a step is committed before it is returned.
 
-Pure of process state, so that any worker or durable engine can drive a session.
+A step uses no state of its process, so that any worker or durable engine can drive a session.
 """
 
 from __future__ import annotations
@@ -14,304 +14,325 @@ from ulid import ULID
 from consolidator.errors import ModelError, ModelUnavailable, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.runtime import budget
-from consolidator.runtime.boundaries import Boundary, around
-from consolidator.runtime.delivery import Outlet
-from consolidator.runtime.fold import Open, fold
-from consolidator.runtime.generation import Generated, stream_answer
+from consolidator.runtime.boundaries import Boundary, boundary
+from consolidator.runtime.delivery import ChannelDelivery
+from consolidator.runtime.fold import OpenState, fold_open_state
+from consolidator.runtime.generation import StreamedAnswer, stream_answer
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
 from consolidator.runtime.lease import Lease, Steered
-from consolidator.runtime.planning import RequestPlan, plan, prefilled
-from consolidator.runtime.tool_calls import ToolCallRunner, asking, called, unstarted
+from consolidator.runtime.planning import RequestPlan, plan_request, with_prefill
+from consolidator.runtime.tool_calls import ToolCallRunner, approval_requests, call_events, unstarted_calls
 from consolidator.store.log import events, sessions
 from consolidator.store.log import generation as store
 from consolidator.store.log import lease as marks
-from consolidator.store.queries import Row
 
-TRIES = 3  # of a call of the model within one step
-LONGEST_WAIT = 20.0  # seconds between two of them
+MAX_ATTEMPTS = 3  # to call the model within one step
+MAX_RETRY_WAIT = 20.0  # seconds between two attempts
 
 
 @dataclass(slots=True)
-class Message:
-    """A message the model is saying: what is committed of it."""
+class PartialMessage:
+    """A message under way: what of it is committed."""
 
     message_id: str
-    started: int  # its ThinkingStart
-    upto_seq: int
-    seq: int = 0  # of its last piece
+    started_seq: int  # its ThinkingStart
+    upto_seq: int  # the last event that its context could hold
+    last_chunk_seq: int = 0
     text: str = ""
-    held: tuple[int, ...] = ()  # messages before it that it does not know: they wait for the turn's end
+    withheld: tuple[int, ...] = ()  # seqs of messages up to `upto_seq` that wait for the end of the turn
 
 
 @dataclass(slots=True)
-class Stepper:
-    """Takes the steps of a session that is held."""
+class SessionStepper:
+    """Takes the steps of a session whose lease this process holds."""
 
     harness: Harness
     lease: Lease
-    outlet: Outlet = field(init=False)
-    _row: Row | None = None
-    _known: Open | None = None  # what is open now, where that is known without looking
+    delivery: ChannelDelivery = field(init=False)
+    _session: SessionRow | None = None  # as the lease returned it; used by the first load
+    _open_state: OpenState | None = None  # None: it must be loaded
 
     def __post_init__(self) -> None:
-        self.outlet = Outlet(self.harness, self.lease)
-        self._row = self.lease.row
+        self.delivery = ChannelDelivery(self.harness, self.lease)
+        self._session = self.lease.session
 
     async def step(self) -> StepResult:
-        """Do the one thing that the log's open end asks for next."""
-        row, found = await self.load()
-        if found.generation is not None:
-            message = await self._taken_up(row, found)
+        """Do the one thing that the open end of the log asks for next."""
+        session, state = await self.load()
+        if state.generation is not None:
+            message = await self._recover_generation(session, state)
             if message is not None:
-                return await self._answer(row, found, message)
-            row, found = await self.load()
-        if found.calls:
-            self._known = None
-            caller = ToolCallRunner(self.harness, self.lease)
-            went_on = await caller.settle(found.calls, steer=found.steer)
-            to_seq = max(found.head, caller.to_seq)
-            return StepResult(to_seq, "tool_calls" if went_on else "approval", executed_tool_count=caller.ran)
-        if not found.needs_model or row["status"] != "open":
-            return StepResult(found.head, "idle")
-        return await self._answer(row, found, None)
+                return await self._generate(session, state, message)
+            session, state = await self.load()
+        if state.calls:
+            self._open_state = None
+            runner = ToolCallRunner(self.harness, self.lease)
+            all_have_results = await runner.run(state.calls, steer=state.steer_seq)
+            to_seq = max(state.head, runner.to_seq)
+            reason: FinishReason = "tool_calls" if all_have_results else "approval"
+            return StepResult(to_seq, reason, executed_tool_count=runner.executed_count)
+        if not state.needs_model or session.status != "open":
+            return StepResult(state.head, "idle")
+        return await self._generate(session, state, None)
 
-    async def known(self) -> Open:
+    async def open_state(self) -> OpenState:
         """Return what is open in the log now."""
-        if self._known is None:
+        if self._open_state is None:
             await self.load()
-        assert self._known is not None
-        return self._known
+        assert self._open_state is not None
+        return self._open_state
 
-    async def load(self) -> tuple[Row, Open]:
-        """Read the session and fold what is open in its log."""
+    async def load(self) -> tuple[SessionRow, OpenState]:
+        """Read the session and fold the open end of its log."""
         async with self.harness.database.connection() as conn:
-            row, self._row = self._row, None
-            if row is None:
-                row = await sessions.get(conn, self.lease.session_id)
-            bounds = (row["created_at"], row["last_event_at"])
-            after = max(row["settled_to"], row["pruned_to"])
-            log = await events.read(conn, row["id"], after=after, upto=row["head"], bounds=bounds)
-        self._known = fold(log, settled_to=after, head=row["head"])
-        self.lease.knows(row["head"])
-        return row, self._known
+            session, self._session = self._session, None
+            if session is None:
+                session = await sessions.get(conn, self.lease.session_id)
+            after = max(session.settled_to, session.pruned_to)
+            log = await events.read(conn, session.id, after=after, upto=session.head, bounds=session.ingest_bounds)
+        self._open_state = fold_open_state(log, settled_to=after, head=session.head)
+        self.lease.mark_seen(session.head)
+        return session, self._open_state
 
-    async def _taken_up(self, row: Row, found: Open) -> Message | None:
-        """Decide on a generation that a gone process left: go on with it, or put another in its place; log which."""
-        generation = found.generation
+    async def _recover_generation(self, session: SessionRow, state: OpenState) -> PartialMessage | None:
+        """Decide what becomes of a generation that a dead process left, and log it.
+
+        Return the message if it is to be resumed; None if it was ended or replaced.
+        """
+        generation = state.generation
         assert generation is not None
         async with self.harness.database.connection() as conn:
-            pieces = await store.chunks(conn, row["id"], generation.message_id, low=row["created_at"])
-            shown = await store.delivered(conn, row["id"], generation.message_id, self.outlet.name)
-            with around("commit spend"):
-                await budget.settle_open(conn, row["id"], now=self.harness.database.clock.now())
-        text, last = "".join(piece.delta for piece in pieces), pieces[-1].seq if pieces else 0
-        message = Message(generation.message_id, generation.seq, generation.upto_seq, last, text, generation.held)
-        if text and found.steer > generation.upto_seq:
-            await self.outlet.rest(message.message_id, after=shown)
-            self._arrived(await self._log([_interrupted(message, row["model"])], "commit interruption"))
+            chunks = await store.read_chunks(conn, session.id, generation.message_id, low=session.created_at)
+            delivered = await store.get_delivered_seq(conn, session.id, generation.message_id, self.delivery.channel)
+            with boundary("commit spend"):
+                await budget.settle_open_calls(conn, session.id, now=self.harness.database.clock.now())
+        text, last_chunk_seq = "".join(chunk.delta for chunk in chunks), chunks[-1].seq if chunks else 0
+        message = PartialMessage(
+            generation.message_id, generation.seq, generation.upto_seq, last_chunk_seq, text, generation.withheld
+        )
+        if text and state.steer_seq > generation.upto_seq:
+            await self.delivery.deliver_rest(message.message_id, after=delivered)
+            self._mark_delivered(await self._append([_interruption(message, session.model)], "commit interruption"))
             return None
-        newer = any(one.seq > generation.upto_seq for one in found.unanswered)
-        if text and not newer and prefilled(self.harness, []) is not None:
-            await self.outlet.rest(message.message_id, after=shown)
-            await self._decide("generation_resumed", message)
+        has_newer_message = any(event.seq > generation.upto_seq for event in state.unanswered)
+        if text and not has_newer_message and with_prefill(self.harness, []) is not None:
+            await self.delivery.deliver_rest(message.message_id, after=delivered)
+            await self._append_decision("generation_resumed", message)
             return message
         await self._replace(message)
         return None
 
-    async def _replace(self, message: Message) -> None:
-        """Give a message up for another, and say so where any of it may have been shown."""
-        done = await self._decide("generation_replaced", message)
-        if message.seq:
-            await self.outlet.void(message.message_id)
-        self._arrived(done)
+    async def _replace(self, message: PartialMessage) -> None:
+        """Log that another message replaces this one, and tell the channel if any of it may have been shown."""
+        seq = await self._append_decision("generation_replaced", message)
+        if message.last_chunk_seq:
+            await self.delivery.deliver_void(message.message_id)
+        self._mark_delivered(seq)
 
-    async def _decide(self, decision: str, message: Message) -> int:
-        told = {"decision": decision, "message_id": message.message_id, "prior_seq": message.seq}
-        return await self._log([NewEvent(EventType.POLICY_DECISION, told)], "commit decision")
-
-    async def _answer(self, row: Row, found: Open, message: Message | None) -> StepResult:
-        """Have the model say a message, or the rest of one, and do what it asks for."""
-        self._known = None
-        for attempt in range(TRIES):
+    async def _generate(self, session: SessionRow, state: OpenState, message: PartialMessage | None) -> StepResult:
+        """Generate a message, or the rest of one, and run the tool calls that it asks for."""
+        self._open_state = None
+        for attempt in range(MAX_ATTEMPTS):
             try:
-                begun = message.text if message else None
-                planned = await plan(self.harness, row, found, begun, self.lease.epoch)
-                message, call = await self._begin(row, planned, message)
+                prefill = message.text if message else None
+                plan = await plan_request(self.harness, session, state, prefill, self.lease.epoch)
+                message, call_id = await self._begin_call(session, plan, message)
             except (budget.BudgetStop, UsageError) as error:
-                return await self._stopped(found, message, error)
-            heard = Generated()
+                return await self._end_turn_unasked(state, message, error)
+            answer = StreamedAnswer()
             try:
-                await self.lease.unless_steered(self._hear(planned, message, heard))
+                await self.lease.run_unless_steered(self._stream(plan, message, answer))
             except Steered:
-                await self._settle(call, heard, None)
-                return await self._cut_short(message, heard)
+                await self._settle_failed_call(call_id, answer, None)
+                return await self._interrupt(message, answer)
             except ModelError as error:
-                await self._settle(call, heard, error)
-                if attempt == TRIES - 1 or not _may_pass(error):
-                    return await self._gave_up(message, error, found.failed)
-                message = await self._once_more(message, error)
-                if message is None:  # it may have waited for a while
-                    row, found = await self.load()
-                    self._known = None
+                await self._settle_failed_call(call_id, answer, error)
+                if attempt == MAX_ATTEMPTS - 1 or not _is_retryable(error):
+                    return await self._end_turn_failed(message, error, state.last_error)
+                message = await self._prepare_retry(message, error)
+                if message is None:  # it may have waited: look for newer events
+                    session, state = await self.load()
+                    self._open_state = None
                 continue
-            return await self._said(row, planned, message, heard, call)
+            return await self._finish(session, plan, message, answer, call_id)
         raise AssertionError("the last attempt returns")
 
-    async def _begin(self, row: Row, planned: RequestPlan, message: Message | None) -> tuple[Message, str]:
-        """Set money aside and log that the model is asked, in one transaction."""
+    async def _begin_call(
+        self, session: SessionRow, plan: RequestPlan, message: PartialMessage | None
+    ) -> tuple[PartialMessage, str]:
+        """Reserve money for a call and log its start, in one transaction. Return the message and the call's id."""
         now = self.harness.database.clock.now()
-        name = message.message_id if message else str(ULID())
-        with around("commit thinking"):
+        message_id = message.message_id if message else str(ULID())
+        with boundary("commit thinking"):
             async with self.harness.database.transaction() as conn:
-                call = await budget.reserve_spend(
-                    conn, row["id"], model=planned.model, input_tokens=planned.tokens, now=now,
-                    max_tokens=planned.max_tokens, own_model=row["model"], message_id=name,
-                    strategy=planned.strategy, epoch=self.lease.epoch,
+                call_id = await budget.reserve_spend(
+                    conn, session.id, model=plan.model, input_tokens=plan.tokens, now=now,
+                    max_tokens=plan.max_tokens, session_model=session.model, message_id=message_id,
+                    strategy=plan.strategy, epoch=self.lease.epoch,
                 )  # fmt: skip
                 if message is None:
-                    told = NewEvent(EventType.THINKING_START, planned.told(name))
-                    done = await events.append(conn, row["id"], [told], now=now, epoch=self.lease.epoch)
-                    message = Message(name, done.last_seq, planned.upto_seq, held=planned.held)
-        self.lease.knows(planned.upto_seq)
-        return message, call
+                    start = NewEvent(EventType.THINKING_START, plan.log_data(message_id))
+                    appended = await events.append(conn, session.id, [start], now=now, epoch=self.lease.epoch)
+                    message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
+        self.lease.mark_seen(plan.upto_seq)
+        return message, call_id
 
-    async def _hear(self, planned: RequestPlan, message: Message, heard: Generated) -> None:
+    async def _stream(self, plan: RequestPlan, message: PartialMessage, answer: StreamedAnswer) -> None:
+        """Stream an answer; commit each batch as a chunk of the message, then deliver it."""
+
         async def commit(text: str) -> None:
-            with around("commit chunk"):
+            with boundary("commit chunk"):
                 async with self.harness.database.connection() as conn:
-                    message.seq = await store.add_chunks(
-                        conn, self.lease.session_id, message.message_id, [text], after=message.seq,
-                        started=message.started, epoch=self.lease.epoch, now=self.harness.database.clock.now(),
+                    message.last_chunk_seq = await store.append_chunks(
+                        conn, self.lease.session_id, message.message_id, [text], after=message.last_chunk_seq,
+                        started=message.started_seq, epoch=self.lease.epoch, now=self.harness.database.clock.now(),
                     )  # fmt: skip
             message.text += text
-            await self.outlet.hand_on(message.message_id, message.seq, text, started=message.started)
+            await self.delivery.deliver_chunk(
+                message.message_id, message.last_chunk_seq, text, started=message.started_seq
+            )
 
-        await stream_answer(self.harness.client, planned.body, heard, commit)
+        await stream_answer(self.harness.client, plan.body, answer, commit)
 
-    async def _said(self, row: Row, planned: RequestPlan, message: Message, heard: Generated, call: str) -> StepResult:
-        """Log the answer with the calls it asks for, and run these."""
-        told = _response(message, heard.model or planned.model, heard.finish, planned.usage(heard))
-        calls = called(self.harness, heard, message.message_id)
-        asked = asking(calls)
+    async def _finish(
+        self, session: SessionRow, plan: RequestPlan, message: PartialMessage, answer: StreamedAnswer, call_id: str
+    ) -> StepResult:
+        """Log a whole answer with its tool calls, and run these."""
+        usage = plan.usage(answer)
+        response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
+        calls = call_events(self.harness, answer, message.message_id)
+        requests = approval_requests(calls)
         now = self.harness.database.clock.now()
-        with around("commit response"):
+        with boundary("commit response"):
             async with self.harness.database.transaction() as conn:
-                done = await events.append(conn, row["id"], [told, *calls], now=now, epoch=self.lease.epoch)
-                await budget.settle_spend(conn, call, heard.usage, now=now)
-                if asked:
-                    await marks.heed(conn, row["id"], asked=asked)
+                appended = await events.append(conn, session.id, [response, *calls], now=now, epoch=self.lease.epoch)
+                await budget.settle_spend(conn, call_id, answer.usage, now=now)
+                if requests:
+                    await marks.set_attention(conn, session.id, asked=requests)
                 if not calls:
-                    await marks.count_turns(conn, row["id"], 1)
-        self._arrived(done.first_seq)
-        usage = planned.usage(heard)
+                    await marks.add_turns(conn, session.id, 1)
+        self._mark_delivered(appended.first_seq)
         if not calls:
-            alone = message.started == planned.upto_seq + 1 and done.first_seq == planned.upto_seq + 2
-            if alone and not planned.held:  # nothing else came meanwhile
-                self._known = Open(head=done.last_seq, settled_to=done.last_seq)
-            return StepResult(done.last_seq, "stop", usage)
-        caller = ToolCallRunner(self.harness, self.lease)
-        went_on = await caller.settle(unstarted(calls, done.first_seq + 1))
-        reason: FinishReason = "tool_calls" if went_on else "approval"
-        return StepResult(max(done.last_seq, caller.to_seq), reason, usage, caller.ran)
+            is_alone = (
+                message.started_seq == plan.upto_seq + 1 and appended.first_seq == plan.upto_seq + 2
+            )  # no other event came meanwhile
+            if is_alone and not plan.withheld:
+                self._open_state = OpenState(head=appended.last_seq, settled_to=appended.last_seq)
+            return StepResult(appended.last_seq, "stop", usage)
+        runner = ToolCallRunner(self.harness, self.lease)
+        all_have_results = await runner.run(unstarted_calls(calls, appended.first_seq + 1))
+        reason: FinishReason = "tool_calls" if all_have_results else "approval"
+        return StepResult(max(appended.last_seq, runner.to_seq), reason, usage, runner.executed_count)
 
-    def _arrived(self, seq: int) -> None:
-        """Note that the channel, if it still listens, has all of the message that an event ended."""
-        if self.outlet.sender is not None:
-            self.outlet.delivered_to = seq
+    def _mark_delivered(self, seq: int) -> None:
+        """Note that the channel, unless it failed, has the whole message that an event ended."""
+        if self.delivery.sender is not None:
+            self.delivery.delivered_to = seq
 
-    async def _settle(self, call: str, heard: Generated, error: ModelError | None) -> None:
-        """Settle a call that came to no good end: at its reserve where it may have been paid for."""
-        free = isinstance(error, ModelError) and not heard.pieces and not getattr(error, "paid", False)
+    async def _settle_failed_call(self, call_id: str, answer: StreamedAnswer, error: ModelError | None) -> None:
+        """Settle a call that was interrupted or failed; at its reserve if it may have been charged."""
+        may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
+        is_free = error is not None and not answer.pieces and not may_be_charged
         now = self.harness.database.clock.now()
-        with around("commit spend"):
+        with boundary("commit spend"):
             async with self.harness.database.connection() as conn:
-                await budget.settle_spend(conn, call, Usage() if free else heard.usage, now=now)
+                await budget.settle_spend(conn, call_id, Usage() if is_free else answer.usage, now=now)
 
-    async def _cut_short(self, message: Message, heard: Generated) -> StepResult:
-        """Keep what was said before somebody steered: they have read it."""
-        done = await self._log([_interrupted(message, heard.model)], "commit interruption")
+    async def _interrupt(self, message: PartialMessage, answer: StreamedAnswer) -> StepResult:
+        """End a message at a steer. What of it was committed stays: the person has read it."""
+        seq = await self._append([_interruption(message, answer.model)], "commit interruption")
         if message.text:
-            self._arrived(done)
-        return StepResult(done, "interrupted")
+            self._mark_delivered(seq)
+        return StepResult(seq, "interrupted")
 
-    async def _once_more(self, message: Message, error: ModelError) -> Message | None:
-        """Decide how to go on after a call failed: with the same message (it is returned), or with another."""
-        if message.text and prefilled(self.harness, []) is not None:
-            await self._decide("generation_resumed", message)
+    async def _prepare_retry(self, message: PartialMessage, error: ModelError) -> PartialMessage | None:
+        """Return the message if it can be resumed after a failed call; else replace it, wait, and return None."""
+        if message.text and with_prefill(self.harness, []) is not None:
+            await self._append_decision("generation_resumed", message)
             return message
         await self._replace(message)
-        wait = error.wait if isinstance(error, ModelUnavailable) else None
-        await self.harness.sleep(min(1.0 if wait is None else wait, LONGEST_WAIT))
+        wait = error.retry_after if isinstance(error, ModelUnavailable) else None
+        await self.harness.sleep(min(1.0 if wait is None else wait, MAX_RETRY_WAIT))
         return None
 
-    async def _gave_up(self, message: Message, error: ModelError, failed: str | None) -> StepResult:
-        """End the turn with an error that the person is told; where it may pass, the next wake asks again.
+    async def _end_turn_failed(self, message: PartialMessage, error: ModelError, last_error: str | None) -> StepResult:
+        """End the turn with an error and tell the person. If the error is retryable, the next wake asks again.
 
-        `failed` is the error that they were told last of the same turn.
+        `last_error` is what the person was told last in the same turn.
         """
-        told = {"message": str(error), "message_id": message.message_id, "kind": "model", "again": _may_pass(error)}
-        if message.seq:
-            await self.outlet.void(message.message_id)
-        if _may_pass(error) and str(error) == failed:  # nobody wants to be told the same every minute
-            done = await self._log([NewEvent(EventType.ERROR, told)], "commit notice")
-            self._arrived(done)
+        is_retryable = _is_retryable(error)
+        data = {"message": str(error), "message_id": message.message_id, "kind": "model", "again": is_retryable}
+        if message.last_chunk_seq:
+            await self.delivery.deliver_void(message.message_id)
+        if is_retryable and str(error) == last_error:  # do not repeat the same notice at every wake
+            seq = await self._append([NewEvent(EventType.ERROR, data)], "commit notice")
+            self._mark_delivered(seq)
         else:
-            done = await self._notice([NewEvent(EventType.ERROR, told)], str(error))
-        return StepResult(done, "error")
+            seq = await self._append_notice([NewEvent(EventType.ERROR, data)], str(error))
+        return StepResult(seq, "error")
 
-    async def _stopped(self, found: Open, message: Message | None, error: budget.BudgetStop | UsageError) -> StepResult:
-        """End the turn, and a message that was to be gone on with, without asking the model; say why."""
+    async def _end_turn_unasked(
+        self, state: OpenState, message: PartialMessage | None, error: budget.BudgetStop | UsageError
+    ) -> StepResult:
+        """End the turn, and a message that was to be resumed, without a call of the model; tell the person why."""
         if isinstance(error, budget.BudgetStop):
-            new = [NewEvent(one.type, {**one.data, "upto_seq": found.head}) for one in error.events()]
+            new = [NewEvent(event.type, {**event.data, "upto_seq": state.head}) for event in error.events()]
         else:
-            new = [NewEvent(EventType.ERROR, {"message": str(error), "kind": "context", "upto_seq": found.head})]
+            new = [NewEvent(EventType.ERROR, {"message": str(error), "kind": "context", "upto_seq": state.head})]
         if message is not None:
-            new = [_interrupted(message, None), *new]
-        done = await self._notice(new, str(error))
-        return StepResult(done, "budget" if isinstance(error, budget.BudgetStop) else "error")
+            new = [_interruption(message, None), *new]
+        seq = await self._append_notice(new, str(error))
+        return StepResult(seq, "budget" if isinstance(error, budget.BudgetStop) else "error")
 
-    async def _notice(self, new: Sequence[NewEvent], text: str) -> int:
-        """Log events whose last is told to the person in words, as a message of its own."""
-        name, now = str(ULID()), self.harness.database.clock.now()
-        told = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": name})]
-        with around("commit notice"):
+    async def _append_notice(self, new: Sequence[NewEvent], text: str) -> int:
+        """Append events, and deliver a notice of the last one to the person, as a message of its own."""
+        notice_id, now = str(ULID()), self.harness.database.clock.now()
+        with_notice = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": notice_id})]
+        with boundary("commit notice"):
             async with self.harness.database.transaction() as conn:
-                done = await events.append(conn, self.lease.session_id, told, now=now, epoch=self.lease.epoch)
-                await store.add_chunks(
-                    conn, self.lease.session_id, name, [text], after=0, started=done.last_seq,
+                appended = await events.append(
+                    conn, self.lease.session_id, with_notice, now=now, epoch=self.lease.epoch
+                )
+                await store.append_chunks(
+                    conn, self.lease.session_id, notice_id, [text], after=0, started=appended.last_seq,
                     epoch=self.lease.epoch, now=now,
                 )  # fmt: skip
-        await self.outlet.hand_on(name, 1, text, started=done.last_seq)
-        self._arrived(done.last_seq)
-        return done.last_seq
+        await self.delivery.deliver_chunk(notice_id, 1, text, started=appended.last_seq)
+        self._mark_delivered(appended.last_seq)
+        return appended.last_seq
 
-    async def _log(self, new: Sequence[NewEvent], boundary: Boundary) -> int:
-        with around(boundary):
+    async def _append_decision(self, decision: str, message: PartialMessage) -> int:
+        data = {"decision": decision, "message_id": message.message_id, "prior_seq": message.last_chunk_seq}
+        return await self._append([NewEvent(EventType.POLICY_DECISION, data)], "commit decision")
+
+    async def _append(self, new: Sequence[NewEvent], name: Boundary) -> int:
+        """Append events within a boundary, and return the last one's seq."""
+        with boundary(name):
             async with self.harness.database.connection() as conn:
                 now = self.harness.database.clock.now()
-                done = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)
-        return done.last_seq
+                appended = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)
+        return appended.last_seq
 
 
-def _may_pass(error: ModelError) -> bool:
-    """Tell whether asking once more may help."""
-    return isinstance(error, ModelUnavailable) and not error.lasting
+def _is_retryable(error: ModelError) -> bool:
+    return isinstance(error, ModelUnavailable) and not error.is_permanent
 
 
-def _interrupted(message: Message, model: str | None) -> NewEvent:
-    """Return the event that ends a message in the middle."""
+def _interruption(message: PartialMessage, model: str | None) -> NewEvent:
+    """Return the event that ends a message early."""
     if not message.text:
-        told = {"decision": "turn_interrupted", "message_id": message.message_id}
-        return NewEvent(EventType.POLICY_DECISION, told)
+        decision = {"decision": "turn_interrupted", "message_id": message.message_id}
+        return NewEvent(EventType.POLICY_DECISION, decision)
     return _response(message, model, "interrupted", Usage())
 
 
-def _response(message: Message, model: str | None, finish: str | None, usage: Usage) -> NewEvent:
-    told: dict[str, Any] = {
-        "text": message.text, "message_id": message.message_id, "model": model, "finish": finish,
-        "started_seq": message.started, "upto_seq": message.upto_seq, "chunks": message.seq,
+def _response(message: PartialMessage, model: str | None, finish_reason: str | None, usage: Usage) -> NewEvent:
+    data: dict[str, Any] = {
+        "text": message.text, "message_id": message.message_id, "model": model, "finish": finish_reason,
+        "started_seq": message.started_seq, "upto_seq": message.upto_seq, "chunks": message.last_chunk_seq,
     }  # fmt: skip
-    told |= {"held": list(message.held)} if message.held else {}
-    told["usage"] = {"input": usage.input_tokens, "cached": usage.cached_tokens, "output": usage.output_tokens}
-    return NewEvent(EventType.ASSISTANT_RESPONSE, told)
+    data |= {"held": list(message.withheld)} if message.withheld else {}
+    data["usage"] = {"input": usage.input_tokens, "cached": usage.cached_tokens, "output": usage.output_tokens}
+    return NewEvent(EventType.ASSISTANT_RESPONSE, data)

@@ -1,6 +1,6 @@
-"""Runs a turn's open tool calls to their results: each has one effect at most, whatever died before.
+"""Runs a turn's open tool calls to their results. Each call has at most one effect, whatever died before.
 
-What may have run is run again only where its tool allows that; any other becomes uncertain, and a person decides.
+A call that may have run runs again only if its tool allows that. Any other becomes uncertain, and a person decides.
 """
 
 from __future__ import annotations
@@ -12,195 +12,210 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from consolidator.database import Connection
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.boundaries import Boundary, around
+from consolidator.runtime.boundaries import Boundary, boundary
 from consolidator.runtime.fold import OpenCall
-from consolidator.runtime.generation import Generated
+from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
-from consolidator.runtime.tools.outcome import Outcome, cut
+from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import CallContext
 from consolidator.store.log import events
 from consolidator.store.log import lease as store
 
 UNCERTAIN = "The process that ran this call ended before its result was recorded: it may have had its effect, or not."
 CANCELLED = "This call was cancelled while it ran: it may have had its effect, or not."
-_SHOWN = 500  # bytes
 NEVER_RAN = "This call was not run: the user wanted something else."
 STOPPED = "This call was stopped: the user wanted something else."
+_MAX_ARGUMENT_BYTES = 500  # of a call that waits for a person, kept in the session's row
 
 
-def called(harness: Harness, heard: Generated, message_id: str) -> list[NewEvent]:
-    """Return the calls of an answer as events, and the requests to a person that some of them need.
+def call_events(harness: Harness, answer: StreamedAnswer, message_id: str) -> list[NewEvent]:
+    """Return the calls of an answer as events, and after them the approval requests that some of them need.
 
-    Calls that may run again run at once, in one group; any other is alone in its group.
+    Consecutive calls that may run again form one group and run concurrently. Any other call is alone in its group.
     """
     calls: list[NewEvent] = []
-    asking: list[NewEvent] = []
-    group, together = 0, False
-    for number, asked in enumerate(heard.calls[n] for n in sorted(heard.calls)):
-        tool = harness.tools.get(asked.tool)
-        alone = tool is None or tool.needs_approval or not tool.idempotent
-        group += 0 if together and not alone else 1
-        together = not alone
-        call_id, arguments = f"call_{message_id}_{number}", asked.told()
-        told = {"call_id": call_id, "tool": asked.tool, "arguments": arguments}
+    requests: list[NewEvent] = []
+    group, previous_is_shared = 0, False
+    for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
+        tool = harness.tools.get(streamed.tool)
+        is_alone = tool is None or tool.needs_approval or not tool.idempotent
+        group += 0 if previous_is_shared and not is_alone else 1
+        previous_is_shared = not is_alone
+        call_id, arguments = f"call_{message_id}_{number}", streamed.parsed_arguments()
+        call = {"call_id": call_id, "tool": streamed.tool, "arguments": arguments}
         more = {"message_id": message_id, "group": group, "known": tool is not None}
-        calls.append(NewEvent(EventType.TOOL_CALL, {**told, **more}))
+        calls.append(NewEvent(EventType.TOOL_CALL, {**call, **more}))
         if tool is not None and tool.needs_approval:
-            asking.append(NewEvent(EventType.APPROVAL_REQUESTED, told))
-    return [*calls, *asking]
+            requests.append(NewEvent(EventType.APPROVAL_REQUESTED, call))
+    return [*calls, *requests]
 
 
-def asking(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:
-    """Return what a person is asked about calls: by call, its tool and arguments, of which the log has the whole."""
-    told = [one.data for one in calls if one.type == EventType.APPROVAL_REQUESTED]
+def approval_requests(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:
+    """Return what a person must approve: call_id -> kind, tool and truncated arguments, which the log has in full."""
+    requests = [event.data for event in calls if event.type == EventType.APPROVAL_REQUESTED]
     return {
-        one["call_id"]: {"kind": "approval", "tool": one["tool"], "arguments": cut(one["arguments"], _SHOWN)}
-        for one in told
+        request["call_id"]: {
+            "kind": "approval",
+            "tool": request["tool"],
+            "arguments": truncate(request["arguments"], _MAX_ARGUMENT_BYTES),
+        }
+        for request in requests
     }
 
 
-def unstarted(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]:
-    """Return calls that this process has just logged, and that nobody can have run."""
-    asked = {one.data["call_id"] for one in calls if one.type == EventType.APPROVAL_REQUESTED}
+def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]:
+    """Return the calls that this process has just logged from `first_seq` on; nobody can have run them."""
+    waiting = {event.data["call_id"] for event in calls if event.type == EventType.APPROVAL_REQUESTED}
     return [
         OpenCall(
-            first_seq + n, one.data["call_id"], one.data["tool"], one.data["arguments"], one.data["message_id"],
-            one.data["group"], "waiting" if one.data["call_id"] in asked else "fresh",
+            first_seq + number, event.data["call_id"], event.data["tool"], event.data["arguments"],
+            event.data["message_id"], event.data["group"],
+            "waiting" if event.data["call_id"] in waiting else "not_started",
         )
-        for n, one in enumerate(calls) if one.type == EventType.TOOL_CALL
+        for number, event in enumerate(calls) if event.type == EventType.TOOL_CALL
     ]  # fmt: skip
 
 
 class ToolCallRunner:
-    """Works through the calls of a session that is held."""
+    """Runs the open calls of a session whose lease this process holds."""
 
     def __init__(self, harness: Harness, lease: Lease) -> None:
         self.harness = harness
         self.lease = lease
-        self.ran = 0
-        self.to_seq = 0
+        self.executed_count = 0
+        self.to_seq = 0  # the last event that was appended
 
-    async def settle(self, calls: Sequence[OpenCall], *, steer: int = 0) -> bool:
-        """Bring calls to their results; False where one waits for a person. `steer` is a steer not yet heeded."""
+    async def run(self, calls: Sequence[OpenCall], *, steer: int = 0) -> bool:
+        """Run calls to their results; False if one waits for a person. `steer` is the seq of an open steer, or 0."""
         steered = steer > 0
-        for _, group in groupby(calls, key=lambda one: (one.message_id, one.group)):
+        for _, group in groupby(calls, key=lambda call: (call.message_id, call.group)):
             members = list(group)
             if steered:
-                members = [one if one.state in ("begun", "denied") else replace(one, state="fresh") for one in members]
-                await self._give_up([one for one in members if one.state == "fresh"])
-                members = [one for one in members if one.state != "fresh"]
-            if any(one.state == "waiting" for one in members):
+                members = [
+                    call if call.state in ("maybe_ran", "denied") else replace(call, state="not_started")
+                    for call in members
+                ]
+                await self._abort([call for call in members if call.state == "not_started"])
+                members = [call for call in members if call.state != "not_started"]
+            if any(call.state == "waiting" for call in members):
                 return False
-            steered = not await self._settle(members) or steered
+            steered = not await self._run_group(members) or steered
         return True
 
-    async def _settle(self, group: Sequence[OpenCall]) -> bool:
-        """Bring a group to its results; False where a steer cut it short."""
-        granted = [one.call_id for one in group if one.state == "granted"]
+    async def _run_group(self, group: Sequence[OpenCall]) -> bool:
+        """Run a group to its results; False if a steer interrupted it."""
+        granted = [call.call_id for call in group if call.state == "granted"]
         if granted:
             started = NewEvent(EventType.POLICY_DECISION, {"decision": "call_started", "call_ids": granted})
             await self._log([started], "commit call started")
-        works = [asyncio.create_task(self._outcome(one)) for one in group]
-        whole = True
+        tasks = [asyncio.create_task(self._run_call(call)) for call in group]
+        is_complete = True
         try:
-            await self.lease.unless_steered(_all(works))
+            await self.lease.run_unless_steered(_wait_for_all(tasks))
         except Steered:
-            whole = False
+            is_complete = False
         finally:
-            for work in works:
-                work.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         results = [
-            (call, _cancelled(self.harness, call) if work.cancelled() else work.result())
-            for call, work in zip(group, works, strict=True)
+            (call, _cancelled_outcome(self.harness, call) if task.cancelled() else task.result())
+            for call, task in zip(group, tasks, strict=True)
         ]
         if results:
             await self._log_results(results)
-        return whole
+        return is_complete
 
-    async def _outcome(self, call: OpenCall) -> Outcome | None:
-        """Return what came of a call; None where nobody can tell."""
+    async def _run_call(self, call: OpenCall) -> Outcome | None:
+        """Return the outcome of a call; None if it is uncertain."""
         tool = self.harness.tools.get(call.tool)
         if call.state == "denied":
             because = f": {call.reason}" if call.reason else "."
             return Outcome.failed(f"A person did not allow this call{because}", "rejected")
-        if call.state == "begun" and not call.known:
+        if call.state == "maybe_ran" and not call.tool_known:
             return Outcome.failed(f"There was no tool named {call.tool!r}.")
-        if call.state == "begun" and (tool is None or not tool.idempotent):
-            return None  # also where its tool is gone by now: it may have run while that was there
-        told = CallContext(
-            call.call_id, self.lease.session_id, bool(self.lease.row["simulated"]), again=call.state == "begun",
-            look=partial(self._logged, call),
+        if call.state == "maybe_ran" and (tool is None or not tool.idempotent):
+            return None  # also if its tool is gone by now: it may have run while the tool was there
+        context = CallContext(
+            call.call_id, self.lease.session_id, bool(self.lease.session.simulated),
+            is_retry=call.state == "maybe_ran", load_logged_result=partial(self._load_logged_result, call),
         )  # fmt: skip
-        self.ran += 1
-        with around("tool"):
-            self.lease.check()
-            return await self.harness.tools.run(call.tool, call.arguments, told)
+        self.executed_count += 1
+        with boundary("tool"):
+            self.lease.check_valid()
+            return await self.harness.tools.run(call.tool, call.arguments, context)
 
-    async def _logged(self, call: OpenCall) -> Outcome | None:
-        """Return the result that a call has in the log by now, if it has one that says how it went."""
+    async def _load_logged_result(self, call: OpenCall) -> Outcome | None:
+        """Return the result that the log has of a call by now; None if it has none, or an uncertain one."""
         async with self.harness.database.connection() as conn:
-            bounds = (self.lease.row["created_at"], events.END)
+            bounds = (self.lease.session.created_at, events.END)
             log = await events.read(conn, self.lease.session_id, after=call.seq, bounds=bounds)
         for event in log:
             data = event.data
-            known = event.type is EventType.TOOL_RESULT and data["call_id"] == call.call_id
-            if known and data["status"] in ("ok", "error"):
+            is_result = event.type is EventType.TOOL_RESULT and data["call_id"] == call.call_id
+            if is_result and data["status"] in ("ok", "error"):
                 return Outcome(data.get("content", ""), data["status"], data.get("reason"), data.get("state_patch"))
         return None
 
-    async def _give_up(self, calls: Sequence[OpenCall]) -> None:
+    async def _abort(self, calls: Sequence[OpenCall]) -> None:
+        """Log that calls were not run, because a person steered."""
         if calls:
-            await self._log_results([(one, Outcome.failed(NEVER_RAN, "aborted")) for one in calls])
+            await self._log_results([(call, Outcome.failed(NEVER_RAN, "aborted")) for call in calls])
 
     async def _log_results(self, results: Sequence[tuple[OpenCall, Outcome | str | None]]) -> None:
-        """Log results in the order of their calls, with what they change of the session's state."""
+        """Log results in the order of their calls, and their changes of the session's state.
+
+        A result that is no Outcome is uncertain; a text says why.
+        """
         uncertain = {
-            call.call_id: {"kind": "uncertain", "tool": call.tool, "arguments": cut(call.arguments, _SHOWN)}
+            call.call_id: {
+                "kind": "uncertain", "tool": call.tool, "arguments": truncate(call.arguments, _MAX_ARGUMENT_BYTES),
+            }
             for call, outcome in results if not isinstance(outcome, Outcome)
         }  # fmt: skip
-        patches = [one.patch for _, one in results if isinstance(one, Outcome) and one.patch]
-        new = [_result(call, outcome) for call, outcome in results]
-        with around("commit results"):
+        patches = [outcome.patch for _, outcome in results if isinstance(outcome, Outcome) and outcome.patch]
+        new = [_result_event(call, outcome) for call, outcome in results]
+        with boundary("commit results"):
             async with self.harness.database.transaction() as conn:
                 await self._append(conn, new)
-                await store.heed(
+                await store.set_attention(
                     conn, self.lease.session_id, asked=uncertain, settled=[call.call_id for call, _ in results]
                 )
                 for patch in patches:
-                    await store.patch(conn, self.lease.session_id, patch)
+                    await store.patch_state(conn, self.lease.session_id, patch)
 
-    async def _log(self, new: Sequence[NewEvent], boundary: Boundary) -> None:
-        with around(boundary):
+    async def _log(self, new: Sequence[NewEvent], name: Boundary) -> None:
+        with boundary(name):
             async with self.harness.database.connection() as conn:
                 await self._append(conn, new)
 
-    async def _append(self, conn: Any, new: Sequence[NewEvent]) -> None:
+    async def _append(self, conn: Connection, new: Sequence[NewEvent]) -> None:
         now = self.harness.database.clock.now()
-        done = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)
-        self.to_seq = done.last_seq
+        appended = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)
+        self.to_seq = appended.last_seq
 
 
-async def _all(works: Sequence[asyncio.Task[Any]]) -> None:
-    if works:
-        await asyncio.wait(works)
+async def _wait_for_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)
 
 
-def _cancelled(harness: Harness, call: OpenCall) -> Outcome | str:
-    """Return what is known of a call that was cancelled while it ran."""
+def _cancelled_outcome(harness: Harness, call: OpenCall) -> Outcome | str:
+    """Return the outcome of a call that was cancelled while it ran; a text if that is uncertain."""
     tool = harness.tools.get(call.tool)
     return Outcome.failed(STOPPED, "aborted") if tool is None or tool.idempotent else CANCELLED
 
 
-def _result(call: OpenCall, outcome: Outcome | str | None) -> NewEvent:
-    told: dict[str, Any] = {"call_id": call.call_id, "tool": call.tool}
+def _result_event(call: OpenCall, outcome: Outcome | str | None) -> NewEvent:
+    data: dict[str, Any] = {"call_id": call.call_id, "tool": call.tool}
     if isinstance(outcome, Outcome):
-        told |= {"status": outcome.status, "content": outcome.content}
-        told |= {} if outcome.reason is None else {"reason": outcome.reason}
-        told |= {"state_patch": dict(outcome.patch)} if outcome.patch else {}
+        data |= {"status": outcome.status, "content": outcome.content}
+        data |= {} if outcome.reason is None else {"reason": outcome.reason}
+        data |= {"state_patch": dict(outcome.patch)} if outcome.patch else {}
     else:
-        told |= {"status": "uncertain", "content": outcome or UNCERTAIN}
-    return NewEvent(EventType.TOOL_RESULT, told)
+        data |= {"status": "uncertain", "content": outcome or UNCERTAIN}
+    return NewEvent(EventType.TOOL_RESULT, data)

@@ -1,6 +1,6 @@
-"""Wakes sessions: brings whatever is open to its end, by the one right thing for each. What restart, cron, retry call.
+"""Wakes sessions: steps them until nothing is open. A restart, cron and a retry all call this.
 
-A session that somebody else drives is left to them; so is one whose tools this process does not have.
+It skips a session that another process drives, and one whose tools this process does not have.
 """
 
 from __future__ import annotations
@@ -13,102 +13,104 @@ from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import redact, traced
-from consolidator.runtime.boundaries import around
-from consolidator.runtime.fold import Open
+from consolidator.runtime.boundaries import boundary
+from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage
-from consolidator.runtime.lease import held
-from consolidator.runtime.step import Stepper
+from consolidator.runtime.lease import hold_session
+from consolidator.runtime.step import SessionStepper
 from consolidator.store.log import lease as store
 
 log = logging.getLogger("consolidator.runtime")
-_AGAIN = ("tool_calls", "interrupted")
-_AT_ONCE = 4  # sessions woken beside each other
+_CONTINUE_REASONS = ("tool_calls", "interrupted")  # finish reasons after which there is more to do at once
+_MAX_CONCURRENT = 4  # sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Woken:
-    """What waking a session came to; `left` says why it was left alone."""
+class WakeResult:
+    """What came of waking a session: a result, or why it was skipped."""
 
     session_id: str
     result: StepResult | None = None
-    left: str | None = None
+    skip_reason: str | None = None
 
 
 @asynccontextmanager
-async def driving(harness: Harness, session_id: str) -> AsyncIterator[Stepper]:
-    """Take a session up to drive it; raise SessionBusy where another does, and UsageError where tools are missing."""
-    async with held(harness.database, session_id, seconds=harness.settings.session_lease_seconds) as lease:
-        lacking = harness.lacks(lease.row)
-        if lacking:
-            raise UsageError(f"session {session_id} works with tools that are not here: {', '.join(lacking)}")
-        stepper = Stepper(harness, lease)
-        await stepper.outlet.catch_up()
+async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[SessionStepper]:
+    """Hold a session to drive it. Raises SessionBusy if another process does, and UsageError if tools are missing."""
+    async with hold_session(harness.database, session_id, seconds=harness.settings.session_lease_seconds) as lease:
+        missing = harness.missing_tools(lease.session)
+        if missing:
+            raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
+        stepper = SessionStepper(harness, lease)
+        await stepper.delivery.deliver_backlog()
         yield stepper
 
 
-async def step(harness: Harness, session_id: str) -> StepResult:
-    """Take one step of a session; raise SessionBusy where another process drives it."""
-    async with driving(harness, session_id) as stepper:
+async def step_session(harness: Harness, session_id: str) -> StepResult:
+    """Take one step of a session. Raises SessionBusy if another process drives it."""
+    async with drive_session(harness, session_id) as stepper:
         result = await stepper.step()
-        await _give_back(stepper, await stepper.known())
+        await _release_settled(stepper, await stepper.open_state())
         return result
 
 
-async def wake(harness: Harness, session_id: str) -> StepResult:
-    """Step a session until it waits for a person or has nothing left to do; raise SessionBusy where another does."""
-    async with driving(harness, session_id) as stepper:
-        return await run(stepper)
+async def wake_session(harness: Harness, session_id: str) -> StepResult:
+    """Step a session until it waits for a person or nothing is open. Raises SessionBusy if it is driven elsewhere."""
+    async with drive_session(harness, session_id) as stepper:
+        return await run_until_settled(stepper)
 
 
-async def run(stepper: Stepper) -> StepResult:
-    """Step a session that is held to its end, and give it back; the result sums up what all steps took."""
+async def run_until_settled(stepper: SessionStepper) -> StepResult:
+    """Step a held session until nothing is left to do, and release it. The result sums up all steps."""
     last: StepResult | None = None
-    usage, ran = Usage(), 0
+    usage, executed_count = Usage(), 0
     while True:
         result = await stepper.step()
-        usage, ran = usage + result.usage, ran + result.executed_tool_count
-        if result.finish_reason in _AGAIN:
+        usage, executed_count = usage + result.usage, executed_count + result.executed_tool_count
+        if result.finish_reason in _CONTINUE_REASONS:
             last = result
             continue
         if result.finish_reason == "idle" and last is not None:
             result = last
-        found = await stepper.known()
-        if result.finish_reason == "stop" and not found.is_settled:
-            last = result  # something came meanwhile
+        state = await stepper.open_state()
+        if result.finish_reason == "stop" and not state.is_settled:
+            last = result  # another event came meanwhile
             continue
-        await _give_back(stepper, found)
-        return replace(result, usage=usage, executed_tool_count=ran)
+        await _release_settled(stepper, state)
+        return replace(result, usage=usage, executed_tool_count=executed_count)
 
 
-async def _give_back(stepper: Stepper, found: Open) -> None:
+async def _release_settled(stepper: SessionStepper, state: OpenState) -> None:
+    """Release the session together with its marks."""
     lease = stepper.lease
-    waits = found.waiting and found.generation is None
-    with around("commit settled"):
+    waits_for_person = state.waits_for_person and state.generation is None
+    with boundary("commit settled"):
         async with stepper.harness.database.connection() as conn:
-            await store.mark_settled(
-                conn, lease.session_id, lease.epoch, settled=found.settled_to,
-                delivered=stepper.outlet.delivered_to, pending=not (found.is_settled or waits), head=found.head,
+            await store.release_settled(
+                conn, lease.session_id, lease.epoch, settled=state.settled_to,
+                delivered=stepper.delivery.delivered_to, pending=not (state.is_settled or waits_for_person),
+                head=state.head,
             )  # fmt: skip
-    lease.gave_back()
+    lease.mark_released()
 
 
-async def wake_all(harness: Harness) -> list[Woken]:
-    """Wake every session in which something is open, a few at a time; one that fails does not keep the others."""
+async def wake_all(harness: Harness) -> list[WakeResult]:
+    """Wake every pending session, a few concurrently. One that fails does not stop the others."""
     async with harness.database.connection() as conn:
-        waiting = await store.pending(conn)
-    turn = asyncio.Semaphore(_AT_ONCE)
+        session_ids = await store.list_pending(conn)
+    semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def one(session_id: str) -> Woken:
-        async with turn:
+    async def wake(session_id: str) -> WakeResult:
+        async with semaphore:
             try:
-                return Woken(session_id, await wake(harness, session_id))
+                return WakeResult(session_id, await wake_session(harness, session_id))
             except (SessionBusy, StaleEpoch, UsageError) as error:
-                return Woken(session_id, left=str(error))
+                return WakeResult(session_id, skip_reason=str(error))
             except ConsolidatorError as error:
                 log.warning("session %s could not be woken: %s", session_id, error)
-                return Woken(session_id, left=str(error))
-            except Exception as error:  # noqa: BLE001 - of a hook, or of ours: it must not keep others asleep
+                return WakeResult(session_id, skip_reason=str(error))
+            except Exception as error:  # noqa: BLE001 - of a hook or of ours: it must not stop the others
                 log.error("session %s could not be woken: %s", session_id, traced(error))
-                return Woken(session_id, left=redact(f"{type(error).__name__}: {error}"))
+                return WakeResult(session_id, skip_reason=redact(f"{type(error).__name__}: {error}"))
 
-    return list(await asyncio.gather(*(one(name) for name in waiting)))
+    return list(await asyncio.gather(*(wake(session_id) for session_id in session_ids)))

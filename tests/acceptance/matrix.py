@@ -13,6 +13,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
 from consolidator.store.queries import Row, rows
 from consolidator.testing import ScriptedReply
@@ -124,7 +125,7 @@ class Outcome:
     """All that can be seen of a session from outside, and its row."""
 
     log: list[Event]
-    row: Row
+    row: SessionRow
     chunks: dict[tuple[str, int], str]
     shown: list[Shown]  # what the channel got, in order
     effects: list[Effect]
@@ -218,14 +219,14 @@ def alike(outcome: Outcome, uninterrupted: Outcome) -> None:
 
 def _settled(outcome: Outcome) -> None:
     row = outcome.row
-    assert not row["pending"]
-    assert row["lease_owner"] is None
-    assert row["head"] == len(outcome.log)
-    assert all(event.type == EventType.SESSION_END for event in outcome.log[row["settled_to"] :])
-    assert row["delivered_to"] == row["head"] or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
-    assert row["reserved"] == 0
+    assert not row.pending
+    assert row.lease_owner is None
+    assert row.head == len(outcome.log)
+    assert all(event.type == EventType.SESSION_END for event in outcome.log[row.settled_to :])
+    assert row.delivered_to == row.head or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
+    assert row.reserved == 0
     assert all(one["settled_at"] for one in outcome.spends)
-    assert sum((one["cost"] for one in outcome.spends), start=0 * row["cost"]) == row["cost"]
+    assert sum((one["cost"] for one in outcome.spends), start=0 * row.cost) == row.cost
 
 
 def _whole(outcome: Outcome) -> None:
@@ -267,7 +268,7 @@ def _one_effect(outcome: Outcome) -> None:
         else:
             assert effects[call] <= 1
             assert status != "ok" or effects[call] == 1
-            assert (status == "uncertain") == (call in outcome.row["attention"])
+            assert (status == "uncertain") == (call in outcome.row.attention)
 
 
 def orphans(requests: Sequence[Mapping[str, Any]]) -> list[Any]:

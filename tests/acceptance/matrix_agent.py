@@ -37,7 +37,7 @@ from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.settings import Settings
 from consolidator.store.log import sessions as rows
 from consolidator.testing import kill_points
-from tests.killing import writes
+from tests.killing import is_write
 from tests.support import PATIENCE
 
 HERE = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def tools_of(world: Path, database: Database) -> list[Tool]:
     async def dawdle(call: CallContext) -> str:
         """Take long, until somebody steers."""
         effect("dawdle", call)
-        if not call.again:
+        if not call.is_retry:
             await asyncio.sleep(30)
         return "done at last"
 
@@ -86,7 +86,7 @@ def tools_of(world: Path, database: Database) -> list[Tool]:
 
     async def lease_of(session: str) -> Any:
         async with database.connection() as conn:
-            return (await rows.get(conn, session))["lease_until"]
+            return (await rows.get(conn, session)).lease_until
 
     return [look, send_mail, deploy, dawdle, linger]
 
@@ -160,9 +160,9 @@ async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
                 await waking
                 result = await agent.wake(session.id)
             case ["allow" | "deny" as word]:
-                for call, asked in (await session.info())["attention"].items():
+                for call, asked in (await session.info()).attention.items():
                     if asked["kind"] == "approval":
-                        await sessions.decide(agent.database, call, allow=word == "allow")
+                        await sessions.decide_approval(agent.database, call, allow=word == "allow")
                 result = await agent.wake(session.id)
             case ["aside" | "resume" | "end" as word]:
                 await _put(agent, session, word)
@@ -214,13 +214,13 @@ async def _wake_without_channel(agent: Consolidator, session: Session) -> StepRe
 
 async def _put(agent: Consolidator, session: Session, word: str) -> None:
     """Lay a session aside, take it up again or end it, unless it has ended."""
-    if (await session.info())["status"] != "open":
+    if (await session.info()).status != "open":
         return
     match word:
         case "aside":
             await sessions.release_key(agent.database, session.id)
         case "resume":
-            await sessions.resume(agent.database, session.id)
+            await sessions.resume_session(agent.database, session.id)
         case _:
             await session.end()
 
@@ -228,7 +228,7 @@ async def _put(agent: Consolidator, session: Session, word: str) -> None:
 async def _say_once(agent: Consolidator, session: Session, text: str, mode: Literal["message", "steer"]) -> None:
     """Say something, as a person who says again what was not acknowledged, and only that."""
     if not any(one.text == text and one.role == "user" for one in await session.history()):
-        await sessions.say(agent.database, session.id, text, mode=mode)
+        await sessions.send_message(agent.database, session.id, text, mode=mode)
 
 
 @contextmanager
@@ -239,10 +239,10 @@ def audited() -> Iterator[list[str]]:
     inside: ContextVar[bool] = ContextVar("inside", default=False)
 
     @contextmanager
-    def around(name: runtime_points.Boundary) -> Iterator[None]:
+    def boundary(name: runtime_points.Boundary) -> Iterator[None]:
         token = inside.set(True)
         try:
-            with runtime_points.around(name):
+            with runtime_points.boundary(name):
                 yield
         finally:
             inside.reset(token)
@@ -257,7 +257,7 @@ def audited() -> Iterator[list[str]]:
         return await leave(self, kind, error, trace)
 
     async def executing(self: psycopg.AsyncCursor[Any], query: Any, *values: Any, **more: Any) -> Any:
-        if writes(query):
+        if is_write(query):
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
                 changed.add(self.connection)
             elif not inside.get():
@@ -266,8 +266,12 @@ def audited() -> Iterator[list[str]]:
 
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
-            if name.startswith("consolidator.runtime.") and hasattr(module, "around") and module is not runtime_points:
-                stack.enter_context(mock.patch.object(module, "around", around))
+            if (
+                name.startswith("consolidator.runtime.")
+                and hasattr(module, "boundary")
+                and module is not runtime_points
+            ):
+                stack.enter_context(mock.patch.object(module, "boundary", boundary))
         stack.enter_context(mock.patch.object(psycopg.AsyncTransaction, "__aexit__", leaving))
         stack.enter_context(mock.patch.object(psycopg.AsyncCursor, "execute", executing))
         yield bare
@@ -320,13 +324,13 @@ class Forker:
 def _warm() -> None:
     """Load what every child would load again: clients come in pieces when they are first used."""
     from consolidator.llm.client import ModelClient
-    from consolidator.llm.prices import price
+    from consolidator.llm.prices import calculate_cost
     from consolidator.llm.tokens import count_tokens
 
     mock.patch.object(ssl, "create_default_context", lru_cache(ssl.create_default_context)).start()  # it takes long
-    assert ModelClient("http://127.0.0.1:1/v1", None, 1).opened().chat.completions
+    assert ModelClient("http://127.0.0.1:1/v1", None, 1).get_client().chat.completions
     count_tokens("warm")
-    price("gpt-4o-mini", input_tokens=1, output_tokens=1)
+    calculate_cost("gpt-4o-mini", input_tokens=1, output_tokens=1)
 
 
 def _serve() -> None:

@@ -22,12 +22,12 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, SessionBusy, StaleEpoch
 from consolidator.runtime import generation, lease, sessions
-from consolidator.runtime.boundaries import listen
+from consolidator.runtime.boundaries import set_hook
 from consolidator.runtime.harness import Delta
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.runtime import agent_on
-from tests.support import FULL, PATIENCE, unbroken
+from tests.support import FULL, PATIENCE, assert_invariants
 
 NAMES = (
     "after lease", "after commit thinking", "after model", "before commit chunk", "after commit chunk", "after send",
@@ -118,14 +118,14 @@ class Conversation(RuleBasedStateMachine):
         return self.stage.runner.run(bounded())
 
     @rule(wish=st.sampled_from(["talk", "act", "ask"]), mode=st.sampled_from(["message", "follow_up", "steer"]))
-    def says(self, wish: chatter.Wish, mode: sessions.Mode) -> None:
+    def says(self, wish: chatter.Wish, mode: sessions.MessageMode) -> None:
         self.run(self._say(wish, mode))
 
-    async def _say(self, wish: chatter.Wish, mode: sessions.Mode) -> None:
+    async def _say(self, wish: chatter.Wish, mode: sessions.MessageMode) -> None:
         number = f"m{len(self.said) + 1}"
         self.said.append(number)
         self.steered |= mode == "steer"
-        await sessions.say(self.stage.database, self.id, f"{number} {wish}", mode=mode)
+        await sessions.send_message(self.stage.database, self.id, f"{number} {wish}", mode=mode)
 
     @rule(allow=st.booleans())
     def answers_for_a_call(self, allow: bool) -> None:
@@ -133,9 +133,9 @@ class Conversation(RuleBasedStateMachine):
 
     async def _decide(self, allow: bool) -> None:
         row = await (await self.stage.mine.session(self.id)).info()
-        for call, asked in row["attention"].items():
+        for call, asked in row.attention.items():
             if asked["kind"] == "approval":
-                await sessions.decide(self.stage.database, call, allow=allow)
+                await sessions.decide_approval(self.stage.database, call, allow=allow)
 
     @rule()
     def is_woken(self) -> None:
@@ -155,7 +155,7 @@ class Conversation(RuleBasedStateMachine):
 
         def die(_: str) -> None:
             self._passes()
-            listen(be_dead)
+            set_hook(be_dead)
             raise Killed
 
         with listening(at(place, die)), suppress(Killed):
@@ -262,7 +262,7 @@ def at(place: Place, do: Callable[[str], None]) -> Callable[[str], None]:
         nonlocal passed
         passed += name in (None, this)
         if passed == number and name in (None, this):
-            listen(None)
+            set_hook(None)
             do(this)
 
     return count
@@ -275,10 +275,10 @@ class listening:
         self._hook = hook
 
     def __enter__(self) -> None:
-        listen(self._hook)
+        set_hook(self._hook)
 
     def __exit__(self, *_: object) -> None:
-        listen(None)
+        set_hook(None)
 
 
 def test_whatever_happens_in_whatever_order_the_history_is_right(
@@ -289,7 +289,7 @@ def test_whatever_happens_in_whatever_order_the_history_is_right(
 ) -> None:
     record_property("told", f"conversations in any order: {EXAMPLES} of up to {STEPS} steps")
     monkeypatch.setattr(generation, "BATCH_PIECES", 4)
-    monkeypatch.setattr(lease, "TICK", 0.02)  # steers are seen at once
+    monkeypatch.setattr(lease, "POLL_SECONDS", 0.02)  # steers are seen at once
     monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())
     chosen = hypothesis.settings(
         max_examples=EXAMPLES, stateful_step_count=STEPS, derandomize=not FULL, database=None, deadline=None,
@@ -300,7 +300,7 @@ def test_whatever_happens_in_whatever_order_the_history_is_right(
         stage = runner.run(_entered(staged(dsn, clock, runner), stack := AsyncExitStack()))
         try:
             run_state_machine_as_test(partial(Conversation, stage), settings=chosen)  # type: ignore[arg-type]
-            runner.run(unbroken(stage.database))
+            runner.run(assert_invariants(stage.database))
         finally:
             runner.run(stack.aclose())
 

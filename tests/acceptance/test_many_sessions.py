@@ -18,7 +18,7 @@ from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.acceptance.matrix_agent import Forker, tools_of
 from tests.runtime import agent_on
-from tests.support import FULL, PATIENCE, unbroken
+from tests.support import FULL, PATIENCE, assert_invariants
 
 SESSIONS = 20
 SECONDS, FEWEST = (150.0, 20) if FULL else (0.0, 1)  # that they are spoken to, and messages in each at least
@@ -60,7 +60,7 @@ async def test_twenty_sessions_on_two_harnesses_that_die_have_every_message_answ
             for name in said:  # whoever died with nothing left to do could not give it back
                 assert (await agent.wake(name)).finish_reason == "idle"
     await _each_answered(database, tmp_path, said, deaths)
-    await unbroken(database)
+    await assert_invariants(database)
     many = sum(map(len, said.values()))
     record_property("told", f"twenty sessions: {many} messages, each answered once; two harnesses died {deaths} times")
 
@@ -92,7 +92,7 @@ async def _talk(database: Database, session: str, dice: random.Random, until: fl
     said: list[str] = []
     while len(said) < FEWEST or time.monotonic() < until:
         said.append(f"m{len(said) + 1}")
-        await sessions.say(database, session, f"{said[-1]} {dice.choice(['talk', 'act'])}")
+        await sessions.send_message(database, session, f"{said[-1]} {dice.choice(['talk', 'act'])}")
         if dice.random() < 0.7:
             await _answered(database, session)
     await _answered(database, session)

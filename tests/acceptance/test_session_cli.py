@@ -23,7 +23,7 @@ from consolidator.testing.kill_points import interrupted_at
 from tests.acceptance.test_cli import Here, here
 from tests.conftest import NOON
 from tests.runtime import agent_on, in_words, log_of
-from tests.support import answered, later, logged, night, said, step
+from tests.support import assistant_response, call_and_result, later, log_events, run_job, user_message
 
 __all__ = ["here"]  # the fixture
 
@@ -35,13 +35,21 @@ def prepare(dsn: str, settings: Settings) -> None:
         clock = FrozenClock(NOON)
         database = Database(dsn, clock)
         try:
-            await logged(database, "early", [said("My favourite editor is Helix.")], peer="ada")
+            await log_events(database, "early", [user_message("My favourite editor is Helix.")], peer="ada")
             clock.set(later(NOON, hours=1))
-            await night(database, settings)
-            talk = [event for n in range(20) for event in (said(f"Question {n}? " * 9), answered(f"Yes {n}. " * 9))]
-            last = [said("Which editor do I like?"), *step("c1", "read", {"path": "a"}, "x"), answered("Helix.\x1b[2J")]
+            await run_job(database, settings)
+            talk = [
+                event
+                for n in range(20)
+                for event in (user_message(f"Question {n}? " * 9), assistant_response(f"Yes {n}. " * 9))
+            ]
+            last = [
+                user_message("Which editor do I like?"),
+                *call_and_result("c1", "read", {"path": "a"}, "x"),
+                assistant_response("Helix.\x1b[2J"),
+            ]
             notes = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": "be kind"})
-            await logged(database, "late", [*talk, notes, *last], peer="ada", model="gpt-4o")
+            await log_events(database, "late", [*talk, notes, *last], peer="ada", model="gpt-4o")
             async with database.transaction() as conn:
                 await conn.execute("update session set max_cost = 1 where id = 'late'")
                 call = await reserve_spend(conn, "late", model="gpt-4o", input_tokens=100, now=clock.now())
@@ -157,7 +165,7 @@ async def waits(dsn: str) -> str:
             agent_on(database, server, [send_mail, deploy]) as agent,
         ):
             session = await agent.open("main:test:ines")
-            await sessions.say(database, session.id, "ship it")
+            await sessions.send_message(database, session.id, "ship it")
             with interrupted_at(1, die, "after tool"), pytest.raises(Killed):
                 await agent.wake(session.id)
             assert (await agent.wake(session.id)).finish_reason == "approval"

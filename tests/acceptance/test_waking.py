@@ -15,9 +15,9 @@ from consolidator.runtime import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests import nights
-from tests.nights import started
+from tests.nights import start_cli
 from tests.runtime import agent_on, in_words, log_of
-from tests.support import PATIENCE, command, in_thread
+from tests.support import PATIENCE, in_thread, run_cli
 
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
 TOOLS = '''
@@ -55,7 +55,7 @@ async def stopped(agent: Consolidator, key: str, name: str) -> str:
         raise Killed
 
     session = await agent.open(key)
-    await sessions.say(agent.database, session.id, "hello?")
+    await sessions.send_message(agent.database, session.id, "hello?")
     with interrupted_at(1, die, name), pytest.raises(Killed):
         await agent.wake(session.id)
     return session.id
@@ -72,16 +72,16 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
             handy = await stopped(agent, "main:test:handy", "before tool")
         model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
         told = environment | model | {"CONSOLIDATOR_HEALTH_PORT": "0"}
-        with started("serve", environment=told) as service:
+        with start_cli("serve", environment=told) as service:
             assert service.stderr is not None
             answered = f"session {plain}: answered"
             assert await in_thread(lambda lines: any(answered in line for line in lines), service.stderr)
             service.send_signal(signal.SIGTERM)
             await in_thread(service.communicate, None, PATIENCE)
         assert service.returncode == 0
-        assert await nights.count(database, SETTLED, handy) == 0
+        assert await nights.query_number(database, SETTLED, handy) == 0
         words = ["wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
-        [woken] = json.loads((await in_thread(command, *words, environment=told)).stdout)
+        [woken] = json.loads((await in_thread(run_cli, *words, environment=told)).stdout)
     assert (woken["session"], woken["finish_reason"], woken["executed_tool_count"]) == (handy, "stop", 1)
     assert in_words(await log_of(database, plain))[-3:] == [
         "decision: generation_replaced", "ThinkingStart", "model: Here I am again.",

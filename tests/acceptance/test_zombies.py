@@ -24,14 +24,14 @@ from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime import generation, lease, sessions
-from consolidator.runtime.boundaries import listen
+from consolidator.runtime.boundaries import set_hook
 from consolidator.runtime.lease import uptime
 from consolidator.testing import ModelServer, kill_points
 from tests.acceptance import matrix
 from tests.acceptance.matrix import Matrix
 from tests.acceptance.matrix_agent import Forker
 from tests.runtime import Channel, agent_on
-from tests.support import FULL, PATIENCE, unbroken
+from tests.support import FULL, PATIENCE, assert_invariants
 
 EVERYTHING = (
     "select to_jsonb(e)::text from event e where session_id = %(id)s "
@@ -158,13 +158,13 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
             except AssertionError as error:
                 error.add_note(f"overtaken at boundary {number}, {name}")
                 raise
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def _asked(agent: Consolidator) -> str:
     """Say something in a new session, and return its id."""
     session = await agent.open(f"main:test:{ULID()}")
-    await sessions.say(agent.database, session.id, "use tools")
+    await sessions.send_message(agent.database, session.id, "use tools")
     return session.id
 
 
@@ -175,7 +175,7 @@ async def _overtaken(agent: Consolidator, other: Other, number: int, running: in
     with pytest.MonkeyPatch.context() as patch:
 
         def overtake(_: str) -> None:
-            listen(None)
+            set_hook(None)
             then.append(other.finish(session))
             patch.setattr(lease, "uptime", lambda: uptime() + 3600)
 
@@ -235,7 +235,7 @@ async def _stopped(sleeper: Matrix, other: Matrix) -> None:
     assert found["finish"] == "stop"
     outcome = await matrix.look(database, told)
     assert outcome is not None
-    session = outcome.row["id"]
+    session = outcome.row.id
     before = await everything(database, session)
     os.kill(int(asleep.read_text()), signal.SIGCONT)
     zombie = await sleeping

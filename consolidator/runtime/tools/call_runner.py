@@ -1,6 +1,7 @@
-"""Runs code that is not ours, sync or async, to an end: a value, an error, or too late. Nothing it does escapes.
+"""Runs an author's function, sync or async, to an end: a value, an error or a timeout. No exception of it escapes.
 
-What ignores its cancellation is left behind after a short grace; a thread cannot be stopped, and never holds the exit.
+A function that ignores its cancellation is left behind after a short grace period. A thread cannot be stopped, but it
+never delays the exit of the process.
 """
 
 from __future__ import annotations
@@ -22,44 +23,47 @@ GRACE = 1.0  # seconds that a cancelled function has to clean up
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a function ended; its value is what JSON can hold."""
+class FunctionResult:
+    """How a function ended: with a value that JSON can hold, an error, or a timeout."""
 
     value: Any = None
     error: BaseException | None = None
-    late: bool = False
+    timed_out: bool = False
 
 
-async def run(function: Callable[[], Any], within: float | None) -> Ended:
-    """Run a function, in a thread where it is not async; pass on only our own cancellation, after the function's."""
-    work = asyncio.create_task(_ended(function))
+async def run_function(function: Callable[[], Any], seconds: float | None) -> FunctionResult:
+    """Run a function for at most `seconds`, in a thread where it is not async.
+
+    Raises only CancelledError, when the caller itself is cancelled, and only after the function has ended.
+    """
+    task = asyncio.create_task(_call(function))
     try:
-        done, _ = await asyncio.wait({work}, timeout=within)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        await _stopped(work)
+        await _cancel(task)
         raise
     if not done:
-        await _stopped(work)
-        return Ended(late=True)
-    return Ended(error=asyncio.CancelledError()) if work.cancelled() else work.result()
+        await _cancel(task)
+        return FunctionResult(timed_out=True)
+    return FunctionResult(error=asyncio.CancelledError()) if task.cancelled() else task.result()
 
 
-async def _stopped(work: asyncio.Task[Ended]) -> None:
-    work.cancel()
-    await asyncio.wait({work}, timeout=GRACE)
+async def _cancel(task: asyncio.Task[FunctionResult]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE)
 
 
-async def _ended(function: Callable[[], Any]) -> Ended:
-    """Return what came of a function; the widest net there is, since what it catches becomes part of the log."""
+async def _call(function: Callable[[], Any]) -> FunctionResult:
+    """Call a function and catch whatever it raises: the log records it."""
     try:
-        value = function() if _is_async(function) else await _in_thread(function)
+        value = function() if _is_async(function) else await _run_in_thread(function)
         if inspect.isawaitable(value):
             value = await value
-        return Ended(_jsonable(value))
+        return FunctionResult(_to_json(value))
     except (asyncio.CancelledError, KeyboardInterrupt):  # ours, or the person's at the terminal
         raise
     except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the outcome records it
-        return Ended(error=error)
+        return FunctionResult(error=error)
 
 
 def _is_async(function: Callable[[], Any]) -> bool:
@@ -67,36 +71,36 @@ def _is_async(function: Callable[[], Any]) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
 
 
-async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Run a function in a thread of its own: a pool would fill up with those that hang, and wait for them at exit."""
+async def _run_in_thread(function: Callable[[], Any]) -> Any:
+    """Run a function in its own thread: a pool would fill up with hanging threads and wait for them at exit."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Ended] = loop.create_future()
+    future: asyncio.Future[FunctionResult] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(how: Ended) -> None:
-        if not ended.done():
-            ended.set_result(how)
+    def set_result(result: FunctionResult) -> None:
+        if not future.done():
+            future.set_result(result)
 
-    def work() -> None:
+    def run() -> None:
         try:
-            how = Ended(context.run(function))
-        except BaseException as error:  # noqa: BLE001 - handed to the one that waits
-            how = Ended(error=error)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
-            loop.call_soon_threadsafe(settle, how)
+            result = FunctionResult(context.run(function))
+        except BaseException as error:  # noqa: BLE001 - raised again in the task that waits
+            result = FunctionResult(error=error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(set_result, result)
 
-    threading.Thread(target=work, name="tool", daemon=True).start()
-    how = await ended
-    if how.error is not None:
-        raise how.error
-    return how.value
+    threading.Thread(target=run, name="tool", daemon=True).start()
+    result = await future
+    if result.error is not None:
+        raise result.error
+    return result.value
 
 
-def _jsonable(value: Any) -> Any:
-    """Return a value as JSON can hold it: models and dataclasses as objects, anything odd as its own words."""
+def _to_json(value: Any) -> Any:
+    """Return a value as JSON can hold it: models and dataclasses as objects, anything else as its `str`."""
     if isinstance(value, Outcome):
-        content = _jsonable(value.content)
-        patch = None if value.patch is None else _jsonable(dict(value.patch))
+        content = _to_json(value.content)
+        patch = None if value.patch is None else _to_json(dict(value.patch))
         return Outcome(content, value.status, value.reason, patch)
     if value is None or isinstance(value, str):
         return value or ""

@@ -1,4 +1,4 @@
-"""An MCP server's process, held open by a task of its own, so that any task may use it and any other end it."""
+"""The process of an MCP server. One task owns the connection, so that any other task may use it or stop it."""
 
 from __future__ import annotations
 
@@ -20,91 +20,91 @@ from mcp.shared.message import SessionMessage
 
 from consolidator.errors import UsageError
 
-STARTING = 30.0  # seconds that a server has to start
-MOST = 1 << 20  # bytes of complaints that are kept until the server is used again
-_TAIL = 4096  # bytes of them that are looked at
+START_TIMEOUT = 30.0  # seconds
+MAX_STDERR_BYTES = 1 << 20  # kept until the next use of the server
+_TAIL = 4096  # bytes of stderr that are searched for its last line
 
 
-def notes() -> TextIO:
-    """Open a file for what a server complains of, without a name; it is written at its end, also after it was cut."""
+def open_stderr_file() -> TextIO:
+    """Open an unnamed file for a server's stderr, in append mode: after a truncation, writing goes on at its end."""
     file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - the caller closes it
     fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
     return file
 
 
 @dataclass
-class Process:
-    """A server's process, held by a task of its own, so that it may be used and ended from any other."""
+class McpServerProcess:
+    """An MCP server that is started when it is first used, and started again after it died."""
 
-    told: StdioServerParameters
-    complaints: TextIO  # what it says on its standard error: `notes()`
-    _held: asyncio.Task[None] | None = None
-    _leave: asyncio.Event = field(default_factory=asyncio.Event)
+    parameters: StdioServerParameters
+    stderr: TextIO  # from `open_stderr_file`
+    _task: asyncio.Task[None] | None = None  # owns the connection
+    _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     _ready: asyncio.Future[Client] | None = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def client(self) -> Client:
-        """Return the open connection, starting the server where there is none; raise UsageError where it fails."""
+        """Return the open connection; start the server where there is none. Raises UsageError where that fails."""
         async with self._starting:
-            if self._held is None or self._held.done() or self._leave.is_set():
+            if self._task is None or self._task.done() or self._stop_requested.is_set():
                 await self.stop()
-                self._cut(0)
-                self._leave = asyncio.Event()
+                self._truncate_stderr(0)
+                self._stop_requested = asyncio.Event()
                 self._ready = asyncio.get_running_loop().create_future()
-                self._held = asyncio.create_task(self._hold(self._ready, self._leave))
+                self._task = asyncio.create_task(self._connect(self._ready, self._stop_requested))
             assert self._ready is not None
-            waited: set[asyncio.Future[Any]] = {self._held, self._ready}
-            await asyncio.wait(waited, timeout=STARTING, return_when=asyncio.FIRST_COMPLETED)
+            futures: set[asyncio.Future[Any]] = {self._task, self._ready}
+            await asyncio.wait(futures, timeout=START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if self._ready.done():
-                self._cut(MOST)
+                self._truncate_stderr(MAX_STDERR_BYTES)
                 return self._ready.result()
-            raise UsageError(await self._why_not())
+            raise UsageError(await self._describe_failed_start())
 
     async def stop(self) -> None:
-        """End the server, if it runs."""
-        self._leave.set()
-        if self._held is not None:
+        """Stop the server, if it runs."""
+        self._stop_requested.set()
+        if self._task is not None:
             if self._ready is not None and not self._ready.done():
-                self._held.cancel()
-            await asyncio.gather(self._held, return_exceptions=True)  # how it ended was told to whoever called it
+                self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)  # `client` has raised its error
 
-    async def _hold(self, ready: asyncio.Future[Client], leave: asyncio.Event) -> None:
-        async with Client(_watched(self.told, self.complaints, leave), cache=None) as client:
+    async def _connect(self, ready: asyncio.Future[Client], stop_requested: asyncio.Event) -> None:
+        async with Client(_watched_transport(self.parameters, self.stderr, stop_requested), cache=None) as client:
             ready.set_result(client)
-            await leave.wait()
+            await stop_requested.wait()
 
-    async def _why_not(self) -> str:
-        assert self._held is not None
-        line = shlex.join([self.told.command, *self.told.args])
-        if not self._held.done():
+    async def _describe_failed_start(self) -> str:
+        assert self._task is not None
+        command = shlex.join([self.parameters.command, *self.parameters.args])
+        if not self._task.done():
             await self.stop()
-            return f"the MCP server `{line}` did not answer within {STARTING:g} s{self._told()}"
-        error = None if self._held.cancelled() else self._held.exception()
+            return f"the MCP server `{command}` did not answer within {START_TIMEOUT:g} s{self._stderr_note()}"
+        error = None if self._task.cancelled() else self._task.exception()
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        return f"the MCP server `{line}` did not start: {error}{self._told()}"
+        return f"the MCP server `{command}` did not start: {error}{self._stderr_note()}"
 
-    def said(self) -> str:
-        """Return the last line of what the server complained of; empty where it did not."""
-        file = self.complaints.fileno()
-        # Read where it is: to seek would move the place where the server writes, which has the same open file.
+    def last_stderr_line(self) -> str:
+        """Return the last line that the server wrote to its stderr; empty where it wrote none."""
+        file = self.stderr.fileno()
+        # pread, not seek: the server writes to the same open file, and a seek would move its position.
         tail = os.pread(file, _TAIL, max(0, os.fstat(file).st_size - _TAIL)).decode("utf-8", "replace")
         lines = [line.strip() for line in tail.splitlines() if line.strip()]
         return lines[-1][:500] if lines else ""
 
-    def _told(self) -> str:
-        last = self.said()
-        return f"; it said: {last}" if last else ""
+    def _stderr_note(self) -> str:
+        line = self.last_stderr_line()
+        return f"; it said: {line}" if line else ""
 
-    def _cut(self, most: int) -> None:
-        """Forget the complaints where they are more than so many bytes."""
-        if os.fstat(self.complaints.fileno()).st_size > most:
-            os.ftruncate(self.complaints.fileno(), 0)
+    def _truncate_stderr(self, limit: int) -> None:
+        """Empty the stderr file where it has more than `limit` bytes."""
+        if os.fstat(self.stderr.fileno()).st_size > limit:
+            os.ftruncate(self.stderr.fileno(), 0)
 
 
 @dataclass
-class _Watched:
-    """What a server sends, and word of its end: the SDK keeps that to itself."""
+class _WatchedStream:
+    """The server's output stream. It sets `ended` at its end, which the SDK does not report."""
 
     stream: ReadStream[SessionMessage | Exception]
     ended: asyncio.Event
@@ -116,13 +116,13 @@ class _Watched:
         self.ended.set()
         await self.stream.aclose()
 
-    def __aiter__(self) -> _Watched:
+    def __aiter__(self) -> _WatchedStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         return await self.stream.__anext__()
 
-    async def __aenter__(self) -> _Watched:
+    async def __aenter__(self) -> _WatchedStream:
         await self.stream.__aenter__()
         return self
 
@@ -134,8 +134,8 @@ class _Watched:
 
 
 @asynccontextmanager
-async def _watched(
-    told: StdioServerParameters, complaints: TextIO, ended: asyncio.Event
+async def _watched_transport(
+    parameters: StdioServerParameters, stderr: TextIO, ended: asyncio.Event
 ) -> AsyncIterator[TransportStreams]:
-    async with stdio_client(told, errlog=complaints) as (read, write):
-        yield _Watched(read, ended), write
+    async with stdio_client(parameters, errlog=stderr) as (read, write):
+        yield _WatchedStream(read, ended), write

@@ -1,4 +1,4 @@
-"""MCP servers, by the commands that start them: only who has any pays the second that their client takes to load."""
+"""Starts MCP servers by their commands. Loading the MCP client takes a second: only callers with a server pay it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from consolidator.runtime.tools.tool import Tool
 
 
 @asynccontextmanager
-async def tools_of(commands: Sequence[str]) -> AsyncIterator[list[Tool]]:
-    """Start MCP servers and yield the tools of all; end them at the end. Raises UsageError where one does not start."""
-    found: list[Tool] = []
+async def start_mcp_servers(commands: Sequence[str]) -> AsyncIterator[list[Tool]]:
+    """Start MCP servers, yield the tools of all, and stop the servers. Raises UsageError where one does not start."""
+    tools: list[Tool] = []
     async with AsyncExitStack() as stack:
         if commands:
             from consolidator.runtime.tools.mcp_tools import mcp_tools
 
             for command in commands:
-                found += await stack.enter_async_context(mcp_tools(command))
-        yield found
+                tools += await stack.enter_async_context(mcp_tools(command))
+        yield tools

@@ -1,6 +1,6 @@
-"""Tools a model may call: plain functions with type hints, their JSON schema, and a run that always has an outcome.
+"""Tools that a model may call: plain functions with type hints, their JSON schema, and a run that ends in an Outcome.
 
-What a tool does wrong is told to the model, never raised: only a cancellation of the run itself passes through.
+The model is told what a tool does wrong; nothing is raised. Only the cancellation of the run itself passes through.
 """
 
 from __future__ import annotations
@@ -15,57 +15,57 @@ from typing import Any, overload
 
 from consolidator.errors import UsageError
 from consolidator.runtime.tools import call_runner
-from consolidator.runtime.tools.arguments import BadArguments, Bound, parameters_of, parsed
-from consolidator.runtime.tools.outcome import Outcome, cut, text_of
+from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
+from consolidator.runtime.tools.outcome import Outcome, to_text, truncate
 
-TIMEOUT = 60.0
-RESULT_BYTES = 32 * 1024  # of a result, what the model is shown
-LOGGED_BYTES = 16 * 1024 * 1024  # of a result, what the log keeps
+DEFAULT_TIMEOUT = 60.0  # seconds
+DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model
+MAX_LOGGED_BYTES = 16 * 1024 * 1024  # of a result, kept in the log
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_TOLD_BYTES = 4_000  # of what an exception says
+_MAX_ERROR_BYTES = 4_000  # of an exception's text
 
-Bind = Callable[[Mapping[str, Any], "CallContext"], Bound]
+BindArguments = Callable[[Mapping[str, Any], "CallContext"], BoundCall]
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a tool that asks for it (a parameter annotated `Call`) is told of the call it serves."""
+    """The call that a tool serves; passed to the tool's parameter that is annotated with this class."""
 
     call_id: str
     session_id: str
     dry_run: bool = False
-    again: bool = False  # a process died in this call: it may have run before
-    look: Callable[[], Awaitable[Outcome | None]] | None = None
+    is_retry: bool = False  # a process died in this call: it may have run before
+    load_logged_result: Callable[[], Awaitable[Outcome | None]] | None = None
 
     async def previous_result(self) -> Outcome | None:
-        """Return what the log holds by now as this call's result: another process may have overtaken this one."""
-        return None if self.look is None else await self.look()
+        """Return the result that the log has of this call by now: another process may have overtaken this one."""
+        return None if self.load_logged_result is None else await self.load_logged_result()
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what the model is told of it, and how a crash, a person and a clock may treat its calls."""
+    """A tool: what the model is told of it, and how its calls are treated after a crash, by a person and by a clock."""
 
     name: str
     description: str
     schema: Mapping[str, Any]  # JSON schema of its arguments
     function: Callable[..., Any]
-    bind: Bind  # checks arguments, raises BadArguments, and returns what runs it
-    idempotent: bool = False  # may be run again under the same call_id
-    side_effect: bool = True  # does nothing in a dry run
+    bind: BindArguments  # checks arguments, raises BadArguments, and returns what runs it
+    idempotent: bool = False  # may run again with the same call_id
+    side_effect: bool = True  # does not run in a dry run
     needs_approval: bool = False
-    timeout: float | None = TIMEOUT
-    max_result_bytes: int = RESULT_BYTES
+    timeout: float | None = DEFAULT_TIMEOUT  # seconds
+    max_result_bytes: int = DEFAULT_RESULT_BYTES
 
-    def __call__(self, *words: Any, **named: Any) -> Any:
-        """Call the function itself, as a test of it would."""
-        return self.function(*words, **named)
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the function itself, as in a test of it."""
+        return self.function(*arguments, **keywords)
 
     @property
     def definition(self) -> dict[str, Any]:
-        """The tool as the OpenAI protocol names it."""
-        told = {"name": self.name, "description": self.description, "parameters": dict(self.schema)}
-        return {"type": "function", "function": told}
+        """The tool's definition in the OpenAI protocol."""
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.schema)}
+        return {"type": "function", "function": function}
 
 
 @overload
@@ -92,29 +92,29 @@ def tool(
     idempotent: bool = False,
     side_effect: bool = True,
     needs_approval: bool = False,
-    timeout: float | None = TIMEOUT,
-    max_result_bytes: int = RESULT_BYTES,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    max_result_bytes: int = DEFAULT_RESULT_BYTES,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, sync or async: schema from its type hints, description from its docstring.
 
-    `idempotent` lets a call that a crash interrupted run again under its `call_id`; a tool without a side effect always
-    may. Without it such a call becomes uncertain, and a person decides. `timeout` is in seconds; None waits for ever.
-    Raises UsageError for a function that no model could call.
+    A call that a crash interrupted runs again under its `call_id` where the tool is `idempotent` or has no side effect;
+    otherwise it becomes uncertain, and a person decides. `timeout` is in seconds; None waits forever. Raises UsageError
+    for a function that no model could call.
     """
 
-    def made(function: Callable[..., Any]) -> Tool:
-        known = str(name or getattr(function, "__name__", type(function).__name__))
-        if not _NAME.fullmatch(known):
-            raise UsageError(f"{known!r} cannot name a tool: at most 64 letters, digits, _ and -")
+    def create(function: Callable[..., Any]) -> Tool:
+        tool_name = str(name or getattr(function, "__name__", type(function).__name__))
+        if not _NAME.fullmatch(tool_name):
+            raise UsageError(f"{tool_name!r} is not a valid tool name: use at most 64 letters, digits, _ and -")
         if (timeout is not None and timeout <= 0) or max_result_bytes < 1:
-            raise UsageError(f"tool {known!r}: timeout and max_result_bytes must be more than nothing")
-        parameters = parameters_of(function, known, CallContext)
+            raise UsageError(f"tool {tool_name!r}: timeout and max_result_bytes must be greater than zero")
+        parameters = inspect_parameters(function, tool_name, CallContext)
         return Tool(
-            known, _first_paragraph(function), parameters.schema, function, parameters.bind,
+            tool_name, _first_paragraph(function), parameters.schema, function, parameters.bind,
             idempotent or not side_effect, side_effect, needs_approval, timeout, max_result_bytes,
         )  # fmt: skip
 
-    return made if function is None else made(function)
+    return create if function is None else create(function)
 
 
 class Toolbox:
@@ -122,62 +122,62 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        for one in tools:
-            self.add(one if isinstance(one, Tool) else tool(one))
+        for item in tools:
+            self.add(item if isinstance(item, Tool) else tool(item))
 
     def __len__(self) -> int:
         return len(self._tools)
 
     @property
     def names(self) -> Sequence[str]:
-        """The tools' names, in the order they were given."""
+        """The tools' names, in the order in which they were added."""
         return tuple(self._tools)
 
-    def add(self, one: Tool) -> None:
-        """Add a tool; raise UsageError where its name is taken."""
-        if one.name in self._tools:
-            raise UsageError(f"two tools are named {one.name!r}")
-        self._tools[one.name] = one
+    def add(self, tool: Tool) -> None:
+        """Add a tool. Raises UsageError where another tool has its name."""
+        if tool.name in self._tools:
+            raise UsageError(f"two tools are named {tool.name!r}")
+        self._tools[tool.name] = tool
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name."""
         return self._tools.get(name)
 
     def definitions(self) -> list[dict[str, Any]]:
-        """Return the tools as the OpenAI protocol names them."""
-        return [one.definition for one in self._tools.values()]
+        """Return the tools' definitions in the OpenAI protocol."""
+        return [tool.definition for tool in self._tools.values()]
 
     async def run(self, name: str, arguments: str | Mapping[str, Any] | None, call: CallContext) -> Outcome:
-        """Run a call to its outcome; `arguments` is JSON as the model wrote it, or what it says."""
-        found = self.get(name)
-        if found is None:
-            known = ", ".join(self._tools) or "none"
-            return Outcome.failed(f"There is no tool named {name!r}. There are: {known}.")
+        """Run a call to its outcome; `arguments` is JSON as the model wrote it, or already parsed."""
+        tool = self.get(name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            return Outcome.failed(f"There is no tool named {name!r}. There are: {names}.")
         try:
-            run = found.bind(parsed(arguments), call)
+            bound_call = tool.bind(parse_arguments(arguments), call)
         except BadArguments as error:
-            return Outcome.failed(f"{found.name} was not run: {error}")
-        if call.dry_run and found.side_effect:
-            told = json.dumps(parsed(arguments), ensure_ascii=False)
-            return Outcome(f"Dry run: {found.name} was not run. It would have been called with {told}.")
-        return _outcome(found, await call_runner.run(run, found.timeout))
+            return Outcome.failed(f"{tool.name} was not run: {error}")
+        if call.dry_run and tool.side_effect:
+            parsed = json.dumps(parse_arguments(arguments), ensure_ascii=False)
+            return Outcome(f"Dry run: {tool.name} was not run. It would have been called with {parsed}.")
+        return _to_outcome(tool, await call_runner.run_function(bound_call, tool.timeout))
 
 
-def _outcome(found: Tool, ended: call_runner.Ended) -> Outcome:
-    if ended.late:
-        told = f"{found.name} did not end within {found.timeout:g} s and was stopped."
-        return Outcome.failed(told + (" It may have taken effect." if found.side_effect else ""), "timeout")
-    if ended.error is not None:
-        if isinstance(ended.error, asyncio.CancelledError):
-            return Outcome.failed(f"{found.name} was cancelled from within.", "aborted")
-        return Outcome.failed(cut(f"{type(ended.error).__name__}: {ended.error}", _TOLD_BYTES))
-    given = ended.value if isinstance(ended.value, Outcome) else Outcome(ended.value)
-    content = given.content
-    if len(text_of(content).encode()) > LOGGED_BYTES:
-        content = cut(content, LOGGED_BYTES)
-    return Outcome(content, given.status, given.reason, given.patch)
+def _to_outcome(tool: Tool, result: call_runner.FunctionResult) -> Outcome:
+    if result.timed_out:
+        message = f"{tool.name} did not end within {tool.timeout:g} s and was stopped."
+        return Outcome.failed(message + (" It may have taken effect." if tool.side_effect else ""), "timeout")
+    if result.error is not None:
+        if isinstance(result.error, asyncio.CancelledError):
+            return Outcome.failed(f"{tool.name} was cancelled from within.", "aborted")
+        return Outcome.failed(truncate(f"{type(result.error).__name__}: {result.error}", _MAX_ERROR_BYTES))
+    outcome = result.value if isinstance(result.value, Outcome) else Outcome(result.value)
+    content = outcome.content
+    if len(to_text(content).encode()) > MAX_LOGGED_BYTES:
+        content = truncate(content, MAX_LOGGED_BYTES)
+    return Outcome(content, outcome.status, outcome.reason, outcome.patch)
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str:
-    told = inspect.getdoc(function) or ""
-    return " ".join(told.split("\n\n")[0].split())
+    docstring = inspect.getdoc(function) or ""
+    return " ".join(docstring.split("\n\n")[0].split())

@@ -6,25 +6,27 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consolidator.cli import chat as command
-from consolidator.cli.conversation import COMMANDS, TerminalChat
-from consolidator.cli.stdin import Typed
-from consolidator.cli.tool_file import tools_in
+from consolidator.cli.stdin import StdinLines
+from consolidator.cli.terminal_chat import COMMANDS, TerminalChat
+from consolidator.cli.tool_file import load_tools
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
+from consolidator.service.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.support import logged, night, said
+from tests.support import log_events, run_job, user_message
 
 TOOLS = '''
 from pathlib import Path
@@ -87,11 +89,11 @@ class Talks:
         reading, writing = os.pipe()
         os.write(writing, "".join(f"{line}\n" for line in lines).encode())
         os.close(writing)
-        talk = TerminalChat(Typed(reading))
-        tools = [talk.announced(one) for one in tools_in(str(self.home / "mytools.py"))]
-        recall = command.remembered(self.database, self.settings)
+        talk = TerminalChat(StdinLines(reading))
+        tools = [talk.announce_calls(one) for one in load_tools(str(self.home / "mytools.py"))]
+        recall = partial(recall_for_message, self.database, self.settings)
         async with Consolidator(tools, settings=self.settings, database=self.database, recall=recall) as agent:
-            await talk.begin(agent, KEY)
+            await talk.run(agent, KEY)
         os.close(reading)
         seen = self.capsys.readouterr()
         return seen.out, " ".join(seen.err.split())
@@ -130,7 +132,7 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
 async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(database: Database, talk: Talks) -> None:
     await talk("hello", "/new", "other")
     async with database.connection() as conn:
-        [older] = [one["id"] for one in await sessions.listing(conn) if not one["current"]]
+        [older] = [one.id for one in await sessions.list_latest(conn) if not one.current]
     seen, warned = await talk(f"/switch {older}", "back", "/switch", "/delete", "fresh", "/switch work:cli:mara", "hi")
     assert "you said: hello" in seen
     assert "You said 'back' in turn 2." in seen
@@ -141,10 +143,10 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(datab
     async with database.connection() as conn:
         gone = await sessions.get(conn, older)
         log = await events.read(conn, older)
-        agents = {one["agent"] for one in await sessions.listing(conn)}
-        listed = {one["id"] for one in await sessions.listing(conn)}
-        hidden = {one["id"] for one in await sessions.listing(conn, hidden=True)} - listed
-    assert (gone["status"], gone["hidden"]) == ("ended", True)
+        agents = {one.agent for one in await sessions.list_latest(conn)}
+        listed = {one.id for one in await sessions.list_latest(conn)}
+        hidden = {one.id for one in await sessions.list_latest(conn, hidden=True)} - listed
+    assert (gone.status, gone.hidden) == ("ended", True)
     assert log[-1].type is EventType.SESSION_END
     assert agents == {"main", "work"}
     assert hidden == {older}
@@ -171,10 +173,10 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
 ) -> None:
     await talk("push it")
     async with Consolidator(
-        tools_in(str(tmp_path / "mytools.py")), settings=chatting, database=database
+        load_tools(str(tmp_path / "mytools.py")), settings=chatting, database=database
     ) as elsewhere:  # as `consolidator approve` and `wake` do
-        [asking] = await people.attention(database)
-        assert await people.decide(database, next(iter(asking["attention"])), allow=True) == asking["id"]
+        [asking] = await people.list_attention(database)
+        assert await people.decide_approval(database, next(iter(asking.attention)), allow=True) == asking.id
         [woken] = await elsewhere.wake_all()
     assert woken.result is not None
     assert (woken.result.finish_reason, woken.result.executed_tool_count) == ("stop", 1)
@@ -189,10 +191,10 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
 async def test_what_the_night_learned_of_a_person_is_known_the_next_day(
     database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, talk: Talks
 ) -> None:
-    await logged(database, "yesterday", [said("I prefer tabs, always.")], agent="main", peer="mara")
-    await logged(database, "elsewhere", [said("I prefer spaces, always.")], agent="main", peer="tom")
+    await log_events(database, "yesterday", [user_message("I prefer tabs, always.")], agent="main", peer="mara")
+    await log_events(database, "elsewhere", [user_message("I prefer spaces, always.")], agent="main", peer="tom")
     clock.advance(timedelta(hours=1))
-    await night(database, settings)
+    await run_job(database, settings)
     await talk("What do I prefer, tabs or something else?")
     recalled, _, said_now = str(server.requests[-1]["messages"][-1]["content"]).partition("</recalled-memory>")
     assert "tabs" in recalled
@@ -202,7 +204,7 @@ async def test_what_the_night_learned_of_a_person_is_known_the_next_day(
 
 async def test_what_a_person_types_comes_at_any_time_and_a_pasted_block_at_once() -> None:
     reading, writing = os.pipe()
-    typed = Typed(reading, live=True)
+    typed = StdinLines(reading, is_terminal=True)
     os.write(writing, "one\nand two, grün\r\n/quit\nlast".encode())
     assert await typed.next() == "one\nand two, grün"
     assert await typed.next() == "/quit"
@@ -235,4 +237,4 @@ def test_a_file_without_tools_is_refused(text: str | None, told: str, tmp_path: 
     if text is not None:
         path.write_text(text)
     with pytest.raises(UsageError, match=told):
-        tools_in(str(path))
+        load_tools(str(path))

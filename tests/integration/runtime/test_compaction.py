@@ -12,17 +12,17 @@ from consolidator.context.build import Context, build_context
 from consolidator.context.compaction import Compaction, CompactionPlan, Hooks
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
-from consolidator.llm.client import ModelClient, Request
+from consolidator.llm.client import ModelClient, ModelRequest
 from consolidator.llm.client import ModelReply as Answer
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.compaction import compact, requested
+from consolidator.runtime.compaction import compact, compact_on_request
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.nights import ask, count
+from tests.nights import query_number, query_rows
 from tests.reuse import dsn, emptied
-from tests.support import answered, logged, said, step
+from tests.support import assistant_response, call_and_result, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
@@ -32,18 +32,22 @@ WORK = [
     NewEvent(EventType.TASK_START, {"task_id": "t1", "goal": "Fix the login"}),
     NewEvent(EventType.TASK_START, {"task_id": "t2", "goal": "Write the docs"}),
     NewEvent(EventType.TASK_END, {"task_id": "t2", "outcome": "success"}),
-    said(f"Please fix the login, with {KEY}."),
-    *step("a", "Bash", {"command": "pytest tests/login.py"}, "E   KeyError: 'user'\nFAILED", "error"),
-    *step("b", "Bash", {"command": "ruff check --fx"}, "error: unexpected argument '--fx'", "error"),
-    *step("c", "Bash", {"command": "ruff check --fix"}, "All checks passed!"),
-    answered("The test fails."),
+    user_message(f"Please fix the login, with {KEY}."),
+    *call_and_result("a", "Bash", {"command": "pytest tests/login.py"}, "E   KeyError: 'user'\nFAILED", "error"),
+    *call_and_result("b", "Bash", {"command": "ruff check --fx"}, "error: unexpected argument '--fx'", "error"),
+    *call_and_result("c", "Bash", {"command": "ruff check --fix"}, "All checks passed!"),
+    assistant_response("The test fails."),
 ]
 
 
 async def worked(database: Database, *, turns: int = 30, **columns: Any) -> None:
     """Log some work, and much talk after it."""
-    talk = [event for n in range(turns) for event in (said(f"Question {n}? " * 15), answered(f"Answer {n}. " * 15))]
-    await logged(database, "one", [*WORK, *talk], **columns)
+    talk = [
+        event
+        for n in range(turns)
+        for event in (user_message(f"Question {n}? " * 15), assistant_response(f"Answer {n}. " * 15))
+    ]
+    await log_events(database, "one", [*WORK, *talk], **columns)
 
 
 async def shown(database: Database, **more: Any) -> Context:
@@ -85,8 +89,8 @@ async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(databas
     assert "Write the docs" not in told
     assert "Unresolved errors:\n- Bash: E KeyError: 'user'" in told
     assert "--fx" not in told.partition("Unresolved errors")[2].partition("\n\n")[0]
-    assert await count(database, "select head from session") == len(WORK) + 61
-    assert await count(database, "select compactions from session") == 1
+    assert await query_number(database, "select head from session") == len(WORK) + 61
+    assert await query_number(database, "select compactions from session") == 1
     async with database.connection() as conn:
         assert "Question 0?" in str((await build_context(conn, "one", strategy="full")).messages)
 
@@ -95,9 +99,11 @@ async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> 
     await worked(database)
     first = await compact(database, "one", budget=3000)
     assert await compact(database, "one", budget=3000) is None
-    more = [event for n in range(20) for event in (said(f"More {n}? " * 15), answered(f"Yes {n}. " * 15))]
-    mended = step("d", "Bash", {"command": "pytest tests/login.py"}, "1 passed")
-    await logged(database, "one", [*mended, NewEvent(EventType.TASK_END, {"task_id": "t1"}), *more])
+    more = [
+        event for n in range(20) for event in (user_message(f"More {n}? " * 15), assistant_response(f"Yes {n}. " * 15))
+    ]
+    mended = call_and_result("d", "Bash", {"command": "pytest tests/login.py"}, "1 passed")
+    await log_events(database, "one", [*mended, NewEvent(EventType.TASK_END, {"task_id": "t1"}), *more])
     second = await compact(database, "one", budget=3000)
     assert first is not None
     assert second is not None
@@ -106,7 +112,7 @@ async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> 
     assert "Open tasks" not in told
     assert "Unresolved errors" not in told
     assert "Please fix the login" in told
-    assert await count(database, "select compactions from session") == 2
+    assert await query_number(database, "select compactions from session") == 2
 
 
 async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, server: ModelServer) -> None:
@@ -117,11 +123,13 @@ async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, se
     assert "They fix the login" in told
     assert "Still to do:\n- run the tests" in told
     assert KEY not in told
-    (spent,) = await ask(database, "select purpose, tier, strategy, cost, settled_at is not null as settled from spend")
+    (spent,) = await query_rows(
+        database, "select purpose, tier, strategy, cost, settled_at is not null as settled from spend"
+    )
     assert (spent["purpose"], spent["tier"], spent["strategy"], spent["settled"]) == (
         "compaction", "cheap", "compacted", True,
     )  # fmt: skip
-    assert await ask(database, "select cost, reserved from session") == [{"cost": spent["cost"], "reserved": 0}]
+    assert await query_rows(database, "select cost, reserved from session") == [{"cost": spent["cost"], "reserved": 0}]
     script = server.requests[0]["messages"][1]["content"]
     assert "Question 0?" in script
     assert "failed: [error] E   KeyError" in script
@@ -144,7 +152,7 @@ async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, re
     async with ModelServer([reply]) as server:
         done = await compacted(database, server, "gpt-4o-mini")
     assert done.by == "digest"
-    (spent,) = await ask(database, "select cost, settled_at is not null as settled from spend")
+    (spent,) = await query_rows(database, "select cost, settled_at is not null as settled from spend")
     assert spent["settled"]
     assert (spent["cost"] == 0) == (reply.status == 500)
 
@@ -156,7 +164,7 @@ async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database,
     done = await compacted(database, server, "gpt-4o")
     assert done.by == "digest"
     assert server.requests == []
-    assert await count(database, "select count(*) from spend") == 0
+    assert await query_number(database, "select count(*) from spend") == 0
 
 
 async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_is_woken_meanwhile(
@@ -166,7 +174,7 @@ async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_
     woken: list[Exception] = []
 
     class Meanwhile(ModelClient):
-        async def send(self, request: Request) -> Answer:
+        async def send(self, request: ModelRequest) -> Answer:
             async with Consolidator(settings=settings, database=database) as agent:
                 try:
                     await agent.wake("one")
@@ -176,14 +184,14 @@ async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_
 
     client = Meanwhile(server.url, "key", 10)
     try:
-        done = await requested(database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60)
+        done = await compact_on_request(database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60)
     finally:
         await client.close()
     assert done is not None
     assert len(woken) == 1
-    (paid,) = await ask(database, "select cost, reserved, output_tokens from spend")
+    (paid,) = await query_rows(database, "select cost, reserved, output_tokens from spend")
     assert 0 < paid["cost"] < paid["reserved"]
-    (row,) = await ask(database, "select cost, reserved, lease_owner, output_tokens from session")
+    (row,) = await query_rows(database, "select cost, reserved, lease_owner, output_tokens from session")
     assert row == {"cost": paid["cost"], "reserved": 0, "lease_owner": None, "output_tokens": paid["output_tokens"]}
 
 
@@ -191,8 +199,8 @@ async def test_a_zombie_compacts_nothing(database: Database) -> None:
     await worked(database)
     with pytest.raises(StaleEpoch):
         await compact(database, "one", budget=3000, epoch=7)
-    assert await count(database, "select count(*) from event where event_type = 'PolicyDecision'") == 0
-    assert await count(database, "select compactions from session") == 0
+    assert await query_number(database, "select count(*) from event where event_type = 'PolicyDecision'") == 0
+    assert await query_number(database, "select compactions from session") == 0
 
 
 async def test_hooks_are_called_before_and_after(database: Database, server: ModelServer) -> None:
@@ -213,9 +221,9 @@ async def test_hooks_are_called_before_and_after(database: Database, server: Mod
 
 
 async def test_a_short_session_is_left_as_it_is(database: Database) -> None:
-    await logged(database, "one", [])
+    await log_events(database, "one", [])
     assert await compact(database, "one") is None
-    await logged(database, "one", [said("Hello"), answered("Hi")])
+    await log_events(database, "one", [user_message("Hello"), assistant_response("Hi")])
     assert await compact(database, "one") is None
 
 
@@ -236,11 +244,13 @@ async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
                 assert said_back == "Noted. " * 30
     streamed = [asked for asked in server.requests if asked.get("stream")]
     assert len(streamed) == 16
-    compactions = await count(database, "select compactions from session")
+    compactions = await query_number(database, "select compactions from session")
     assert 1 <= compactions == len(server.requests) - 16
     assert "They fix the login" in streamed[-1]["messages"][0]["content"]
-    (row,) = await ask(database, "select cost, reserved, turns, (select sum(cost) from spend) as paid from session")
+    (row,) = await query_rows(
+        database, "select cost, reserved, turns, (select sum(cost) from spend) as paid from session"
+    )
     assert (row["cost"], row["reserved"], row["turns"]) == (row["paid"], 0, 16)
-    assert {spent["tier"] for spent in await ask(database, "select tier from spend where purpose = 'compaction'")} == {
-        "cheap"
-    }
+    assert {
+        spent["tier"] for spent in await query_rows(database, "select tier from spend where purpose = 'compaction'")
+    } == {"cheap"}

@@ -13,7 +13,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store.log import context as store
 from consolidator.store.log import events, sessions
-from tests.nights import ask
+from tests.nights import query_rows
 
 LONG = 100_000
 
@@ -58,12 +58,14 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
 async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_of_a_hundred(logs: Database) -> None:
     cost = {}
     for name in ("short", "long"):
-        (row,) = await ask(logs, "select head, created_at, last_event_at from session where id = %s", name)
+        (row,) = await query_rows(logs, "select head, created_at, last_event_at from session where id = %s", name)
         span = events.Span(name, row["head"] - 50, row["head"], (row["created_at"], row["last_event_at"]))
         rows, pages = await touched(logs, events._SQL["read"], {**span.values(), "limit": None})
-        view, _ = await touched(logs, store._SQL["view"], {"session": name})
+        view, _ = await touched(logs, store._SQL["load_view"], {"session": name})
         bounds = {"session": name, "low": row["created_at"], "high": row["last_event_at"]}
-        asked, _ = await touched(logs, store._SQL["asked"], {**bounds, "after": 0, "upto": row["head"] - 50})
+        asked, _ = await touched(
+            logs, store._SQL["read_last_user_message"], {**bounds, "after": 0, "upto": row["head"] - 50}
+        )
         cost[name] = (rows, view, asked, pages)
     assert cost["long"][:3] == cost["short"][:3]
     assert cost["short"][0] == 50

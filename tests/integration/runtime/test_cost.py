@@ -10,12 +10,12 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.llm.prices import price
+from consolidator.llm.prices import calculate_cost
 from consolidator.runtime.budget import Purpose, reserve_spend, settle_spend
-from consolidator.runtime.cost import BY, Cost, costs
+from consolidator.runtime.cost import COST_GROUPINGS, Cost, load_costs
 from consolidator.runtime.harness import Usage
 from tests.reuse import dsn, emptied
-from tests.support import logged
+from tests.support import log_events
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
@@ -30,7 +30,7 @@ async def spent(
     async with database.transaction() as conn:
         now = database.clock.now()
         call = await reserve_spend(
-            conn, session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, own_model=DEAR,
+            conn, session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR,
             strategy=strategy, turn=turn,
         )  # fmt: skip
         if usage is not None:
@@ -40,15 +40,15 @@ async def spent(
 async def by(database: Database, what: str, **more: object) -> dict[str, Cost]:
     """Return what calls cost, by name; all of them under "all"."""
     async with database.connection() as conn:
-        found, total = await costs(conn, what, **more)  # type: ignore[arg-type]
+        found, total = await load_costs(conn, what, **more)  # type: ignore[arg-type]
     return {**{one.name: one for one in found}, "all": total}
 
 
 @pytest.fixture
 async def bills(database: Database, clock: FrozenClock) -> Database:
     """Two sessions of two agents on two days."""
-    await logged(database, "one", [], agent="coder")
-    await logged(database, "two", [], agent="clerk")
+    await log_events(database, "one", [], agent="coder")
+    await log_events(database, "two", [], agent="clerk")
     await spent(database, "one", usage=Usage(90, 50, 5))
     await spent(database, "one", usage=Usage(80, 0, 5), turn=1)
     await spent(database, "one", CHEAP, usage=Usage(500, 0, 50), purpose="compaction", strategy="compacted", turn=1)
@@ -59,10 +59,10 @@ async def bills(database: Database, clock: FrozenClock) -> Database:
 
 
 async def test_costs_are_summed_by_whatever_people_ask(bills: Database) -> None:
-    dear = price(DEAR, input_tokens=90, cached_tokens=50, output_tokens=5)
-    other = price(DEAR, input_tokens=80, output_tokens=5)
-    cheap = price(CHEAP, input_tokens=500, output_tokens=50)
-    aside = price(DEAR, input_tokens=100, output_tokens=10)
+    dear = calculate_cost(DEAR, input_tokens=90, cached_tokens=50, output_tokens=5)
+    other = calculate_cost(DEAR, input_tokens=80, output_tokens=5)
+    cheap = calculate_cost(CHEAP, input_tokens=500, output_tokens=50)
+    aside = calculate_cost(DEAR, input_tokens=100, output_tokens=10)
     assert dear is not None
     assert other is not None
     assert cheap is not None
@@ -89,7 +89,7 @@ async def test_costs_can_be_asked_of_a_part(bills: Database) -> None:
     assert set(await by(bills, "session", agent="clerk")) == {"two", "all"}
     assert set(await by(bills, "session", since=date(2026, 3, 3))) == {"two", "all"}
     assert (await by(bills, "session", agent="nobody"))["all"].calls == 0
-    with pytest.raises(UsageError, match="nothing that costs are summed by"):
+    with pytest.raises(UsageError, match="cannot group costs by"):
         await by(bills, "weather")
 
 
@@ -104,6 +104,6 @@ async def test_the_nights_calls_are_among_them_and_what_an_erased_session_cost_s
     found = await by(bills, "session")
     assert found["(nights)"].cost == Decimal("0.25")
     assert found["(erased)"].calls == 2
-    for what in BY:
+    for what in COST_GROUPINGS:
         total = (await by(bills, what))["all"]
         assert total.calls == (5 if what == "turn" else 6)

@@ -10,23 +10,23 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, StaleEpoch, UsageError
-from consolidator.llm.prices import price
+from consolidator.llm.prices import calculate_cost
 from consolidator.models.payload import EventType
-from consolidator.runtime.budget import BudgetStop, check_cap, reserve_spend, settle_open, settle_spend
+from consolidator.runtime.budget import BudgetStop, check_cap, reserve_spend, settle_open_calls, settle_spend
 from consolidator.runtime.harness import Usage
-from tests.nights import ask, replica
+from tests.nights import open_replica, query_rows
 from tests.reuse import dsn, emptied
-from tests.support import logged
+from tests.support import log_events
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
 MODEL = "gpt-4o"
-MOST = price(MODEL, input_tokens=1000, output_tokens=100) or Decimal(0)
+MOST = calculate_cost(MODEL, input_tokens=1000, output_tokens=100) or Decimal(0)
 
 
 async def capped(database: Database, cap: Decimal | None, **columns: object) -> None:
     """Open a session with a cap."""
-    await logged(database, "one", [])
+    await log_events(database, "one", [])
     async with database.transaction() as conn:
         await conn.execute("update session set max_cost = %s, lease_epoch = 3", [cap])
 
@@ -46,20 +46,20 @@ async def settled(database: Database, call: str, usage: Usage | None) -> Decimal
 
 async def money(database: Database) -> tuple[Any, Any]:
     """Return what the session has spent and set aside."""
-    (row,) = await ask(database, "select cost, reserved from session where id = 'one'")
+    (row,) = await query_rows(database, "select cost, reserved from session where id = 'one'")
     return row["cost"], row["reserved"]
 
 
 async def test_a_call_is_set_aside_before_and_settled_after(database: Database) -> None:
     await capped(database, Decimal(1))
-    call = await put_aside(database, own_model=MODEL, strategy="budget", message_id="m1", epoch=3)
+    call = await put_aside(database, session_model=MODEL, strategy="budget", message_id="m1", epoch=3)
     assert await money(database) == (0, MOST)
     cost = await settled(database, call, Usage(900, 400, 50))
-    assert cost == price(MODEL, input_tokens=900, cached_tokens=400, output_tokens=50)
+    assert cost == calculate_cost(MODEL, input_tokens=900, cached_tokens=400, output_tokens=50)
     assert await money(database) == (cost, 0)
-    (row,) = await ask(database, "select input_tokens, cached_tokens, output_tokens from session")
+    (row,) = await query_rows(database, "select input_tokens, cached_tokens, output_tokens from session")
     assert row == {"input_tokens": 900, "cached_tokens": 400, "output_tokens": 50}
-    (row,) = await ask(database, "select * from spend")
+    (row,) = await query_rows(database, "select * from spend")
     assert (row["tier"], row["strategy"], row["message_id"], str(row["day"])) == ("main", "budget", "m1", "2026-03-02")
 
 
@@ -73,7 +73,7 @@ async def test_a_call_that_would_pass_the_cap_is_not_made_and_the_person_is_told
     assert (decided.type, decided.data["decision"]) == (EventType.POLICY_DECISION, "budget_stop")
     assert (told.type, told.data["message"]) == (EventType.ERROR, str(stopped.value))
     assert await money(database) == (0, MOST * 2)
-    await logged(database, "one", [decided, told])
+    await log_events(database, "one", [decided, told])
 
 
 async def test_what_a_call_did_not_take_can_be_spent_again(database: Database) -> None:
@@ -88,13 +88,13 @@ async def test_a_crash_settles_at_the_reserve_and_a_late_answer_changes_nothing(
     await capped(database, MOST * 2)
     first, second = await put_aside(database), await put_aside(database)
     async with database.transaction() as conn:
-        assert await settle_open(conn, "one", now=database.clock.now()) == 2
-        assert await settle_open(conn, "one", now=database.clock.now()) == 0
+        assert await settle_open_calls(conn, "one", now=database.clock.now()) == 2
+        assert await settle_open_calls(conn, "one", now=database.clock.now()) == 0
     assert await money(database) == (MOST * 2, 0)
     assert await settled(database, first, Usage(1, 0, 1)) == MOST
     assert await settled(database, second, None) == MOST
     assert await money(database) == (MOST * 2, 0)
-    (row,) = await ask(database, "select input_tokens, output_tokens from session")
+    (row,) = await query_rows(database, "select input_tokens, output_tokens from session")
     assert row == {"input_tokens": 2000, "output_tokens": 200}
 
 
@@ -109,7 +109,7 @@ async def test_a_zombie_sets_nothing_aside(database: Database) -> None:
     await capped(database, None)
     with pytest.raises(StaleEpoch):
         await put_aside(database, epoch=2)
-    assert await ask(database, "select * from spend") == []
+    assert await query_rows(database, "select * from spend") == []
     with pytest.raises(NotFound):
         async with database.transaction() as conn:
             await reserve_spend(conn, "two", model=MODEL, input_tokens=1, now=database.clock.now())
@@ -117,18 +117,18 @@ async def test_a_zombie_sets_nothing_aside(database: Database) -> None:
 
 async def test_a_model_without_a_known_price_refuses_a_cap_and_counts_tokens_without_one(database: Database) -> None:
     await capped(database, Decimal(100))
-    with pytest.raises(BudgetStop, match="nobody knows the price of in-house"):
+    with pytest.raises(BudgetStop, match="the price of in-house is unknown"):
         await put_aside(database, model="in-house")
-    with pytest.raises(UsageError, match="nobody knows the price"):
+    with pytest.raises(UsageError, match="the price of .* is unknown"):
         check_cap("in-house", Decimal(1))
-    with pytest.raises(UsageError, match="less than nothing"):
+    with pytest.raises(UsageError, match="is negative"):
         check_cap(MODEL, Decimal(-1))
     check_cap("in-house", None)
     check_cap(MODEL, Decimal(0))
     await capped(database, None)
     call = await put_aside(database, model="in-house")
     assert await settled(database, call, Usage(10, 0, 5)) is None
-    (row,) = await ask(database, "select tier, cost, settled_at is not null as settled from spend")
+    (row,) = await query_rows(database, "select tier, cost, settled_at is not null as settled from spend")
     assert row == {"tier": None, "cost": None, "settled": True}
     assert await money(database) == (0, 0)
 
@@ -136,7 +136,7 @@ async def test_a_model_without_a_known_price_refuses_a_cap_and_counts_tokens_wit
 async def test_other_counters_than_openais_get_a_third_more_set_aside(database: Database) -> None:
     await capped(database, None)
     await put_aside(database, model="claude-sonnet-4-5", input_tokens=900)
-    assert (await money(database))[1] == price("claude-sonnet-4-5", input_tokens=1200, output_tokens=100)
+    assert (await money(database))[1] == calculate_cost("claude-sonnet-4-5", input_tokens=1200, output_tokens=100)
 
 
 async def test_harnesses_that_reserve_at_once_never_pass_the_cap(database: Database) -> None:
@@ -150,7 +150,7 @@ async def test_harnesses_that_reserve_at_once_never_pass_the_cap(database: Datab
         await settled(connected, call, None if number % 2 else Usage(1000, 0, 100))
         return 1
 
-    async with replica(database) as other:
+    async with open_replica(database) as other:
         made = await asyncio.gather(*(spends(database if n % 3 else other, n) for n in range(16)))
     assert sum(made) == 5
     assert await money(database) == (MOST * 5, 0)

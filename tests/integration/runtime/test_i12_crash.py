@@ -11,7 +11,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.llm.prices import price
+from consolidator.llm.prices import calculate_cost
 from consolidator.models.event import NewEvent
 from consolidator.runtime.agent import Consolidator, Session
 from consolidator.runtime.tools.tool import tool
@@ -19,14 +19,16 @@ from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at, recorded
-from tests.nights import ask, count
+from tests.nights import query_number, query_rows
 from tests.reuse import dsn, emptied
-from tests.support import answered, later, said
+from tests.support import assistant_response, later, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 MODEL, CAP = "gpt-4o", Decimal("0.05")
 SUMMARY = {"summary": "They add numbers.", "next_steps": []}
-TALK: list[NewEvent] = [one for n in range(12) for one in (said(f"Add {n}! " * 30), answered(f"{n} it is. " * 30))]
+TALK: list[NewEvent] = [
+    one for n in range(12) for one in (user_message(f"Add {n}! " * 30), assistant_response(f"{n} it is. " * 30))
+]
 
 
 class Killed(BaseException):
@@ -75,7 +77,7 @@ async def heard(session: Session) -> str:
 def billed(server: ModelServer) -> Decimal:
     """Return at least what the server could charge: the questions it was asked."""
     sizes = (sum(len(str(m.get("content") or "")) for m in asked["messages"]) // 8 for asked in server.requests)
-    return sum((price(MODEL, input_tokens=size) or Decimal(0) for size in sizes), Decimal(0))
+    return sum((calculate_cost(MODEL, input_tokens=size) or Decimal(0) for size in sizes), Decimal(0))
 
 
 async def test_wherever_a_process_dies_its_money_is_settled_and_the_cap_holds(
@@ -109,8 +111,10 @@ async def dies_at(
     clock.set(later(clock.now(), minutes=10))  # its lease runs out
     async with agent_on(database, settings, server) as other:
         await other.wake(session.id)
-    (row,) = await ask(database, "select cost, reserved, pending, compactions from session where id = %s", session.id)
-    spends = await ask(database, "select cost, settled_at from spend where session_id = %s", session.id)
+    (row,) = await query_rows(
+        database, "select cost, reserved, pending, compactions from session where id = %s", session.id
+    )
+    spends = await query_rows(database, "select cost, settled_at from spend where session_id = %s", session.id)
     assert row["reserved"] == 0, told
     assert not row["pending"], told
     assert all(one["settled_at"] is not None for one in spends), told
@@ -131,11 +135,11 @@ async def test_a_session_that_reaches_its_cap_ends_its_turn_and_says_so(database
         assert session.result.finish_reason == "budget"
         assert "cap of 0.004 USD is reached" in turns[-1]
         assert len(server.requests) == len(turns) - 1 >= 2
-        (row,) = await ask(database, "select cost, reserved from session")
+        (row,) = await query_rows(database, "select cost, reserved from session")
         assert 0 < row["cost"] <= Decimal("0.004")
         assert row["reserved"] == 0
         stops = "select count(*) from event where event_type = 'PolicyDecision' and data->>'decision' = 'budget_stop'"
-        assert await count(database, stops) == 1
+        assert await query_number(database, stops) == 1
         await agent.wake(session.id)
         assert len(server.requests) == len(turns) - 1
         again = await agent.open("coder:cli:ada", max_cost_usd=1)

@@ -20,7 +20,7 @@ from consolidator.testing.kill_points import interrupted_at
 from tests.integration.locks import waiting
 from tests.reuse import dsn, emptied
 from tests.runtime import SECRET
-from tests.support import PATIENCE, logged, said
+from tests.support import PATIENCE, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 SECONDS = 60.0
@@ -51,17 +51,17 @@ class Poor(Database):
 @pytest.fixture
 async def poor(dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Poor]:
     """A database on whose clock leases run out, and whose heartbeats come at once; it has a session `s`."""
-    monkeypatch.setattr(lease, "TICK", 0.001)
+    monkeypatch.setattr(lease, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())
     opened = Poor(dsn, clock)
-    await logged(opened, "s", [said("hello")])
+    await log_events(opened, "s", [user_message("hello")])
     yield opened
     await opened.close()
 
 
 async def taken_up(database: Database) -> lease.Lease:
     """Take the session up."""
-    held = await lease.acquire(database, "s", seconds=SECONDS)
+    held = await lease.acquire_lease(database, "s", seconds=SECONDS)
     assert held is not None
     return held
 
@@ -86,7 +86,7 @@ async def test_a_heartbeat_outlives_any_error(
             clock.advance(timedelta(seconds=SECONDS / 2))
             async with asyncio.timeout(PATIENCE):
                 await renewed.wait()
-            held.check()
+            held.check_valid()
     assert type(error).__name__ in caplog.text
     assert SECRET not in caplog.text
 
@@ -97,7 +97,7 @@ async def test_who_cannot_renew_until_the_lease_has_run_out_has_lost_it(poor: Po
         await refused(poor)
         clock.advance(timedelta(seconds=SECONDS))
         with pytest.raises(StaleEpoch):
-            await held.unless_steered(asyncio.Event().wait())
+            await held.run_unless_steered(asyncio.Event().wait())
 
 
 async def test_a_session_that_cannot_be_given_back_does_not_hide_what_came_of_the_work(poor: Poor) -> None:
@@ -117,11 +117,11 @@ async def test_a_lease_begins_before_the_wait_for_its_row(poor: Poor, clock: Fro
         await waiting(poor)
         clock.advance(timedelta(seconds=SECONDS / 2))
     held = await taking
-    held.check()
+    held.check_valid()
     clock.advance(timedelta(seconds=SECONDS / 2))
-    assert held.row["lease_until"] == clock.now()
+    assert held.session.lease_until == clock.now()
     with pytest.raises(StaleEpoch):
-        held.check()
+        held.check_valid()
 
 
 async def test_a_lease_begins_after_the_wait_for_a_connection(dsn: str, poor: Poor, clock: FrozenClock) -> None:
@@ -135,4 +135,4 @@ async def test_a_lease_begins_after_the_wait_for_a_connection(dsn: str, poor: Po
         held = await taking
     finally:
         await single.close()
-    assert held.row["lease_until"] == clock.now() + timedelta(seconds=SECONDS)
+    assert held.session.lease_until == clock.now() + timedelta(seconds=SECONDS)

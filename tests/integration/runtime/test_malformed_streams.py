@@ -133,7 +133,7 @@ async def test_a_server_that_never_ends_is_heard_no_longer_than_was_asked_for(da
     async with streaming(answer) as url, agent_on(database, url, [look]) as agent:
         session = await agent.open("main:test:ada", answer_tokens=10)
         async with asyncio.timeout(PATIENCE):
-            assert "beyond the length" in await heard(session, "go")
+            assert "beyond the requested length" in await heard(session, "go")
             lying = False
             assert (await heard(session, "again")).endswith("hello")
     async with database.connection() as conn:

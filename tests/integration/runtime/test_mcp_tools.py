@@ -80,43 +80,43 @@ async def test_a_server_that_does_not_start_is_refused_with_what_it_said(command
 
 
 @pytest.fixture
-async def loud() -> AsyncIterator[mcp_process.Process]:
+async def loud() -> AsyncIterator[mcp_process.McpServerProcess]:
     """A server that complains as often as it is told."""
-    with mcp_process.notes() as complaints:
-        server = mcp_process.Process(StdioServerParameters(command=SERVER[0], args=SERVER[1:]), complaints)
+    with mcp_process.open_stderr_file() as complaints:
+        server = mcp_process.McpServerProcess(StdioServerParameters(command=SERVER[0], args=SERVER[1:]), complaints)
         yield server
         await server.stop()
 
 
-def size(server: mcp_process.Process) -> int:
+def size(server: mcp_process.McpServerProcess) -> int:
     """Return how many bytes of a server's complaints are kept."""
-    return os.fstat(server.complaints.fileno()).st_size
+    return os.fstat(server.stderr.fileno()).st_size
 
 
 async def test_what_a_server_complains_of_does_not_fill_the_disk(
-    loud: mcp_process.Process, monkeypatch: pytest.MonkeyPatch
+    loud: mcp_process.McpServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await (await loud.client()).call_tool("complain", {"times": 100})
     assert size(loud) > 1000
-    monkeypatch.setattr(mcp_process, "MOST", 1000)
+    monkeypatch.setattr(mcp_process, "MAX_STDERR_BYTES", 1000)
     client = await loud.client()
     assert size(loud) == 0
     await client.call_tool("complain", {"times": 1})
     assert size(loud) == len("complaint 0\n"), "it goes on at the beginning, and leaves no hole before it"
 
 
-async def test_a_server_that_is_started_again_begins_with_no_complaints(loud: mcp_process.Process) -> None:
+async def test_a_server_that_is_started_again_begins_with_no_complaints(loud: mcp_process.McpServerProcess) -> None:
     await (await loud.client()).call_tool("complain", {"times": 5})
-    assert loud.said() == "complaint 4"
+    assert loud.last_stderr_line() == "complaint 4"
     await (await loud.client()).call_tool("complain", {"times": 1})
-    assert loud.said() == "complaint 0", "to look at them does not move where they are written"
+    assert loud.last_stderr_line() == "complaint 0", "to look at them does not move where they are written"
     await loud.stop()
     await loud.client()
-    assert loud.said() == ""
+    assert loud.last_stderr_line() == ""
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_process, "STARTING", 0.05)
+    monkeypatch.setattr(mcp_process, "START_TIMEOUT", 0.05)
     with pytest.raises(UsageError, match="did not answer within"):
         async with mcp_tools(["sleep", "60"]):
             pass

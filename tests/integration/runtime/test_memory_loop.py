@@ -10,34 +10,43 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.context.build import advance, build_context
 from consolidator.database import Database
-from consolidator.memory.text.recall_markers import BEGIN, END
+from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.compaction import compact
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
-from consolidator.store.queries import Row
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.nights import ask, count, tonight
+from tests.nights import query_number, query_rows, run_next_night
 from tests.runtime import heard
-from tests.support import answered, called, later, logged, night, returned, said, step
+from tests.support import (
+    assistant_response,
+    call_and_result,
+    later,
+    log_events,
+    run_job,
+    tool_call,
+    tool_result,
+    user_message,
+)
 
 RULE = "From now on, always use tabs for indentation."
 
 
-def remembering(database: Database, settings: Settings) -> Callable[[Row, str], Awaitable[str | None]]:
+def remembering(database: Database, settings: Settings) -> Callable[[SessionRow, str], Awaitable[str | None]]:
     """Return what asks memory about each message."""
 
-    async def asked(row: Row, text: str) -> str | None:
-        return (await recall(database, text, agent=row["agent"], peer=row["peer"], settings=settings)).block or None
+    async def asked(row: SessionRow, text: str) -> str | None:
+        return (await recall(database, text, agent=row.agent, peer=row.peer, settings=settings)).block or None
 
     return asked
 
 
 async def learned(database: Database) -> list[Any]:
     """Return the facts, and what proves them."""
-    return await ask(database, "select sentence, evidence, sessions from fact order by id")
+    return await query_rows(database, "select sentence, evidence, sessions from fact order by id")
 
 
 async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_again_from_there(
@@ -45,9 +54,9 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_aga
 ) -> None:
     def answers(asked: dict[str, Any]) -> ScriptedReply:
         shown = str(asked["messages"][0]["content"])
-        told = shown.partition(BEGIN)[2].partition(END)[0]
+        told = shown.partition(RECALL_BEGIN)[2].partition(RECALL_END)[0]
         # A model that repeats all it was shown, marks and all.
-        return ScriptedReply(text=f"As you told me: {BEGIN}{told}{END} So: {RULE if told else 'I see.'}")
+        return ScriptedReply(text=f"As you told me: {RECALL_BEGIN}{told}{RECALL_END} So: {RULE if told else 'I see.'}")
 
     async with ModelServer(answers) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url})
@@ -56,9 +65,9 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_aga
             first = await agent.open("coder:cli:ada", model="gpt-4o")
             async for _ in first.send(RULE):
                 pass
-            assert BEGIN not in str(server.requests[0]["messages"])
+            assert RECALL_BEGIN not in str(server.requests[0]["messages"])
             await first.end()
-            await tonight(database, clock, settings)
+            await run_next_night(database, clock, settings)
             before = await learned(database)
             assert len(before) == 1
             second = await agent.open("coder:cli:ada", model="gpt-4o")
@@ -66,24 +75,24 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_aga
             async for _ in second.send("How shall I use indentation here, tabs or spaces?"):
                 pass
             shown = server.requests[-1]["messages"][0]
-            block = shown["content"].partition(BEGIN)[2].partition(END)[0]
+            block = shown["content"].partition(RECALL_BEGIN)[2].partition(RECALL_END)[0]
             assert "tabs for indentation" in block
             assert "[fact:" in block
             await second.end()
-            await tonight(database, clock, settings)
+            await run_next_night(database, clock, settings)
     assert await learned(database) == before
     echoes = "select count(*) from episode where text like '%recalled-memory%' or text like '%From earlier sessions%'"
-    assert await count(database, echoes) == 0
+    assert await query_number(database, echoes) == 0
     said_by = "select distinct event_type from event where data::text like '%recalled-memory%'"
-    assert await ask(database, said_by) == [{"event_type": "AssistantResponse"}]
+    assert await query_rows(database, said_by) == [{"event_type": "AssistantResponse"}]
 
 
 async def test_what_a_tool_recalled_is_not_learned_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     """A model asks for memory by a tool, or a harness pastes it into a message: neither teaches anything."""
-    await logged(database, "one", [said(RULE)], peer="ada")
-    await tonight(database, clock, settings)
+    await log_events(database, "one", [user_message(RULE)], peer="ada")
+    await run_next_night(database, clock, settings)
     before = await learned(database)
     block = (await recall(database, "tabs for indentation", agent="coder")).block
     assert "tabs" in block
@@ -93,12 +102,16 @@ async def test_what_a_tool_recalled_is_not_learned_again(
         return {"facts": []}
 
     prompts: list[str] = []
-    echo = [said(f"{block}\nWhat now?"), called("c", "recall", {}), returned("c", f"{block}\nplus 1 more")]
-    await logged(database, "two", [*echo, said(block, origin="memory")], peer="ada")
+    echo = [
+        user_message(f"{block}\nWhat now?"),
+        tool_call("c", "recall", {}),
+        tool_result("c", f"{block}\nplus 1 more"),
+    ]
+    await log_events(database, "two", [*echo, user_message(block, origin="memory")], peer="ada")
     async with ModelServer(reads) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url, "model": "reader"})
         clock.set(later(clock.now(), hours=1))
-        await tonight(database, clock, mine)
+        await run_next_night(database, clock, mine)
     assert await learned(database) == before
     assert any("What now?" in prompt for prompt in prompts)
     assert any("plus 1 more" in prompt for prompt in prompts)
@@ -108,21 +121,25 @@ async def test_what_a_tool_recalled_is_not_learned_again(
 async def test_the_nights_learn_nothing_from_a_summary(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    talk = [event for n in range(10) for event in (said(f"Question {n}? " * 15), answered(f"Answer {n}. " * 15))]
-    await logged(database, "one", [said(RULE), answered("I will."), *talk])
+    talk = [
+        event
+        for n in range(10)
+        for event in (user_message(f"Question {n}? " * 15), assistant_response(f"Answer {n}. " * 15))
+    ]
+    await log_events(database, "one", [user_message(RULE), assistant_response("I will."), *talk])
     assert await compact(database, "one", budget=1000)
-    await tonight(database, clock, settings)
+    await run_next_night(database, clock, settings)
     assert [len(fact["evidence"]) for fact in await learned(database)] == [1]
-    assert await count(database, "select count(*) from episode where text like '%Session so far%'") == 0
+    assert await query_number(database, "select count(*) from episode where text like '%Session so far%'") == 0
 
 
 async def test_the_summary_goes_on_from_what_the_night_folded(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    calls = [event for n in range(30) for event in step(f"c{n}", "read", {"path": f"{n}"}, "ok")]
-    await logged(database, "one", [said("Go."), *calls])
-    await tonight(database, clock, settings)
-    await logged(database, "one", [said("On."), *step("z", "write", {}, "ok")])
+    calls = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    await log_events(database, "one", [user_message("Go."), *calls])
+    await run_next_night(database, clock, settings)
+    await log_events(database, "one", [user_message("On."), *call_and_result("z", "write", {}, "ok")])
     async with database.connection() as conn:
         before = await build_context(conn, "one", strategy="window", last=4)
         assert "Tools used: read 30x." in before.messages[0]["content"]
@@ -139,18 +156,18 @@ async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_tha
         {"decision": "scratchpad_set", "text": "be kind"},
         {"decision": "compaction", "kept_from": 3, "summary": "They read."},
     ]
-    calls = [event for n in range(150) for event in step(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    calls = [event for n in range(150) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
     decided = [NewEvent(EventType.POLICY_DECISION, data) for data in landmarks]
-    await logged(database, "one", [said("Go."), *decided, *calls])
-    await tonight(database, clock, settings)
+    await log_events(database, "one", [user_message("Go."), *decided, *calls])
+    await run_next_night(database, clock, settings)
     async with database.connection() as conn:
         assert await advance(conn, "one") == 0
     clock.set(later(clock.now(), days=20))
-    await logged(database, "one", [said("On."), *step("z", "write", {}, "ok")])
-    await tonight(database, clock, settings)
+    await log_events(database, "one", [user_message("On."), *call_and_result("z", "write", {}, "ok")])
+    await run_next_night(database, clock, settings)
     clock.set(later(clock.now(), days=20))
-    await night(database, settings, "retention")
-    assert await count(database, "select pruned_to from session") > 100
+    await run_job(database, settings, "retention")
+    assert await query_number(database, "select pruned_to from session") > 100
     async with database.connection() as conn:
         assert await advance(conn, "one") == 0
         assert await advance(conn, "one") == 0
@@ -158,7 +175,7 @@ async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_tha
     assert "Tools used: read 150x, write." in made.messages[0]["content"]
     assert "They read." in made.messages[0]["content"]
     assert "be kind" in made.messages[-1]["content"]
-    (row,) = await ask(
+    (row,) = await query_rows(
         database, "select v.upto = s.head as folded from session_view v join session s on s.id = session_id"
     )
     assert row["folded"]
@@ -188,6 +205,6 @@ async def test_whatever_is_said_is_answered_remembered_and_recalled_for(
             for _ in range(2):
                 assert await heard(session, text) == f"It said {text}."
             await session.end()
-    done = await tonight(database, clock, settings)
+    done = await run_next_night(database, clock, settings)
     assert done["dead"] == 0
     assert (await recall(database, text, agent="coder", settings=settings)) is not None

@@ -26,7 +26,7 @@ __all__ = ["dsn", "emptied"]  # fixtures
 
 async def opened(database: Database, key: str = KEY, **config: Any) -> str:
     """Open a session and return its id."""
-    return str((await sessions.open_session(database, key, model=None, max_cost=None, config=config))["id"])
+    return str((await sessions.open_session(database, key, model=None, max_cost=None, config=config)).id)
 
 
 @asynccontextmanager
@@ -41,21 +41,21 @@ async def during(database: Database, *works: Any) -> AsyncIterator[Connection]:
 
 async def test_a_message_that_comes_while_the_session_is_given_back_is_heard_of(database: Database) -> None:
     name = await opened(database)
-    await sessions.say(database, name, "first")
-    held = await lease.acquire(database, name, seconds=60)
+    await sessions.send_message(database, name, "first")
+    held = await lease.acquire_lease(database, name, seconds=60)
     assert held is not None
-    head = held.row["head"]
-    async with during(database, sessions.say(database, name, "second", mode="follow_up")) as conn:
-        await marks.mark_settled(conn, name, held.epoch, settled=head, delivered=head, pending=False, head=head)
+    head = held.session.head
+    async with during(database, sessions.send_message(database, name, "second", mode="follow_up")) as conn:
+        await marks.release_settled(conn, name, held.epoch, settled=head, delivered=head, pending=False, head=head)
     async with database.connection() as conn:
-        assert await marks.pending(conn) == [name]
+        assert await marks.list_pending(conn) == [name]
     assert [one.split(": ")[-1] for one in in_words(await log_of(database, name))][1:] == ["first", "second"]
 
 
 async def test_a_message_that_comes_while_the_session_is_ended_is_refused(database: Database) -> None:
     name = await opened(database)
     with pytest.raises(UsageError, match="has ended"):
-        async with during(database, sessions.say(database, name, "too late")) as conn:
+        async with during(database, sessions.send_message(database, name, "too late")) as conn:
             await events.append(conn, name, [NewEvent(EventType.SESSION_END, {})], now=database.clock.now())
     assert in_words(await log_of(database, name)) == ["SessionStart", "SessionEnd"]
 
@@ -65,7 +65,7 @@ async def test_two_openings_at_once_each_set_what_they_were_given(database: Data
     async with during(database, opened(database, last=7), opened(database, budget=5000)) as conn:
         await rows.lock(conn, [name])
     async with database.connection() as conn:
-        config = (await rows.get(conn, name))["config"]
+        config = (await rows.get(conn, name)).config
     assert config == {"last": 7, "budget": 5000}
 
 
@@ -75,10 +75,12 @@ async def test_of_two_that_are_made_current_at_once_the_key_names_the_last(datab
         names.append(await opened(database))
         await sessions.release_key(database, names[-1])
     first, second, third = names
-    await sessions.resume(database, third)
-    async with during(database, sessions.resume(database, first), sessions.resume(database, second)) as conn:
+    await sessions.resume_session(database, third)
+    async with during(
+        database, sessions.resume_session(database, first), sessions.resume_session(database, second)
+    ) as conn:
         await rows.lock(conn, [third])
     async with database.connection() as conn:
-        found = await rows.current(conn, KEY)
+        found = await rows.get_current(conn, KEY)
         assert found is not None
-        assert found["id"] in (first, second)
+        assert found.id in (first, second)

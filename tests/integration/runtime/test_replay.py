@@ -11,26 +11,26 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.agent import VOID, Consolidator
-from consolidator.runtime.replay import EVERYTHING, Shown, replay
+from consolidator.runtime.agent import VOID_NOTICE, Consolidator
+from consolidator.runtime.replay import ALL_CHANNELS, ReplayedItem, replay
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.reuse import dsn, emptied
-from tests.support import answered, logged, said
+from tests.support import assistant_response, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
 
-async def replayed(database: Database, session: str, channel: str | None = None) -> list[Shown]:
+async def replayed(database: Database, session: str, channel: str | None = None) -> list[ReplayedItem]:
     """Return all that a replay shows."""
     async with database.connection() as conn:
         return [shown async for shown in replay(conn, session, channel=channel)]
 
 
-def text_of(shown: list[Shown]) -> str:
+def text_of(shown: list[ReplayedItem]) -> str:
     """Return what a person saw of answers."""
-    return "".join(VOID if one.kind == "void" else one.text for one in shown if one.kind != "user")
+    return "".join(VOID_NOTICE if one.kind == "void" else one.text for one in shown if one.kind != "user")
 
 
 @tool(idempotent=True)
@@ -62,9 +62,9 @@ async def test_what_was_streamed_comes_back_byte_for_byte(database: Database, se
     found = await replayed(database, session.id)
     assert [one.text for one in found if one.kind == "user"] == ["first", "second", "third"]
     assert text_of(found) == "".join(saw)
-    assert [VOID if one.kind == "void" else one.text for one in found if one.kind != "user"] == saw
-    assert saw.count(VOID) == 1
-    assert text_of(await replayed(database, session.id, EVERYTHING)) == "".join(saw)
+    assert [VOID_NOTICE if one.kind == "void" else one.text for one in found if one.kind != "user"] == saw
+    assert saw.count(VOID_NOTICE) == 1
+    assert text_of(await replayed(database, session.id, ALL_CHANNELS)) == "".join(saw)
     assert text_of(await replayed(database, session.id, "elsewhere")) == ""
 
 
@@ -77,9 +77,9 @@ async def streamed(database: Database, name: str, pieces: list[str], *, after: i
     async with database.transaction() as conn:
         (row,) = await (await conn.execute("select head, lease_epoch from session where id = 'one'")).fetchall()
         now = database.clock.now()
-        await generation.add_chunks(conn, "one", name, pieces, after=after, started=row[0], epoch=row[1], now=now)
+        await generation.append_chunks(conn, "one", name, pieces, after=after, started=row[0], epoch=row[1], now=now)
         if delivered:
-            await generation.deliver(conn, "one", name, "direct", upto=delivered, started=row[0], now=now)
+            await generation.record_delivery(conn, "one", name, "direct", upto=delivered, started=row[0], now=now)
 
 
 def began(name: str) -> NewEvent:
@@ -88,28 +88,32 @@ def began(name: str) -> NewEvent:
 
 
 async def test_a_piece_that_the_channel_never_had_is_not_replayed(database: Database) -> None:
-    await logged(database, "one", [said("Go."), began("m1")])
+    await log_events(database, "one", [user_message("Go."), began("m1")])
     await streamed(database, "m1", ["a", "b", "c"], delivered=2)
     found = await replayed(database, "one")
     assert [(one.kind, one.text) for one in found] == [("user", "Go."), ("piece", "a"), ("piece", "b")]
-    assert [one.text for one in await replayed(database, "one", EVERYTHING)] == ["Go.", "a", "b", "c"]
+    assert [one.text for one in await replayed(database, "one", ALL_CHANNELS)] == ["Go.", "a", "b", "c"]
     assert [one.piece for one in found] == [0, 1, 2]
 
 
 async def test_a_word_in_between_stands_where_it_was_said(database: Database) -> None:
-    await logged(database, "one", [said("Go."), began("m1")])
+    await log_events(database, "one", [user_message("Go."), began("m1")])
     await streamed(database, "m1", ["a", "b"], delivered=2)
     replaced = NewEvent(EventType.POLICY_DECISION, {"decision": "generation_replaced", "message_id": "m1"})
-    await logged(database, "one", [said("Stop!", mode="steer"), replaced, began("m2")])
+    await log_events(database, "one", [user_message("Stop!", mode="steer"), replaced, began("m2")])
     await streamed(database, "m2", ["c"], delivered=1)
     told = {"text": "c", "message_id": "m2", "chunks": 1}
-    await logged(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
+    await log_events(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
     found = await replayed(database, "one")
     assert [one.text or one.kind for one in found] == ["Go.", "a", "b", "Stop!", "void", "c"]
 
 
 async def test_an_imported_session_is_replayed_by_its_turns(database: Database) -> None:
-    await logged(database, "one", [said("Hello", speaker="Ada"), said("hint", origin="harness"), answered("Hi")])
+    await log_events(
+        database,
+        "one",
+        [user_message("Hello", speaker="Ada"), user_message("hint", origin="harness"), assistant_response("Hi")],
+    )
     found = await replayed(database, "one")
     assert [(one.kind, one.text, one.speaker) for one in found] == [("user", "Hello", "Ada"), ("piece", "Hi", None)]
     with pytest.raises(NotFound):
@@ -119,10 +123,10 @@ async def test_an_imported_session_is_replayed_by_its_turns(database: Database) 
 async def test_a_long_session_is_replayed_page_by_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consolidator.runtime.replay.PAGE", 3)
     for n in range(5):
-        await logged(database, "one", [said(f"Q{n}"), began(f"m{n}")])
+        await log_events(database, "one", [user_message(f"Q{n}"), began(f"m{n}")])
         await streamed(database, f"m{n}", [f"a{n}", f"b{n}"])
         told = {"text": f"a{n}b{n}", "message_id": f"m{n}", "chunks": 2}
-        await logged(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
+        await log_events(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
     found = await replayed(database, "one")
     assert "".join(one.text for one in found) == "".join(f"Q{n}a{n}b{n}" for n in range(5))
     async with database.connection() as conn:

@@ -15,7 +15,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, Channel, Replies, agent_on, heard, in_words, log_of
-from tests.support import unbroken
+from tests.support import assert_invariants
 
 __all__ = ["dsn", "emptied"]  # fixtures
 WHOLE = "one two three four"
@@ -42,22 +42,22 @@ async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database
     async with ModelServer(answers=replies, prefill=True) as server:
         async with agent_on(database, server, channel=Channel(), **PREFILL) as agent:
             session = await agent.open(KEY)
-            await sessions.say(database, session.id, "count")
+            await sessions.send_message(database, session.id, "count")
             with interrupted_at(1, die, "after delivery"), pytest.raises(Killed):
                 await agent.wake(session.id)
 
         async def say_more(delta: Delta) -> None:
             if delta.seq == 2:
-                await sessions.say(database, session.id, "and that?")
+                await sessions.send_message(database, session.id, "and that?")
 
         async with agent_on(database, server, **PREFILL) as agent:
             agent.harness.senders["test"] = say_more
             await agent.wake(session.id)
-            assert not (await (await agent.open(KEY)).info())["pending"]
+            assert not (await (await agent.open(KEY)).info()).pending
             words = in_words(await log_of(database, session.id))
     assert "decision: generation_resumed" in words
     assert words[-1] == "model: And that."
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Database) -> None:
@@ -69,8 +69,8 @@ async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Datab
         assert session.result.finish_reason == "error"
         row = await session.info()
     assert len(server.requests) == 3
-    assert row["cost"] > 0
-    assert row["reserved"] == 0
+    assert row.cost > 0
+    assert row.reserved == 0
 
 
 async def test_a_cap_that_ends_an_answer_to_be_gone_on_with_is_told_once(database: Database) -> None:
@@ -80,18 +80,18 @@ async def test_a_cap_that_ends_an_answer_to_be_gone_on_with_is_told_once(databas
         agent_on(database, server, channel=channel, **PREFILL) as agent,
     ):
         session = await agent.open(KEY, max_cost_usd=Decimal("0.01"))
-        await sessions.say(database, session.id, "count")
+        await sessions.send_message(database, session.id, "count")
         with interrupted_at(1, die, "after delivery"), pytest.raises(Killed):
             await agent.wake(session.id)
         async with database.connection() as conn:
             await conn.execute("update session set max_cost = 0.000001 where id = %s", [session.id])
         assert (await agent.wake(session.id)).finish_reason == "budget"
         assert (await agent.wake(session.id)).finish_reason == "idle"
-        assert not (await session.info())["pending"]
+        assert not (await session.info()).pending
         words = in_words(await log_of(database, session.id))
     assert words.count("decision: budget_stop") == 1
     assert "model: one two  [interrupted]" in words
-    await unbroken(database)
+    await assert_invariants(database)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
     async with ModelServer(answers=replies) as server:
         async with agent_on(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
-            await sessions.say(database, session.id, "count")
+            await sessions.send_message(database, session.id, "count")
             with interrupted_at(1, die, "after send" if "decision" in place else place), pytest.raises(Killed):
                 await agent.wake(session.id)
         async with agent_on(database, server, channel=None if elsewhere else channel) as agent:
@@ -127,7 +127,7 @@ async def test_whoever_was_shown_an_answer_that_was_given_up_elsewhere_is_told(d
     ) as server:
         async with agent_on(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
-            await sessions.say(database, session.id, "count")
+            await sessions.send_message(database, session.id, "count")
             with interrupted_at(1, die, "after delivery"), pytest.raises(Killed):
                 await agent.wake(session.id)
         async with agent_on(database, server) as agent:
@@ -154,13 +154,13 @@ async def test_a_follow_up_that_comes_while_the_next_call_is_prepared_waits_for_
         nonlocal asked
         asked += 1
         if asked == 2:
-            await sessions.say(database, session.id, "and then that", mode="follow_up")
+            await sessions.send_message(database, session.id, "and then that", mode="follow_up")
         return None
 
     async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
         agent.harness.recall = recall
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "look at this")
+        await sessions.send_message(database, session.id, "look at this")
         await agent.wake(session.id)
     assert [str(one["messages"]).count("and then that") for one in server.requests] == [0, 0, 1]
 
@@ -175,15 +175,15 @@ async def test_a_call_that_is_tried_again_hears_what_was_said_while_it_waited_un
         return "seen"
 
     async def busy(_: float) -> None:
-        await sessions.say(database, session.id, "and then that", mode=mode)
+        await sessions.send_message(database, session.id, "and then that", mode=mode)
 
     replies: Replies = [ScriptedReply.calling(("look", {})), ScriptedReply.failed(503), "Seen.", "And that."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
         agent.harness.sleep = busy
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "look at this")
+        await sessions.send_message(database, session.id, "look at this")
         await agent.wake(session.id)
-        assert not (await session.info())["pending"]
+        assert not (await session.info()).pending
     assert [str(one["messages"]).count("and then that") for one in server.requests] == heard_by
 
 
@@ -194,11 +194,11 @@ async def test_an_outage_is_told_once_however_often_a_session_is_woken(database:
         agent_on(database, server, channel=channel) as agent,
     ):
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "hello")
+        await sessions.send_message(database, session.id, "hello")
         for _ in range(3):
             assert (await agent.wake(session.id)).finish_reason == "error"
         assert len(channel.got) == 1
-        await sessions.say(database, session.id, "still there?")
+        await sessions.send_message(database, session.id, "still there?")
         assert (await agent.wake(session.id)).finish_reason == "error"
         assert len(channel.got) == 2
         server.answers = ["Here I am."]

@@ -44,7 +44,7 @@ async def test_a_turn_is_answered_and_settled(database: Database) -> None:
         row = await session.info()
         words = in_words(await log_of(database, session.id))
     assert words == ["SessionStart", "user: hello", "ThinkingStart", "model: Good day."]
-    assert (row["settled_to"], row["delivered_to"], row["turns"], row["pending"]) == (4, 4, 1, False)
+    assert (row.settled_to, row.delivered_to, row.turns, row.pending) == (4, 4, 1, False)
 
 
 async def test_what_is_said_next_is_answered_with_all_that_was_said_before(database: Database) -> None:
@@ -64,7 +64,7 @@ async def test_calls_are_run_and_their_results_go_back_in_the_calls_order(databa
         session = await agent.open(KEY)
         assert await heard(session, "go") == "I look. Done."
         log = await log_of(database, session.id)
-        state = (await session.info())["state"]
+        state = (await session.info()).state
     assert in_words(log)[3:] == [
         "model: I look. ", "call: look", "call: send_mail", "result: look ok", "result: send_mail ok", "ThinkingStart",
         "model: Done.",
@@ -105,14 +105,14 @@ async def test_a_call_waits_for_a_person_and_goes_on_after_their_word(database: 
         assert await heard(session, "ship it") == ""
         assert session.result is not None
         assert session.result.finish_reason == "approval"
-        waiting = (await session.info())["attention"]
+        waiting = (await session.info()).attention
         [(call, asked)] = waiting.items()
         assert (asked["kind"], asked["tool"], asked["arguments"]) == ("approval", "deploy", '{"where": "north"}')
-        assert await sessions.decide(database, call, allow=True) == session.id
+        assert await sessions.decide_approval(database, call, allow=True) == session.id
         assert (await agent.wake(session.id)).finish_reason == "stop"
         words = in_words(await log_of(database, session.id))
         with pytest.raises(NotFound, match="waits"):
-            await sessions.decide(database, call, allow=False)
+            await sessions.decide_approval(database, call, allow=False)
     assert words[4:] == [
         "call: deploy", "ApprovalRequested", "ApprovalGranted", "decision: call_started", "result: deploy ok",
         "ThinkingStart", "model: It is out.",
@@ -124,8 +124,8 @@ async def test_a_denied_call_never_runs_and_the_model_is_told_why(database: Data
     async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy, look]) as agent:
         session = await agent.open(KEY)
         await heard(session, "ship it")
-        [call] = (await session.info())["attention"]
-        await sessions.decide(database, call, allow=False, reason="not on a Friday")
+        [call] = (await session.info()).attention
+        await sessions.decide_approval(database, call, allow=False, reason="not on a Friday")
         await agent.wake(session.id)
         words = in_words(await log_of(database, session.id))
     assert "result: deploy error rejected" in words
@@ -142,7 +142,7 @@ async def test_a_steer_takes_back_what_waits_for_a_person(database: Database) ->
         assert (await agent.wake(session.id)).finish_reason == "stop"
         row, words = await session.info(), in_words(await log_of(database, session.id))
     assert "result: deploy error aborted" in words
-    assert row["attention"] == {}
+    assert row.attention == {}
 
 
 async def test_a_steer_stops_an_answer_and_keeps_what_was_read(database: Database) -> None:
@@ -182,7 +182,7 @@ async def test_a_steer_cancels_a_tool_and_says_what_is_known_of_it(database: Dat
         "result: wire uncertain",
         "result: look error aborted",
     ]
-    assert [one["kind"] for one in row["attention"].values()] == ["uncertain"]
+    assert [one["kind"] for one in row.attention.values()] == ["uncertain"]
 
 
 async def test_a_person_settles_an_uncertain_call_and_the_model_reads_it(database: Database) -> None:
@@ -202,12 +202,12 @@ async def test_a_person_settles_an_uncertain_call_and_the_model_reads_it(databas
         await began.wait()
         await session.steer("stop!")
         await sending
-        [call] = (await session.info())["attention"]
-        await sessions.resolve(database, call, "failed")
+        [call] = (await session.info()).attention
+        await sessions.resolve_call(database, call, "failed")
         await heard(session, "well?")
-        assert (await session.info())["attention"] == {}
+        assert (await session.info()).attention == {}
         with pytest.raises(NotFound):
-            await sessions.resolve(database, call, "ok")
+            await sessions.resolve_call(database, call, "ok")
     assert "failed" in str(server.requests[-1]["messages"][-1]["content"])
 
 
@@ -217,7 +217,7 @@ async def test_a_call_that_may_have_run_is_uncertain_also_where_its_tool_is_gone
 ) -> None:
     async with ModelServer(answers=["I see."]) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "wire it")
+        await sessions.send_message(database, session.id, "wire it")
         call = {"call_id": "c", "tool": "wire", "arguments": {"amount": 1}, "message_id": "m", "group": 1}
         left = [
             NewEvent(EventType.THINKING_START, {"message_id": "m", "upto_seq": 2}),
@@ -227,7 +227,7 @@ async def test_a_call_that_may_have_run_is_uncertain_also_where_its_tool_is_gone
         async with database.connection() as conn:
             await events.append(conn, session.id, left, now=database.clock.now())
         assert "".join([piece async for piece in session.resume()]) == "I see."
-        asked = (await session.info())["attention"]
+        asked = (await session.info()).attention
         [result] = [one.data for one in await log_of(database, session.id) if one.type is EventType.TOOL_RESULT]
     assert (list(asked), result["status"]) == ((["c"], "uncertain") if known else ([], "error"))
 
@@ -236,7 +236,7 @@ async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> 
     @tool(idempotent=True)
     async def slow(call: CallContext) -> str:
         """Take a while."""
-        await sessions.say(database, call.session_id, "and then this", mode="follow_up")
+        await sessions.send_message(database, call.session_id, "and then this", mode="follow_up")
         return "done"
 
     replies: Replies = [ScriptedReply.calling(("slow", {})), "First.", "Second."]
@@ -252,7 +252,7 @@ async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(datab
     @tool(idempotent=True)
     async def slow(call: CallContext) -> str:
         """Take a while."""
-        await sessions.say(database, call.session_id, "mind the gap")
+        await sessions.send_message(database, call.session_id, "mind the gap")
         return "done"
 
     replies: Replies = [ScriptedReply.calling(("slow", {})), "Both done."]
@@ -269,7 +269,7 @@ async def test_a_server_that_is_busy_is_asked_again(database: Database) -> None:
         assert await heard(session, "hello") == "Here I am."
         row, words = await session.info(), in_words(await log_of(database, session.id))
     assert words.count("decision: generation_replaced") == 2
-    assert row["reserved"] == 0
+    assert row.reserved == 0
 
 
 async def test_a_server_that_stays_away_ends_the_turn_and_the_next_wake_asks_again(database: Database) -> None:
@@ -279,7 +279,7 @@ async def test_a_server_that_stays_away_ends_the_turn_and_the_next_wake_asks_aga
         assert "503" in await heard(session, "hello")
         assert session.result is not None
         assert session.result.finish_reason == "error"
-        assert (await session.info())["pending"]
+        assert (await session.info()).pending
         assert (await agent.wake(session.id)).finish_reason == "stop"
         words = in_words(await log_of(database, session.id))
     assert words[-3:] == ["error", "ThinkingStart", "model: At last."]
@@ -293,7 +293,7 @@ async def test_an_error_that_will_not_pass_ends_the_turn_for_good(database: Data
         session = await agent.open(KEY)
         assert "401" in await heard(session, "hello")
         assert len(server.requests) == 1
-        assert not (await session.info())["pending"]
+        assert not (await session.info()).pending
         assert (await agent.wake(session.id)).finish_reason == "idle"
 
 
@@ -307,7 +307,7 @@ async def test_a_stream_cut_in_the_middle_is_gone_on_with_or_begun_again(databas
         agent_on(database, server, channel=channel, prefill=prefill) as agent,
     ):
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "count")
+        await sessions.send_message(database, session.id, "count")
         await agent.wake(session.id)
         words = in_words(await log_of(database, session.id))
     assert channel.text == whole
@@ -328,7 +328,7 @@ async def test_a_stream_that_is_always_cut_ends_in_an_error(database: Database) 
         row = await session.info()
     assert "void" in told
     assert len(server.requests) == 3
-    assert row["reserved"] == 0
+    assert row.reserved == 0
 
 
 async def test_a_refusal_is_an_answer(database: Database) -> None:
@@ -409,7 +409,7 @@ async def test_a_channel_that_fails_does_not_keep_the_model_from_answering(
     channel = Channel(broken=True)
     async with ModelServer(answers=["Good day."]) as server, agent_on(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "hello")
+        await sessions.send_message(database, session.id, "hello")
         assert (await agent.wake(session.id)).finish_reason == "stop"
         channel.broken = False
         await agent.wake(session.id)
@@ -435,11 +435,11 @@ async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) 
     replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "go")
+        await sessions.send_message(database, session.id, "go")
         first = await agent.step(session.id)
         second = await agent.step(session.id)
         third = await agent.step(session.id)
-        head = (await session.info())["head"]
+        head = (await session.info()).head
     assert [(one.finish_reason, one.executed_tool_count) for one in (first, second, third)] == [
         ("tool_calls", 1), ("stop", 0), ("idle", 0),
     ]  # fmt: skip
@@ -449,14 +449,14 @@ async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) 
 @pytest.mark.parametrize("key", ["", " : ", "x" * 301, "main:cli:\0", "main:\ud800:ada"])
 async def test_what_is_no_key_is_refused_in_words(database: Database, key: str) -> None:
     async with ModelServer([]) as server, agent_on(database, server) as agent:
-        with pytest.raises(UsageError, match="no key of a session"):
+        with pytest.raises(UsageError, match="not a valid session key"):
             await agent.open(key)
 
 
 @pytest.mark.parametrize("cap", ["x", "", float("nan"), float("inf"), -1])
 async def test_a_cap_that_is_no_amount_is_refused_in_words(database: Database, cap: float | str) -> None:
     async with ModelServer([]) as server, agent_on(database, server) as agent:
-        with pytest.raises(UsageError, match=r"no amount in USD|less than nothing"):
+        with pytest.raises(UsageError, match=r"not an amount in USD|is negative"):
             await agent.open(KEY, max_cost_usd=cap)
 
 
@@ -481,7 +481,7 @@ async def test_a_message_that_says_nothing_is_refused_and_costs_nothing(database
     async with ModelServer([]) as server, agent_on(database, server) as agent:
         session = await agent.open(KEY)
         for blank in ("", " \n"):
-            with pytest.raises(UsageError, match="says nothing"):
+            with pytest.raises(UsageError, match="is blank"):
                 await heard(session, blank)
         assert server.requests == []
     assert [event.type for event in await log_of(database, session.id)] == [EventType.SESSION_START]

@@ -13,13 +13,13 @@ import pytest
 from consolidator import Session
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.models.session import SessionRow
 from consolidator.runtime import generation, sessions
 from consolidator.runtime import wake as waking
-from consolidator.runtime.agent import VOID
-from consolidator.store.queries import Row
+from consolidator.runtime.agent import VOID_NOTICE
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
-from tests.nights import eventually
+from tests.nights import wait_until_counted
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, agent_on, heard
 from tests.support import PATIENCE
@@ -43,13 +43,13 @@ class Window:
     taken_up: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def info(self) -> Row:
+    async def info(self) -> SessionRow:
         """Hold the first one, who looks at the session, until the second has taken it up."""
         self.gave_back.set()
         await self.taken_up.wait()
         return await Session.info(self.first)
 
-    async def recall(self, _: Row, message: str) -> None:
+    async def recall(self, _: SessionRow, message: str) -> None:
         """Hold the second one, who is about to ask the model."""
         if message == "second":
             self.taken_up.set()
@@ -84,7 +84,7 @@ async def test_who_is_left_alone_hears_what_they_drive_themselves(
         assert isinstance(leaving, AsyncGenerator)
         assert await anext(leaving) == "Well: first, "
         staying = asyncio.create_task(heard(await agent.open(KEY), "second"))
-        await eventually(database, SAID)
+        await wait_until_counted(database, SAID)
         await leaving.aclose()
         assert (await staying).endswith("second, and so on.")
 
@@ -123,13 +123,13 @@ async def test_who_speaks_into_the_other_ones_ears_is_not_held_when_these_go_awa
 async def test_what_was_heard_while_another_drove_is_not_told_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wake = waking.wake
+    wake = waking.wake_session
 
     async def overtaken(harness: Any, name: str) -> None:
         await wake(harness, name)  # as another task of this process, which finds our ears
         raise SessionBusy(name)
 
-    monkeypatch.setattr(waking, "wake", overtaken)
+    monkeypatch.setattr(waking, "wake_session", overtaken)
     async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
         assert await heard(await agent.open(KEY), "hello") == "Well: hello, and so on."
 
@@ -139,7 +139,7 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
 ) -> None:
     monkeypatch.setattr(generation, "BATCH_PIECES", 2)
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
-    wake = waking.wake
+    wake = waking.wake_session
 
     def stop(_: str) -> None:
         raise StaleEpoch
@@ -152,21 +152,21 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
         harness.listeners[name] = ears
         raise SessionBusy(name)
 
-    monkeypatch.setattr(waking, "wake", overtaken)
+    monkeypatch.setattr(waking, "wake_session", overtaken)
     async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
-        assert await heard(await agent.open(KEY), "hello") == f"Well: hello, {VOID}Well: hello, and so on."
+        assert await heard(await agent.open(KEY), "hello") == f"Well: hello, {VOID_NOTICE}Well: hello, and so on."
 
 
 async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_waiting(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wake = waking.wake
+    wake = waking.wake_session
 
     async def late(harness: Any, name: str) -> Any:
-        await sessions.end(database, name, reason="somebody else was done with it")
+        await sessions.end_session(database, name, reason="somebody else was done with it")
         return await wake(harness, name)
 
-    monkeypatch.setattr(waking, "wake", late)
+    monkeypatch.setattr(waking, "wake_session", late)
     async with (
         asyncio.timeout(PATIENCE),
         ModelServer(answers=answers) as server,

@@ -22,11 +22,11 @@ from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests.integration.database.test_server_restart import kill
 from tests.integration.runtime.test_context_cost import touched
-from tests.killing import writes
-from tests.nights import count
+from tests.killing import is_write
+from tests.nights import query_number
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
-from tests.support import PATIENCE, answered, logged, said, unbroken
+from tests.support import PATIENCE, assert_invariants, assistant_response, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 WHOLE = "one two three four five six seven"
@@ -44,7 +44,7 @@ def busy(database: Database) -> int:
 async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "TICK", 3600)  # a heartbeat takes one for a moment, whenever it beats
+    monkeypatch.setattr(lease, "POLL_SECONDS", 3600)  # a heartbeat takes one for a moment, whenever it beats
     held: list[tuple[str, int]] = []
 
     @tool
@@ -67,7 +67,7 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
     async with ModelServer(answers=answers) as server, agent_on(database, server, [work]) as agent:
         agent.harness.senders["test"] = channel
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "go")
+        await sessions.send_message(database, session.id, "go")
         await agent.wake(session.id)
     assert held == [("model", 0), ("tool", 0), ("model", 0), ("channel", 0)]
 
@@ -80,7 +80,7 @@ async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: s
     async def listen(call: CallContext) -> str:
         """Hear something in the middle of the turn."""
         async with asyncio.timeout(PATIENCE):
-            await sessions.say(single, call.session_id, "and this", mode="follow_up")
+            await sessions.send_message(single, call.session_id, "and this", mode="follow_up")
         return "heard"
 
     try:
@@ -107,7 +107,7 @@ async def test_only_the_part_that_a_channel_did_not_acknowledge_is_sent_again(
     async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
         agent.harness.senders["test"] = channel
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "count")
+        await sessions.send_message(database, session.id, "count")
         await agent.wake(session.id)
         assert took == ["one two ", "three four ", "-"]
         await agent.wake(session.id)
@@ -118,7 +118,7 @@ async def test_only_the_part_that_a_channel_did_not_acknowledge_is_sent_again(
 async def test_a_channel_that_hangs_is_left_alone_until_the_next_wake(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "PATIENCE", 0.01)
+    monkeypatch.setattr(delivery, "SEND_TIMEOUT", 0.01)
     channel = Channel()
 
     async def hanging(_: Delta) -> None:
@@ -127,7 +127,7 @@ async def test_a_channel_that_hangs_is_left_alone_until_the_next_wake(
     async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
         agent.harness.senders["test"] = hanging
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "count")
+        await sessions.send_message(database, session.id, "count")
         async with asyncio.timeout(PATIENCE):
             assert (await agent.wake(session.id)).finish_reason == "stop"
         agent.harness.senders["test"] = channel
@@ -137,10 +137,10 @@ async def test_a_channel_that_hangs_is_left_alone_until_the_next_wake(
 
 
 async def test_a_reader_may_take_their_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "PATIENCE", 0)
+    monkeypatch.setattr(delivery, "SEND_TIMEOUT", 0)
     async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
         assert await heard(await agent.open(KEY), "count") == WHOLE
-        owed = await count(database, "select count(*) from delivery")
+        owed = await query_number(database, "select count(*) from delivery")
     assert owed > 0
 
 
@@ -157,7 +157,7 @@ async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channe
     replies: Replies = [ScriptedReply(text=WHOLE, silent_after=4), "Short, then."]
     async with ModelServer(answers=replies) as server, agent_on(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
-        await sessions.say(database, session.id, "count")
+        await sessions.send_message(database, session.id, "count")
         with interrupted_at(2, die, "after commit chunk"), pytest.raises(Killed):
             await agent.wake(session.id)
         assert channel.text == "one two "
@@ -220,17 +220,17 @@ async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
     async with ModelServer(answers=["Good day."]) as server, agent_on(database, server) as agent:
         names = [(await agent.open(f"main:test:{n}")).id for n in range(3)]
         for name in names:
-            await sessions.say(database, name, "hello")
-        wake = waking.wake
+            await sessions.send_message(database, name, "hello")
+        wake = waking.wake_session
 
         async def poor(harness: Any, name: str) -> Any:
             if name == names[0]:
                 raise RuntimeError(f"nobody thought of {SECRET}")
             return await wake(harness, name)
 
-        monkeypatch.setattr(waking, "wake", poor)
+        monkeypatch.setattr(waking, "wake_session", poor)
         woken = {one.session_id: one for one in await agent.wake_all()}
-    assert woken[names[0]].left == "RuntimeError: nobody thought of [redacted:github-token]"
+    assert woken[names[0]].skip_reason == "RuntimeError: nobody thought of [redacted:github-token]"
     assert "nobody thought of" in caplog.text
     assert SECRET not in caplog.text
     assert all((found := woken[name].result) and found.finish_reason == "stop" for name in names[1:])
@@ -248,13 +248,13 @@ async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(datab
             await never.wait()
 
     async def drive(name: str) -> None:
-        held = await lease.acquire(database, name, seconds=3600)
+        held = await lease.acquire_lease(database, name, seconds=3600)
         assert held is not None
         async with held:
             held.steered.set()
-            await held.unless_steered(stubborn())
+            await held.run_unless_steered(stubborn())
 
-    await logged(database, "s", [said("hello")])
+    await log_events(database, "s", [user_message("hello")])
     driving = asyncio.create_task(drive("s"))
     await ending.wait()
     driving.cancel()
@@ -268,7 +268,7 @@ async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(datab
 async def long_session(agent: Consolidator, key: str, turns: int) -> str:
     """Open a session with a past, which its steps have folded as it grew, and a question that nobody answered."""
     database, session = agent.database, await agent.open(key, strategy="window", last=50)
-    prepared = [events.prepare(event) for event in (said("Again?"), answered("Yes."))]
+    prepared = [events.prepare(event) for event in (user_message("Again?"), assistant_response("Yes."))]
     async with database.transaction() as conn:
         await events.load_bulk(conn, session.id, prepared * turns, now=database.clock.now())
         await conn.execute("update session set settled_to = head, delivered_to = head where id = %s", [session.id])
@@ -276,7 +276,7 @@ async def long_session(agent: Consolidator, key: str, turns: int) -> str:
         while await build.advance(conn, session.id):
             continue
         await conn.execute("vacuum analyze event")
-    await sessions.say(database, session.id, "And again?")
+    await sessions.send_message(database, session.id, "And again?")
     return session.id
 
 
@@ -292,13 +292,13 @@ async def cost_of_waking(agent: Consolidator, session: str, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.AsyncCursor, "execute", noting)
         assert (await agent.wake(session)).finish_reason == "stop"
-    reads = [(query, values) for query, values in asked if not writes(query) and b"for update" not in query.encode()]
+    reads = [(query, values) for query, values in asked if not is_write(query) and b"for update" not in query.encode()]
     costs = [await touched(agent.database, query, values or {}) for query, values in reads if "select" in query]
     return len(asked), sum(rows for rows, _ in costs), sum(pages for _, pages in costs)
 
 
 async def test_waking_costs_the_same_however_long_the_log(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "TICK", 3600)  # a heartbeat asks, too, whenever it beats
+    monkeypatch.setattr(lease, "POLL_SECONDS", 3600)  # a heartbeat asks, too, whenever it beats
     async with ModelServer(answers=["Yes."]) as server, agent_on(database, server) as agent:
         short = await long_session(agent, "main:test:short", 100)
         long = await long_session(agent, "main:test:long", 10_000)
@@ -332,7 +332,7 @@ async def test_a_turn_in_which_postgresql_is_killed_and_restarted_goes_on(embedd
         agent_on(embedded, server, [send_mail], channel=channel) as agent,
     ):
         session = await agent.open(KEY)
-        await sessions.say(embedded, session.id, "go")
+        await sessions.send_message(embedded, session.id, "go")
         for place in ("before commit response", "after tool", "after commit chunk"):
             with interrupted_at(1, lambda _: kill(embedded), place), suppress(DatabaseUnavailable, StaleEpoch):
                 await agent.wake(session.id)
@@ -343,5 +343,5 @@ async def test_a_turn_in_which_postgresql_is_killed_and_restarted_goes_on(embedd
     assert words[-1] == f"model: {WHOLE}"
     assert channel.text == WHOLE
     assert len(done) == len(set(done)) == sum(one.startswith("call: ") for one in words)
-    assert (row["pending"], row["settled_to"]) == (False, row["head"])
-    await unbroken(embedded)
+    assert (row.pending, row.settled_to) == (False, row.head)
+    await assert_invariants(embedded)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
-from consolidator.runtime.boundaries import Boundary, around
+from consolidator.runtime.boundaries import Boundary, boundary
 from consolidator.testing.kill_points import interrupted_at, recorded
 
 ROOT = Path(__file__).parents[3]
@@ -15,21 +15,21 @@ ROOT = Path(__file__).parents[3]
 
 def test_every_boundary_is_used_and_no_other() -> None:
     code = "\n".join(path.read_text() for path in (ROOT / "consolidator" / "runtime").glob("*.py"))
-    named = set(re.findall(r'around\("([^"]+)"\)|, "(commit [^"]+)"\)', code))
+    named = set(re.findall(r'boundary\("([^"]+)"\)|, "(commit [^"]+)"\)', code))
     assert {one or other for one, other in named} == set(get_args(Boundary))
 
 
 def test_the_page_on_the_runtime_names_every_boundary() -> None:
     text = (ROOT / "docs" / "runtime.md").read_text()
-    listed = text[text.index("before and after:") :].split("\n\n")[0]
+    listed = text[text.index("is a named boundary") :].split("\n\n")[0]
     assert set(re.findall(r"`([a-z ]+)`", listed)) == set(get_args(Boundary))
 
 
 def test_a_boundary_is_passed_before_and_after_unless_what_is_between_fails() -> None:
     with recorded() as passed:
-        with around("send"), around("delivery"):
+        with boundary("send"), boundary("delivery"):
             pass
-        with suppress(ValueError), around("tool"):
+        with suppress(ValueError), boundary("tool"):
             raise ValueError
     assert passed == ["before send", "before delivery", "after delivery", "after send", "before tool"]
 
@@ -39,6 +39,6 @@ def test_one_can_wait_for_the_second_boundary_of_a_name() -> None:
     sent = 0
     with interrupted_at(2, lambda name: met.append((name, sent)), "after send"):
         for sent in range(4):  # noqa: B007 - it is looked at above
-            with around("lease"), around("send"):
+            with boundary("lease"), boundary("send"):
                 pass
     assert met == [("after send", 1)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType as E
-from consolidator.runtime.fold import Open, fold
+from consolidator.runtime.fold import OpenState, fold_open_state
 from tests.conftest import NOON
 
 
@@ -42,11 +42,11 @@ def decided(decision: str, **more: Any) -> tuple[E, dict[str, Any]]:
     return E.POLICY_DECISION, {"decision": decision, **more}
 
 
-def folded(events: list[Event], settled_to: int = 0) -> Open:
-    return fold(events, settled_to=settled_to, head=settled_to + len(events))
+def folded(events: list[Event], settled_to: int = 0) -> OpenState:
+    return fold_open_state(events, settled_to=settled_to, head=settled_to + len(events))
 
 
-def states(found: Open) -> dict[str, str]:
+def states(found: OpenState) -> dict[str, str]:
     return {one.call_id: one.state for one in found.calls}
 
 
@@ -67,23 +67,23 @@ def test_a_message_that_came_while_the_model_spoke_is_still_unanswered() -> None
 def test_what_is_left_open_is_found_again_from_the_mark_it_left() -> None:
     events = log(said(), thinking("m", 1), said("and this"), answer("m"))
     first = folded(events)
-    again = fold(events[first.settled_to :], settled_to=first.settled_to, head=4)
+    again = fold_open_state(events[first.settled_to :], settled_to=first.settled_to, head=4)
     assert again == first
 
 
 def test_a_call_stays_open_behind_a_steer() -> None:
     found = folded(log(said(), thinking("m", 1), answer("m"), call("c"), said("stop", "steer")))
-    assert states(found) == {"c": "begun"}
-    assert found.steer == 5
+    assert states(found) == {"c": "maybe_ran"}
+    assert found.steer_seq == 5
     assert found.settled_to == 3
 
 
 def test_only_the_first_open_group_of_calls_may_have_run() -> None:
     asked = [call("a", 1), call("b", 1), call("c", 2)]
     events = log(said(), thinking("m", 1), answer("m"), *asked)
-    assert states(folded(events)) == {"a": "begun", "b": "begun", "c": "fresh"}
+    assert states(folded(events)) == {"a": "maybe_ran", "b": "maybe_ran", "c": "not_started"}
     more = log(said(), thinking("m", 1), answer("m"), *asked, result("a"), result("b"))
-    assert states(folded(more)) == {"c": "begun"}
+    assert states(folded(more)) == {"c": "maybe_ran"}
 
 
 def test_a_call_that_awaits_a_person_never_ran_before_their_word_was_acted_on() -> None:
@@ -92,12 +92,12 @@ def test_a_call_that_awaits_a_person_never_ran_before_their_word_was_acted_on() 
     granted = [*start, (E.APPROVAL_GRANTED, {"call_id": "a"})]
     assert states(folded(log(*granted))) == {"a": "granted"}
     assert states(folded(log(*start, (E.APPROVAL_DENIED, {"call_id": "a", "reason": "no"})))) == {"a": "denied"}
-    assert states(folded(log(*granted, decided("call_started", call_ids=["a"])))) == {"a": "begun"}
+    assert states(folded(log(*granted, decided("call_started", call_ids=["a"])))) == {"a": "maybe_ran"}
 
 
 def test_results_that_the_model_has_not_seen_go_on() -> None:
     found = folded(log(said(), thinking("m", 1), answer("m"), call("a"), result("a")))
-    assert found.results == (5,)
+    assert found.unseen_results == (5,)
     assert found.needs_model
     assert found.unanswered == ()
 
@@ -156,11 +156,11 @@ def logs(draw: st.DrawFn) -> list[Event]:
 
 @given(logs(), st.data())
 def test_looking_from_any_settled_mark_finds_the_same(events: list[Event], data: st.DataObject) -> None:
-    whole = fold(events, settled_to=0, head=len(events))
+    whole = fold_open_state(events, settled_to=0, head=len(events))
     cut = data.draw(st.integers(0, len(events)))
-    mark = fold(events[:cut], settled_to=0, head=cut).settled_to
-    again = fold(events[mark:], settled_to=mark, head=len(events))
-    assert (again.calls, again.generation, again.unanswered, again.results) == (
-        whole.calls, whole.generation, whole.unanswered, whole.results,
+    mark = fold_open_state(events[:cut], settled_to=0, head=cut).settled_to
+    again = fold_open_state(events[mark:], settled_to=mark, head=len(events))
+    assert (again.calls, again.generation, again.unanswered, again.unseen_results) == (
+        whole.calls, whole.generation, whole.unanswered, whole.unseen_results,
     )  # fmt: skip
     assert again.settled_to == whole.settled_to

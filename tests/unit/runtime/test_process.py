@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from consolidator.process import is_gone, owner_name
+from consolidator.process import has_ended, owner_name
 
 
 def named(pid: int, started: str | None = None) -> str:
@@ -19,24 +19,24 @@ def named(pid: int, started: str | None = None) -> str:
 
 
 def test_this_process_lives_and_no_other_that_had_its_pid() -> None:
-    assert not is_gone(owner_name())
-    assert is_gone(named(os.getpid(), "1"))
+    assert not has_ended(owner_name())
+    assert has_ended(named(os.getpid(), "1"))
 
 
 def test_a_process_that_has_ended_is_gone_also_before_anybody_has_heard_of_its_end() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert is_gone(named(process.pid))
-    assert is_gone(named(process.pid))
+        assert has_ended(named(process.pid))
+    assert has_ended(named(process.pid))
 
 
 @pytest.mark.parametrize("name", ["elsewhere/boot/0/1/2/x", "elsewhere:1:2.00:x", "no such form", ""])
 def test_of_what_is_not_of_this_machine_nobody_can_tell(name: str) -> None:
-    assert not is_gone(name)
+    assert not has_ended(name)
 
 
 def test_a_holder_lives_on_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     linux = pytest.importorskip("psutil._pslinux")
     name, booted = owner_name(), psutil.boot_time()
     monkeypatch.setattr(linux, "boot_time", lambda: booted + 1)
-    assert not is_gone(name)
+    assert not has_ended(name)

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.mcp_server import TOKEN, token_of
+from consolidator.mcp_server import TOKEN_FILE, load_token
 
 
 def test_a_token_is_made_once_and_is_the_owners_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    token = token_of(home)
+    token = load_token(home)
     assert len(token) >= 32
-    assert token_of(home) == token
-    assert (home / TOKEN).read_text() == token + "\n"
-    assert (home / TOKEN).stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in home.iterdir()] == [TOKEN]
+    assert load_token(home) == token
+    assert (home / TOKEN_FILE).read_text() == token + "\n"
+    assert (home / TOKEN_FILE).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in home.iterdir()] == [TOKEN_FILE]
 
 
 @pytest.mark.parametrize("left", ["", "\n"])
 def test_what_a_crash_left_empty_is_no_token(tmp_path: Path, left: str) -> None:
-    (tmp_path / TOKEN).write_text(left)
-    token = token_of(tmp_path)
+    (tmp_path / TOKEN_FILE).write_text(left)
+    token = load_token(tmp_path)
     assert len(token) >= 32
-    assert token_of(tmp_path) == token
-    assert (tmp_path / TOKEN).stat().st_mode & 0o777 == 0o600
+    assert load_token(tmp_path) == token
+    assert (tmp_path / TOKEN_FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("left", [None, ""])
@@ -34,21 +34,21 @@ def test_who_comes_second_takes_the_token_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
 ) -> None:
     if left is not None:
-        (tmp_path / TOKEN).write_text(left)
+        (tmp_path / TOKEN_FILE).write_text(left)
     makes, first = secrets.token_urlsafe, []
 
     def overtaken(size: int) -> str:
         monkeypatch.setattr(secrets, "token_urlsafe", makes)
-        first.append(token_of(tmp_path))  # another process, from its beginning to its end
+        first.append(load_token(tmp_path))  # another process, from its beginning to its end
         return makes(size)
 
     monkeypatch.setattr(secrets, "token_urlsafe", overtaken)
-    assert [token_of(tmp_path)] == first
-    assert (tmp_path / TOKEN).read_text().split() == first
-    assert [path.name for path in tmp_path.iterdir()] == [TOKEN]
+    assert [load_token(tmp_path)] == first
+    assert (tmp_path / TOKEN_FILE).read_text().split() == first
+    assert [path.name for path in tmp_path.iterdir()] == [TOKEN_FILE]
 
 
 def test_a_token_that_is_there_is_only_read(tmp_path: Path) -> None:
-    (tmp_path / TOKEN).write_text("theirs\n")
-    (tmp_path / TOKEN).chmod(0o400)
-    assert token_of(tmp_path) == "theirs"
+    (tmp_path / TOKEN_FILE).write_text("theirs\n")
+    (tmp_path / TOKEN_FILE).chmod(0o400)
+    assert load_token(tmp_path) == "theirs"

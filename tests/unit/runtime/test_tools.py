@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType, check_payload
 from consolidator.runtime.tools import call_runner
-from consolidator.runtime.tools.outcome import Outcome, cut
+from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox, tool
 
 CALL = CallContext("call-1", "session-1")
@@ -100,7 +100,7 @@ def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
     @tool
     async def pay(amount: int, call: CallContext) -> dict[str, Any]:
         before = await call.previous_result()
-        return {"id": call.call_id, "again": call.again, "before": None if before is None else before.content}
+        return {"id": call.call_id, "again": call.is_retry, "before": None if before is None else before.content}
 
     assert "call" not in pay.schema["properties"]
     assert outcome(pay, {"amount": 1}).content == {"id": "call-1", "again": False, "before": None}
@@ -108,7 +108,7 @@ def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
     async def paid() -> Outcome:
         return Outcome("paid")
 
-    again = CallContext("call-1", "session-1", again=True, look=paid)
+    again = CallContext("call-1", "session-1", is_retry=True, load_logged_result=paid)
     assert outcome(pay, {"amount": 1}, again).content == {"id": "call-1", "again": True, "before": "paid"}
     assert "takes no call" in outcome(pay, {"amount": 1, "call": {}}).content
 
@@ -320,7 +320,7 @@ def test_whatever_a_tool_returns_fits_the_log_and_the_model(value: Any) -> None:
     found = _returned(value)
     assert found.status == "ok"
     check_payload(EventType.TOOL_RESULT, {"call_id": "c", "content": found.content, "status": found.status})
-    cut(found.content, 10_000).encode()
+    truncate(found.content, 10_000).encode()
 
 
 def _returned(value: Any) -> Outcome:
@@ -340,7 +340,7 @@ def test_a_long_result_is_whole_in_the_log_and_cut_for_the_model() -> None:
     whole = "a" * 50_000 + "ü" * 50_000
     found = _returned(whole)
     assert found.content == whole
-    shown = cut(found.content, 1000)
+    shown = truncate(found.content, 1000)
     assert shown.startswith("aaa")
     assert shown.endswith("üüü")
     assert "149000 of 150000 bytes left out" in shown
@@ -349,11 +349,11 @@ def test_a_long_result_is_whole_in_the_log_and_cut_for_the_model() -> None:
 
 @pytest.mark.parametrize("limit", range(1, 12))
 def test_a_cut_never_breaks_a_character(limit: int) -> None:
-    assert "\ufffd" not in cut("🦉" * 10, limit)
+    assert "\ufffd" not in truncate("🦉" * 10, limit)
 
 
 def test_a_result_the_log_could_not_hold_is_cut_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consolidator.runtime.tools.tool.LOGGED_BYTES", 1000)
+    monkeypatch.setattr("consolidator.runtime.tools.tool.MAX_LOGGED_BYTES", 1000)
     assert len(_returned("x" * 5000).content) < 1100
 
 
@@ -371,9 +371,9 @@ def test_functions_that_no_model_could_call_are_refused() -> None:
     for function in (many, named, first, unknown, opaque):
         with pytest.raises(UsageError, match=function.__name__):
             tool(function)
-    with pytest.raises(UsageError, match="cannot name a tool"):
+    with pytest.raises(UsageError, match="not a valid tool name"):
         tool(name="with space")(many)
-    with pytest.raises(UsageError, match="more than nothing"):
+    with pytest.raises(UsageError, match="greater than zero"):
         tool(timeout=0, name="instant")(lambda: None)
 
 

@@ -1,0 +1,73 @@
+"""Reads the events of a context from the end of a session's log: the last ones, or as many as fill a budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from consolidator.context.messages import LONGEST, conversation
+from consolidator.context.window import size
+from consolidator.database import Connection
+from consolidator.llm.tokens import count_tokens_cached
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.store.log import context as store
+from consolidator.store.log.context import SessionView
+
+MAX_INLINE_EVENTS = 60  # more than these are counted in a thread, beside the event loop
+_QUESTION_LOOKBACK = 2000  # events before the first one in which a person's last message is looked for
+
+
+@dataclass(slots=True)
+class ContextReader:
+    """Reads a session's events up to `head`, without the `withheld` ones."""
+
+    conn: Connection
+    view: SessionView
+    head: int
+    limits: Mapping[str, int]  # tool -> most bytes of its results
+    withheld: frozenset[int]  # seqs
+
+    async def read_last(self, count: int, after: int) -> list[Event]:
+        """Return the last `count` events after a seq."""
+        return await self._read(max(after, self.head - count), self.head)
+
+    async def read_to_budget(self, budget: int, after: int) -> list[Event]:
+        """Return the latest events after a seq: as many as fill a budget of tokens, and some more."""
+        events: list[Event] = []
+        first, page = self.head, max(MAX_INLINE_EVENTS, min(budget // 200, 500))
+        while first > after:
+            upto, first = first, max(after, first - page)
+            events = [*await self._read(first, upto), *events]
+            if await asyncio.to_thread(self._fills, events, budget):
+                break
+            page *= 2
+        return events
+
+    async def with_question(self, events: list[Event]) -> list[Event]:
+        """Return events, preceded by the person's message that they follow from if it is not among them."""
+        if not events or any(_is_question(event) for event in events):
+            return events
+        upto = events[0].seq - 1
+        after = max(self.view.pruned_to, upto - _QUESTION_LOOKBACK)
+        question = await store.read_last_user_message(
+            self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds
+        )
+        return events if question is None or question.seq in self.withheld else [question, *events]
+
+    async def _read(self, after: int, upto: int) -> list[Event]:
+        if after >= upto:
+            return []
+        longest = max([LONGEST, *self.limits.values()])
+        events = await store.read_window(
+            self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds, longest=longest
+        )
+        return [event for event in events if event.seq not in self.withheld] if self.withheld else events
+
+    def _fills(self, events: Sequence[Event], budget: int) -> bool:
+        return sum(size(turn, count_tokens_cached) for turn in conversation(events, self.limits).turns) > budget
+
+
+def _is_question(event: Event) -> bool:
+    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"

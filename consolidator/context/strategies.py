@@ -1,0 +1,102 @@
+"""Context strategies: which part of a session a model is shown. One class each, registered in STRATEGIES."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+from consolidator.context.history import Past
+from consolidator.context.reader import ContextReader
+from consolidator.errors import UsageError
+from consolidator.models.event import Event
+
+DEFAULT_BUDGET = 32_000  # tokens of a context
+_STRIDE = 32  # events
+
+
+class ContextStrategy(Protocol):
+    """Decides which events of a session a context holds.
+
+    To add a strategy, write a class with this interface and add an instance to STRATEGIES.
+    """
+
+    name: ClassVar[str]  # as it is configured, logged and booked
+    compacts: ClassVar[bool]  # a summary replaces the older part; the runtime compacts a session that grows too full
+    stride: ClassVar[int]  # a cut context begins at a multiple of so many events, so that its prefix stays cacheable
+
+    def default_budget(self, max_budget: int | None) -> int:
+        """Return the budget in tokens if none is configured; `max_budget` is what the model can see, if known."""
+        ...
+
+    def kept_from(self, past: Past) -> int:
+        """Return the seq of the first event that may be shown as it is; 0 for any."""
+        ...
+
+    async def read_events(self, reader: ContextReader, after: int, *, budget: int, last: int) -> list[Event]:
+        """Return the latest events after a seq: enough for `budget` tokens, or the `last` ones."""
+        ...
+
+
+class BudgetStrategy:
+    """The latest events that fit into a budget of tokens."""
+
+    name: ClassVar[str] = "budget"
+    compacts: ClassVar[bool] = False
+    stride: ClassVar[int] = _STRIDE
+
+    def default_budget(self, max_budget: int | None) -> int:
+        """Return the default budget."""
+        return DEFAULT_BUDGET
+
+    def kept_from(self, past: Past) -> int:
+        """Return 0: any event may be shown."""
+        return 0
+
+    async def read_events(self, reader: ContextReader, after: int, *, budget: int, last: int) -> list[Event]:
+        """Return enough events to fill the budget."""
+        return await reader.read_to_budget(budget, after)
+
+
+class WindowStrategy(BudgetStrategy):
+    """A fixed number of the last events, within the budget."""
+
+    name: ClassVar[str] = "window"
+    stride: ClassVar[int] = 1
+
+    async def read_events(self, reader: ContextReader, after: int, *, budget: int, last: int) -> list[Event]:
+        """Return the last events."""
+        return await reader.read_last(last, after)
+
+
+class CompactedStrategy(BudgetStrategy):
+    """The events after the latest compaction, and that compaction's summary of the older ones."""
+
+    name: ClassVar[str] = "compacted"
+    compacts: ClassVar[bool] = True
+
+    def kept_from(self, past: Past) -> int:
+        """Return the first event that the latest compaction left as it is."""
+        return past.kept_from
+
+
+class FullStrategy(BudgetStrategy):
+    """As much of the session as the model can see."""
+
+    name: ClassVar[str] = "full"
+
+    def default_budget(self, max_budget: int | None) -> int:
+        """Return all that the model can see; the default budget if that is unknown."""
+        return max_budget or DEFAULT_BUDGET
+
+
+_ALL: tuple[ContextStrategy, ...] = (WindowStrategy(), BudgetStrategy(), CompactedStrategy(), FullStrategy())
+STRATEGIES: Mapping[str, ContextStrategy] = {strategy.name: strategy for strategy in _ALL}
+DEFAULT_STRATEGY = BudgetStrategy.name
+
+
+def find_strategy(name: str) -> ContextStrategy:
+    """Return a strategy by its name. Raises UsageError for an unknown name."""
+    strategy = STRATEGIES.get(name)
+    if strategy is None:
+        raise UsageError(f"unknown context strategy {name!r}; choose one of: {', '.join(STRATEGIES)}")
+    return strategy
