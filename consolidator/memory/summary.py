@@ -49,7 +49,8 @@ class SummaryFold:
         self.last = max(self.last or time, time)
         match event.type:
             case EventType.USER_MESSAGE:
-                self.turns += event.data.get("origin", "user") == "user"
+                if event.data.get("origin", "user") == "user":
+                    self.turns += 1
             case EventType.TOOL_CALL:
                 self._add_call(event)
             case EventType.TOOL_RESULT:

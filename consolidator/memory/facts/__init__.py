@@ -1,0 +1,13 @@
+"""Facts: what people said that lasts, each with its quote, its interval of validity and its evidence.
+
+By rules: `rule_patterns` and `value_checks` make the rows (`rule`) of the table (`rules`); `statements` applies it to a
+sentence, and `rule_extraction` to events. By a model: `transcript` renders events, `extraction_prompt` asks, and
+`model_extraction` checks the answer. Both give `candidates`.
+
+A model's candidates are first compared with the facts there are: `triage` decides what is clear, `merge_question` asks
+a model about the rest, and `decisions` says what each counts for. Then `reconcile` turns all candidates of an attribute
+into facts, and `corrections` applies what people told memory themselves.
+
+No fact without a verbatim quote, no quote from an agent, and no order from a tool that a person did not review. Facts
+are a function of the set of candidates: nothing here may depend on the order or the number of nights.
+"""

@@ -50,7 +50,7 @@ def find_statements(sentence: str, *, at_work: bool, who: str = "the user") -> I
         if rule.project_only and not at_work:
             continue
         text = sentence if rule.keeps_lead_in or rule.anywhere else bare
-        match = rule.pattern.search(text) if rule.anywhere else rule.pattern.match(text)
+        match = rule.regex.search(text) if rule.anywhere else rule.regex.match(text)
         if match is None or is_inside_quotes(text, match.start()) or ends_in_doubt(text[: match.start()]):
             continue
         statement = _make_statement(rule, match, who)

@@ -1,6 +1,7 @@
 """Episodes: what users and assistants said in a session, redacted and bounded, as recall searches it.
 
-What a harness, a compaction or recall itself put into the context is none: memory must not learn from its own echo.
+Words that a harness, a compaction or recall itself put into the context are left out: memory must not learn from
+itself.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-LONGEST = 4000  # characters of a turn that are kept
-MOST = 128_000  # characters of a turn that are redacted
+MAX_EPISODE_CHARS = 4000  # of a turn that are kept
+MAX_REDACTED_CHARS = 128_000  # of a turn that are redacted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +30,51 @@ class Episode:
     occurred_at: datetime
 
 
-def searched(speaker: str | None, text: str) -> str:
-    """Return what of a turn is searched: who said it belongs to it, where there are several."""
+def searchable_text(speaker: str | None, text: str) -> str:
+    """Return the text of a turn that is searched: with its speaker, where it has one."""
     return f"{speaker}: {text}" if speaker else text
 
 
-def episode(event: Event, redact: Callable[[str], str]) -> Episode | None:
-    """Return the turn that an event is, if it is one."""
-    if event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user":
-        role = "user"
-    elif event.type is EventType.ASSISTANT_RESPONSE:
-        role = "assistant"
-    else:
+def extract_episode(event: Event, redact: Callable[[str], str]) -> Episode | None:
+    """Return the turn of an event; None where it is no turn."""
+    role = _role_of(event)
+    if role is None:
         return None
-    said = strip_recalled(str(event.data.get("text") or "")).strip()
-    if not said:
+    text = strip_recalled(str(event.data.get("text") or "")).strip()
+    if not text:
         return None
-    if len(said) > MOST:
-        said = said[:MOST].rsplit(None, 1)[0]  # without the word that is cut: half of a credential is not known for one
-    text = redact(said)[:LONGEST]
+    if len(text) > MAX_REDACTED_CHARS:
+        # Without the word that is cut: redaction does not recognise half of a credential.
+        text = text[:MAX_REDACTED_CHARS].rsplit(None, 1)[0]
+    text = redact(text)[:MAX_EPISODE_CHARS]
     speaker = event.data.get("speaker")
-    who = redact(speaker)[:80] if isinstance(speaker, str) and speaker.strip() else None
-    return Episode(event.seq, role, who, text, event.occurred_at)
+    name = redact(speaker)[:80] if isinstance(speaker, str) and speaker.strip() else None
+    return Episode(event.seq, role, name, text, event.occurred_at)
+
+
+def _role_of(event: Event) -> str | None:
+    """Return who speaks in an event; None where nobody does."""
+    match event.type:
+        case EventType.USER_MESSAGE:
+            return "user" if event.data.get("origin", "user") == "user" else None
+        case EventType.ASSISTANT_RESPONSE:
+            return "assistant"
+        case (
+            EventType.SESSION_START
+            | EventType.SESSION_END
+            | EventType.TOOL_CALL
+            | EventType.TOOL_RESULT
+            | EventType.THINKING_START
+            | EventType.POLICY_DECISION
+            | EventType.TASK_START
+            | EventType.TASK_END
+            | EventType.ERROR
+            | EventType.SUBAGENT_SPAWN
+            | EventType.SUBAGENT_COMPLETE
+            | EventType.APPROVAL_REQUESTED
+            | EventType.APPROVAL_GRANTED
+            | EventType.APPROVAL_DENIED
+        ):
+            return None
+        case _:
+            assert_never(event.type)

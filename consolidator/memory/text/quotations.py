@@ -1,43 +1,44 @@
-"""Tells what the author of a message only passes on: it is no word of theirs."""
+"""Separates a message's own words from what its author only quotes: quoted lines, fenced blocks, forwarded mail."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-_QUOTED = re.compile(  # of a line of dashes alone every one could begin it, and each would read to the end of the line
+# Dashes must be followed by something else: in a long line of dashes every one would start a search to its end.
+_QUOTED_LINE = re.compile(
     r"^[ \t]*>|^-{3,}(?!-).{0,200}?(?:forwarded|original) message|^begin forwarded message", re.IGNORECASE
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)")
-_INK = re.compile(r"\S")
-_BLOT = "\0"  # no white space, so that what is left out is cut and stripped as the words would be
+_NON_SPACE = re.compile(r"\S")
+_BLANK = "\0"  # no white space, so that blanked words are cut and stripped as words are
 
 
 def quoted_text(text: str) -> str:
-    """Return the part of a message that its author quotes or pastes: quoted lines, fenced blocks, forwarded mail."""
-    found = (line.lstrip().removeprefix(">") for line, others in _lines(text) if others)
-    return "".join(found).rstrip("\r\n")
+    """Return the part of a message that its author quotes or pastes."""
+    quoted = (line.lstrip().removeprefix(">") for line, is_quoted in _mark_lines(text) if is_quoted)
+    return "".join(quoted).rstrip("\r\n")
 
 
 def split_quoted(text: str) -> tuple[str, str]:
-    """Return a message with its author's own lines alone, and with those alone that they pass on.
+    """Return a message with its author's own lines alone, and with the quoted lines alone.
 
-    What is left out is blotted out: every word stays where it is, and no two stand together that did not before.
+    The other lines are blanked out: every word stays in its place, and no two become neighbours that were not.
     """
-    own, others = [], []
-    for line, passed in _lines(text):
-        blotted = _INK.sub(_BLOT, line)
-        own.append(blotted if passed else line)
-        others.append(line if passed else blotted)
-    return "".join(own), "".join(others)
+    own, quoted = [], []
+    for line, is_quoted in _mark_lines(text):
+        blanked = _NON_SPACE.sub(_BLANK, line)
+        own.append(blanked if is_quoted else line)
+        quoted.append(line if is_quoted else blanked)
+    return "".join(own), "".join(quoted)
 
 
-def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of a message with their ends, and whether its author only passes them on."""
-    fenced = forwarded = False
+def _mark_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of a message with their ends, and whether its author only quotes them."""
+    in_fence = in_forwarded = False
     for line in text.splitlines(keepends=True):
-        fence = bool(_FENCE.match(line))
-        quoted = bool(_QUOTED.match(line))
-        forwarded = forwarded or (quoted and not line.lstrip().startswith(">"))
-        yield line, fenced or fence or quoted or forwarded
-        fenced = fenced != fence
+        is_fence = bool(_FENCE.match(line))
+        is_quoted = bool(_QUOTED_LINE.match(line))
+        in_forwarded = in_forwarded or (is_quoted and not line.lstrip().startswith(">"))
+        yield line, in_fence or is_fence or is_quoted or in_forwarded
+        in_fence = in_fence != is_fence

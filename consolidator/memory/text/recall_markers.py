@@ -1,27 +1,27 @@
-"""The marks round what memory puts into a prompt, by which the nights tell it from what was said."""
+"""The markers around what memory puts into a prompt, so that the nights do not learn from it."""
 
 from __future__ import annotations
 
 import re
 
 RECALL_BEGIN, RECALL_END = "<recalled-memory>", "</recalled-memory>"
-SUMMARY_TAG, SCRATCHPAD_TAG = "session-summary", "working_memory"  # the tags of a context's other blocks
-_BLOCK = re.compile(rf"{re.escape(RECALL_BEGIN)}.*?(?:{re.escape(RECALL_END)}|\Z)", re.DOTALL | re.IGNORECASE)
+SUMMARY_TAG, SCRATCHPAD_TAG = "session-summary", "working_memory"  # of a context's other blocks
 _TAGS = f"{SUMMARY_TAG}|{SCRATCHPAD_TAG}"
-_OTHER = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTALL | re.IGNORECASE)
-_MARK = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
+_RECALL_BLOCK = re.compile(rf"{re.escape(RECALL_BEGIN)}.*?(?:{re.escape(RECALL_END)}|\Z)", re.DOTALL | re.IGNORECASE)
+_OTHER_BLOCK = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTALL | re.IGNORECASE)
+_MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
 
 
 def strip_recalled(text: str) -> str:
-    """Return a text without the blocks that memory put there; a recalled one that does not end goes to the end."""
-    return _OTHER.sub(" ", _BLOCK.sub(" ", text)) if "<" in text else text
+    """Return a text without the blocks that memory put there; a recall block without an end goes to the text's end."""
+    return _OTHER_BLOCK.sub(" ", _RECALL_BLOCK.sub(" ", text)) if "<" in text else text
 
 
 def escape_markers(text: str) -> str:
-    """Return a text that cannot begin or end a block."""
-    return _MARK.sub(r"(\1\2)", text)
+    """Return a text that can neither begin nor end a block."""
+    return _MARKER.sub(r"(\1\2)", text)
 
 
 def wrap_block(text: str, tag: str) -> str:
-    """Return a text as a block of a context, which nothing in it can end."""
+    """Return a text as a block of a context; nothing in the text can end the block."""
     return f"<{tag}>\n{escape_markers(text)}\n</{tag}>"

@@ -1,6 +1,6 @@
-"""Words to search by, in any language: split as Unicode says, folded, light suffixes off; bigrams where no spaces are.
+"""Splits a text of any language into words to search by: folded, without light suffixes; bigrams where no spaces are.
 
-The index and the questions go through the same function: what changes here asks for an index made anew.
+Documents and queries go through the same function: after a change here the index must be built again.
 """
 
 from __future__ import annotations
@@ -11,41 +11,42 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
-MAX_WORD_CHARS = 40  # characters of a word; what is longer (a hash, a key) is found by its beginning
-# Marks that can be left out: accents, Hebrew points, Arabic vowels. Those of Indic scripts cannot.
+MAX_WORD_CHARS = 40  # a longer word (a hash, a key) is found by its beginning
+# Marks that carry no meaning of their own: accents, Hebrew points, Arabic vowels. Those of Indic scripts do.
 _ACCENTS = dict.fromkeys([*range(0x0300, 0x0370), *range(0x0591, 0x05C8), *range(0x064B, 0x0660), 0x0670])
 
 
-def _marks() -> str:
-    """Return the vowel signs and marks that belong to the word they stand in, as Indic and Arabic scripts have them."""
-    found = (chr(point) for point in range(0x0370, 0xABFF) if unicodedata.category(chr(point)) in ("Mn", "Mc"))
-    return "".join(found)
+def _combining_marks() -> str:
+    """Return the vowel signs and marks that are part of a word, as Indic and Arabic scripts have them."""
+    chars = (chr(point) for point in range(0x0370, 0xABFF))
+    return "".join(char for char in chars if unicodedata.category(char) in ("Mn", "Mc"))
 
 
-# Han, kana, Hangul (agglutinative: its words are found by their parts), Thai, Lao, Tibetan, Burmese, Khmer
+# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han; and Hangul, whose long words are
+# found by their parts.
 _UNSPACED = "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _UNSPACED += "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{re.escape(_marks())}])*")
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{re.escape(_combining_marks())}])*")
+_SCRIPT_RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_CAMEL = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])")
+_CAMEL_PART = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])")
 _APOSTROPHE = re.compile(r"(?<=\w)['’ʼ](?=(?:s|t|re|ve|ll|d|m)\b)", re.IGNORECASE)
 _LATIN = re.compile(r"[a-z]+")
 
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text in order, as they are searched."""
-    found: list[str] = []
-    for word in _WORD.findall(_APOSTROPHE.sub("", _plain(text))):
+    words: list[str] = []
+    for word in _WORD.findall(_APOSTROPHE.sub("", _strip_accents(text))):
         if _IS_UNSPACED.search(word):
-            for run in _RUN.findall(word):
-                found.extend(_grams(run) if _IS_UNSPACED.match(run) else [_folded(run)])
+            for run in _SCRIPT_RUN.findall(word):
+                words.extend(_bigrams(run) if _IS_UNSPACED.match(run) else [_fold(run)])
         else:
-            found.append(_folded(word))
-            if not word.islower() and len(parts := _CAMEL.findall(word)) > 1:  # userController: user, controller
-                found.extend(_folded(part) for part in parts)
-    return found
+            words.append(_fold(word))
+            if not word.islower() and len(parts := _CAMEL_PART.findall(word)) > 1:  # userController: user, controller
+                words.extend(_fold(part) for part in parts)
+    return words
 
 
 def count_words(text: str) -> Counter[str]:
@@ -55,34 +56,34 @@ def count_words(text: str) -> Counter[str]:
 
 @lru_cache(maxsize=200_000)
 def word_key(kind: str, word: str) -> int:
-    """Return the number by which the index knows a word of a kind of document."""
+    """Return the key of a word in the index, for a kind of document: a signed 64-bit integer."""
     digest = hashlib.blake2b(f"{kind}\x1f{word}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
-def _plain(text: str) -> str:
-    """Return a text without accents and compatibility forms; case stays, since it shows where names are joined."""
+def _strip_accents(text: str) -> str:
+    """Return a text without accents and compatibility forms; case stays: it marks the parts of a camelCase name."""
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFKD", text).translate(_ACCENTS)
     return unicodedata.normalize("NFC", decomposed)
 
 
-def _grams(run: str) -> list[str]:
-    """Return the pairs of characters of a run without spaces; Han characters also alone, since one can be a word."""
+def _bigrams(run: str) -> list[str]:
+    """Return the pairs of characters of a run without spaces; Han characters also alone, since one may be a word."""
     pairs = [run[n : n + 2] for n in range(len(run) - 1)]
     return (pairs or [run]) + (_HAN.findall(run) if pairs else [])
 
 
 @lru_cache(maxsize=100_000)
-def _folded(word: str) -> str:
-    """Return a word without case and, where it is Latin, without the endings that seldom change what it is about."""
+def _fold(word: str) -> str:
+    """Return a word without case and, if it is Latin, without the endings that rarely change what it is about."""
     folded = word.casefold()
     return _stem(folded)[:MAX_WORD_CHARS] if _LATIN.fullmatch(folded) else folded[:MAX_WORD_CHARS]
 
 
 def _stem(word: str) -> str:
-    """Take -s, -ed and -ing off; wrong for some words, and the same way for all who use them."""
+    """Remove -s, -ed and -ing; wrong for some words, but in the same way everywhere."""
     if len(word) <= 3:
         return word
     if word.endswith("ies") and len(word) > 4:

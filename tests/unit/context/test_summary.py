@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consolidator.memory.summary import SummaryFold, render
+from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType as Kind
 
@@ -54,7 +54,7 @@ DAY = log(
 
 
 def test_the_summary_tells_what_happened() -> None:
-    assert render(folded(DAY).to_json()) == (
+    assert render_summary(folded(DAY).to_json()) == (
         "Session so far: 1 message from the user, 2026-03-01 09:01 to 2026-03-01 09:13 UTC.\n"
         "Tools used: Bash 3x, Read.\n"
         "Errors met (2):\n"
@@ -66,12 +66,12 @@ def test_the_summary_tells_what_happened() -> None:
 
 
 def test_what_became_of_an_error_is_said_where_it_is_known() -> None:
-    text = render(folded(DAY).to_json(), {"fatal: no upstream branch": True})
+    text = render_summary(folded(DAY).to_json(), {"fatal: no upstream branch": True})
     assert "- Bash: fatal: no upstream branch (2 times) - resolved" in text
 
 
 def test_a_session_without_events_has_a_summary() -> None:
-    assert render(SummaryFold().to_json()) == "Session so far: 0 messages from the user, nothing yet."
+    assert render_summary(SummaryFold().to_json()) == "Session so far: 0 messages from the user, nothing yet."
 
 
 def test_a_rejected_call_is_no_error() -> None:
@@ -96,7 +96,7 @@ def test_the_state_and_the_text_stay_small() -> None:
         entries.append(call(-n - 1, "never answered"))
     fold = folded(log(*entries))
     assert len(json.dumps(fold.to_json())) < 40_000
-    assert len(render(fold.to_json())) < 5_000
+    assert len(render_summary(fold.to_json())) < 5_000
     assert sum(fold.tools.values()) == 4000
 
 

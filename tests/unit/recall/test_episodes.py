@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.recall.episodes import LONGEST, MOST, episode
+from consolidator.memory.recall.episodes import MAX_EPISODE_CHARS, MAX_REDACTED_CHARS, extract_episode
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from tests.unit.calls.calls_log import NOW, plain
+from tests.unit.calls.session_log import NOW, redact_nothing
 
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEabcdefghijklmnopqrstuv' * 120}\n-----END RSA PRIVATE KEY-----\n"
 SECRET = "postgres://u:SuperSecretPw99@db.example/shop"
 
 
 def kept(text: str) -> str:
-    turn = episode(Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, NOW), redact)
+    turn = extract_episode(Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, NOW), redact)
     assert turn is not None
     return turn.text
 
@@ -23,13 +23,13 @@ def kept(text: str) -> str:
 @pytest.mark.parametrize("keys", [0, 1, 2, 40])
 def test_wherever_a_turn_is_cut_no_half_of_a_credential_stays(keys: int) -> None:
     begun = KEY * keys + "word " * 20
-    for cut in (LONGEST, 2 * LONGEST, MOST):
+    for cut in (MAX_EPISODE_CHARS, 2 * MAX_EPISODE_CHARS, MAX_REDACTED_CHARS):
         for halved in range(14, len(SECRET), 5):
             text = f"{begun:<{max(cut - halved - 1, 0)}} {SECRET} and so on, " + "word " * 500
             assert "Super" not in kept(text)
 
 
 def test_a_turn_is_bounded() -> None:
-    turn = episode(Event("s1", 1, EventType.USER_MESSAGE, {"text": "x" * 3 * MOST}, NOW), plain)
+    turn = extract_episode(Event("s1", 1, EventType.USER_MESSAGE, {"text": "x" * 3 * MAX_REDACTED_CHARS}, NOW), redact_nothing)
     assert turn is not None
-    assert turn.text == "x" * LONGEST
+    assert turn.text == "x" * MAX_EPISODE_CHARS

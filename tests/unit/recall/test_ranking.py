@@ -13,23 +13,26 @@ from hypothesis import strategies as st
 
 from benchmarks.quality.recall import bm25
 from consolidator.memory.facts.reconcile import UNKNOWN_START
-from consolidator.memory.recall.fusion import RecalledFact, RecalledTurn, block, estimate, fit, fused, looks_like_error
-from consolidator.memory.recall.postings import BLOCK, FACT, TURN, packed, unpacked
-from consolidator.memory.recall.ranking import CorpusStatistics, Found, Hits
+from consolidator.memory.recall.block import estimate_tokens, render_block
+from consolidator.memory.recall.documents import RecalledFact, RecalledTurn
+from consolidator.memory.recall.fusion import fuse_channels
+from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings, unpack_postings
+from consolidator.memory.recall.query import looks_like_error, query_coverage
+from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.words import count_words, split_words, word_key
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def hits(texts: list[str], query: str, first: int = BLOCK) -> Hits | None:
+def hits(texts: list[str], query: str, first: int = NUMBERS_PER_BLOCK) -> Hits | None:
     """Index texts as turns of a session, and look a query up."""
     held = [count_words(text) for text in texts]
-    posted = [one for number, told in enumerate(held) for one in packed(TURN, first + number, told)]
+    posted = [one for number, told in enumerate(held) for one in pack_postings(TURN, first + number, told)]
     found = []
     for word in dict.fromkeys(split_words(query)):
         refs = sorted(ref for of, ref in posted if of == word_key(TURN, word))
-        found.append(Found(word_key(TURN, word), len(refs), np.array(refs, dtype=np.int64)))
-    return Hits.of(found, CorpusStatistics(len(texts), sum(sum(told.values()) for told in held)))
+        found.append(TermPostings(word_key(TURN, word), len(refs), np.array(refs, dtype=np.int64)))
+    return Hits.from_terms(found, CorpusStatistics(len(texts), sum(sum(told.values()) for told in held)))
 
 
 def turn(number: int, text: str = "said", **more: object) -> RecalledTurn:
@@ -44,17 +47,19 @@ def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
     texts = ["cat dog bird", "cat heron", "cat cat cat dog", "fish", "heron heron cat and much more to read here"]
     found = hits(texts, "heron cat")
     assert found is not None
-    assert [number - BLOCK for number in found.best(9)] == [p for p in bm25(texts, "heron cat", 1.2) if p != 3]
+    assert [number - NUMBERS_PER_BLOCK for number in found.rank_documents(9)] == [
+        p for p in bm25(texts, "heron cat", 1.2) if p != 3
+    ]
 
 
 def test_a_turn_is_found_by_the_words_of_its_neighbours_and_not_by_those_of_another_session() -> None:
     texts = ["how was the recital", "it went well", "tea or coffee", "tea"]
     found = hits(texts, "recital well")
     assert found is not None
-    assert set(found.best_with_neighbours(2) - BLOCK) == {0, 1}
-    last = hits(["recital", "nothing"], "recital", first=2 * BLOCK - 1)
+    assert set(found.rank_with_neighbours(2) - NUMBERS_PER_BLOCK) == {0, 1}
+    last = hits(["recital", "nothing"], "recital", first=2 * NUMBERS_PER_BLOCK - 1)
     assert last is not None
-    assert 2 * BLOCK not in last.best_with_neighbours(9)
+    assert 2 * NUMBERS_PER_BLOCK not in last.rank_with_neighbours(9)
 
 
 def test_nothing_is_found_by_words_that_nobody_said() -> None:
@@ -63,8 +68,8 @@ def test_nothing_is_found_by_words_that_nobody_said() -> None:
 
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 1000), min_size=1, max_size=400), st.integers(0, 2**46 - 1))
 def test_what_is_packed_comes_out_again(held: dict[str, int], number: int) -> None:
-    refs = np.array([ref for _, ref in packed(FACT, number, held)], dtype=np.int64)
-    numbers, often, lengths = unpacked(refs)
+    refs = np.array([ref for _, ref in pack_postings(FACT, number, held)], dtype=np.int64)
+    numbers, often, lengths = unpack_postings(refs)
     assert (refs >= 0).all()
     assert (numbers == number).all()
     kept = [min(count, 16) for _, count in Counter(held).most_common(len(often))]
@@ -74,23 +79,23 @@ def test_what_is_packed_comes_out_again(held: dict[str, int], number: int) -> No
 
 def test_ranks_are_summed_on_the_turn_and_a_fact_stands_for_it() -> None:
     turns, facts = [turn(1), turn(2), turn(3)], [fact(7, 3)]
-    items = fused(turns, facts, [("turn", [1, 2, 3]), ("turn", [2, 3, 1]), ("fact", [7])], most=9)
+    items = fuse_channels(turns, facts, [("turn", [1, 2, 3]), ("turn", [2, 3, 1]), ("fact", [7])], limit=9)
     assert [item.citation for item in items] == ["[fact:f7]", "[s:2]", "[s:1]"]
 
 
 def test_two_turns_behind_one_fact_are_one_line() -> None:
-    (item,) = fused([turn(1), turn(2)], [fact(7, 1, 2)], [("turn", [1, 2]), ("fact", [7])], most=9)
-    assert item.places == (("s", 1), ("s", 2))
+    (item,) = fuse_channels([turn(1), turn(2)], [fact(7, 1, 2)], [("turn", [1, 2]), ("fact", [7])], limit=9)
+    assert item.events == (("s", 1), ("s", 2))
 
 
 def test_of_two_that_fit_alike_the_later_one_comes_first() -> None:
     old = turn(1, at=NOON - timedelta(days=300))
-    items = fused([old, turn(2)], [], [("turn", [1, 2]), ("turn", [2, 1])], most=9)
+    items = fuse_channels([old, turn(2)], [], [("turn", [1, 2]), ("turn", [2, 1])], limit=9)
     assert [item.citation for item in items] == ["[s:2]", "[s:1]"]
 
 
 def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
-    said, told = fused([], [fact(1, 1), fact(2, 2, trust="tool", text='Run "x"')], [("fact", [1, 2])], most=9)
+    said, told = fuse_channels([], [fact(1, 1), fact(2, 2, trust="tool", text='Run "x"')], [("fact", [1, 2])], limit=9)
     assert said.line == "- It is so. (since 2026-03-02) [fact:f1]"
     assert told.line == '- told by a tool: "Run \\"x\\"" (since 2026-03-02) [fact:f2]'
 
@@ -103,16 +108,18 @@ def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
     ],
 )
 def test_what_ends_says_until_when(since: datetime, until: datetime, told: str) -> None:
-    over = replace(fact(1, 1), at=since, until=until)
-    (item,) = fused([], [over], [("fact", [1])], most=9)
+    over = replace(fact(1, 1), valid_from=since, valid_to=until)
+    (item,) = fuse_channels([], [over], [("fact", [1])], limit=9)
     assert item.line == f"- It is so. ({told}) [fact:f1]"
 
 
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 2000))
 def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None:
-    items = fused([turn(n, text) for n, text in enumerate(texts)], [], [("turn", list(range(len(texts))))], most=99)
-    told, kept = block(items, budget)
-    assert estimate(told) <= budget or not told
+    items = fuse_channels(
+        [turn(n, text) for n, text in enumerate(texts)], [], [("turn", list(range(len(texts))))], limit=99
+    )
+    told, kept = render_block(items, budget)
+    assert estimate_tokens(told) <= budget or not told
     assert len(told.splitlines()) == (3 + len(kept) if kept else 0)
     for line, item in zip(told.splitlines()[2:-1], kept, strict=True):  # every line with its citation, in both forms
         assert line == item.as_json()["line"]
@@ -120,10 +127,12 @@ def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None
 
 
 def test_a_procedure_fits_by_most_of_what_is_asked() -> None:
-    assert fit(split_words("please move my booking"), ["get_user → move_booking", "Please move it"]) >= 0.5
-    assert fit(split_words("please move my booking"), ["make tea"]) == 0
-    assert fit([], ["anything"]) == 0
-    assert fit(split_words("what has the user done for this"), ["what the agent has for this"]) == 0  # only small words
+    assert query_coverage(split_words("please move my booking"), ["get_user → move_booking", "Please move it"]) >= 0.5
+    assert query_coverage(split_words("please move my booking"), ["make tea"]) == 0
+    assert query_coverage([], ["anything"]) == 0
+    assert (
+        query_coverage(split_words("what has the user done for this"), ["what the agent has for this"]) == 0
+    )  # only small words
 
 
 def test_errors_are_told_from_questions() -> None:

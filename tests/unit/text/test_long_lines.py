@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.memory.calls.argument_summary import strip_command
-from consolidator.memory.recall.fusion import looks_like_error
+from consolidator.memory.recall.query import looks_like_error
 from consolidator.memory.text.quotations import quoted_text
 from consolidator.memory.text.sentences import split_sentences
 
