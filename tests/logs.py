@@ -1,4 +1,4 @@
-"""Random logs and random nights for property tests: what agents do, cut wherever, read by however many workers."""
+"""Random logs and random nights for property tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNREAD_ERROR = "File has not been read yet. Read it first before writing to it."
 
 
 def premature_edit_events(number: int) -> list[NewEvent]:
-    """Edit a file too early, read it, edit it."""
+    """Edit a file before reading it, which fails; read it, edit it."""
     path = f"src/part_{number}.py"
     edit = {"file_path": path, "old_string": "a", "new_string": "b"}
     return [
@@ -60,7 +60,7 @@ def crossed_call_events(number: int) -> list[NewEvent]:
 
 
 def late_result_events(number: int) -> list[NewEvent]:
-    """Answer what was left open, or nothing at all."""
+    """A late result for a call that `crossed_call_events` left open, if it did."""
     return [tool_result("y", "moved"), assistant_response(f"late {number}")]
 
 
@@ -87,7 +87,7 @@ EVENT_MAKERS = (
 
 @dataclass(frozen=True)
 class ScriptedSession:
-    """A session as it was, whole."""
+    """A whole session."""
 
     name: str
     columns: dict[str, Any]
@@ -96,7 +96,7 @@ class ScriptedSession:
 
 @dataclass(frozen=True)
 class NightPlan:
-    """How far each session has come by a night, and how the night goes."""
+    """How much of each session is logged before a night, and how the night runs."""
 
     share: list[int]  # of each session's events, in percent; it never goes back
     pause: timedelta  # before the night
@@ -114,13 +114,13 @@ class Story:
     nights: list[NightPlan] = field(default_factory=list)
 
     def events_until(self, session: int, night: int) -> int:
-        """Return how many events of a session are there by an evening."""
+        """Return how many events of a session are logged before a night."""
         share = max((e.share[session] for e in self.nights[: night + 1]), default=0)
         return len(self.sessions[session].events) * share // 100
 
 
 def _dated(events: list[NewEvent], begin: datetime) -> list[NewEvent]:
-    """Say when each happened, so that it does not matter when it was logged."""
+    """Give each event its own time, so that the ingest time does not matter."""
     return [
         replace(event, data={**event.data, "occurred_at": (begin + timedelta(seconds=20 * n)).isoformat()})
         for n, event in enumerate(events)
@@ -128,7 +128,7 @@ def _dated(events: list[NewEvent], begin: datetime) -> list[NewEvent]:
 
 
 def make_session(rng: random.Random, number: int, earlier: list[ScriptedSession]) -> ScriptedSession:
-    """Make up a session: alone, or hanging from an earlier one."""
+    """Make a session: a root, or a child of an earlier one."""
     events: list[NewEvent] = []
     for _ in range(rng.randint(1, 5)):
         events += rng.choice(EVENT_MAKERS)(rng.randint(0, 3))
@@ -150,7 +150,7 @@ def make_session(rng: random.Random, number: int, earlier: list[ScriptedSession]
 
 
 def make_night(rng: random.Random, sessions: int) -> NightPlan:
-    """Make up a night."""
+    """Make a night."""
     return NightPlan(
         share=[rng.choice((0, 0, 100, rng.randint(1, 99))) for _ in range(sessions)],
         pause=timedelta(minutes=rng.choice((5, 20, 60, 30 * 60, 9 * 24 * 60))),
@@ -162,7 +162,7 @@ def make_night(rng: random.Random, sessions: int) -> NightPlan:
 
 
 def make_story(seed: int) -> Story:
-    """Make up a log of several sessions, and the nights that read it; the last night reads whatever is left."""
+    """Make a log of several sessions and the nights that read it; the last night reads what is left."""
     rng = random.Random(seed)
     sessions: list[ScriptedSession] = []
     for number in range(rng.randint(5, 10)):

@@ -1,4 +1,4 @@
-"""What tests of the nights share: working days to learn from, locks that hold a night still, and whole databases."""
+"""Helpers for tests of the nightly jobs: working days to learn from, locks that stop a job, queries and dumps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support import PATIENCE, assistant_response, call_and_result, later, 
 
 
 def booking_events(number: int) -> list[NewEvent]:
-    """Look a customer up, then their booking by what was found, then change it: nine events."""
+    """Look up a customer, then their booking by its id, then change it: nine events."""
     user, booking = f"user_{number}", f"BK{number:04d}"
     return [
         user_message(f"Please move my booking, I am {user}"),
@@ -34,7 +34,7 @@ def booking_events(number: int) -> list[NewEvent]:
 
 
 def failed_command_events(number: int) -> list[NewEvent]:
-    """Meet an error, and mend it: five events."""
+    """A failed command and its fix: five events."""
     wrong, right = {"command": f"pytets tests/unit_{number}.py"}, {"command": f"pytest tests/unit_{number}.py"}
     return [
         user_message("Run the tests"),
@@ -44,12 +44,12 @@ def failed_command_events(number: int) -> list[NewEvent]:
 
 
 def stated_fact(text: str = "From now on, always use tabs for indentation.") -> list[NewEvent]:
-    """State something outright: one event."""
+    """A message that states a fact: one event."""
     return [user_message(text)]
 
 
 def approval_granted(word: str = "ApprovalGranted", command: str = "git push origin main") -> NewEvent:
-    """Answer an approval."""
+    """A granted approval."""
     return NewEvent(EventType(word), {"call_id": "p", "tool": "Bash", "arguments": {"command": command}})
 
 
@@ -61,7 +61,7 @@ def workday_events(number: int) -> list[NewEvent]:
 async def log_workdays(
     database: Database, count: int, *, begin: int = 0, agent: str = "coder", **columns: Any
 ) -> list[str]:
-    """Log so many working days, a session each; return their names."""
+    """Log `count` working days, one session each; return the session ids."""
     names = [f"{agent}-{begin + n:02d}" for n in range(count)]
     for n, name in enumerate(names, begin):
         await log_events(database, name, workday_events(n), agent=agent, **{"project": "shop", **columns})
@@ -69,20 +69,20 @@ async def log_workdays(
 
 
 async def query_rows(database: Database, query: str, *values: Any) -> list[Row]:
-    """Return the rows of a query, each a dict."""
+    """Return the rows of a query as dicts."""
     async with database.connection() as conn, conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
         await cursor.execute(query, values or None)
         return await cursor.fetchall()
 
 
 async def query_number(database: Database, query: str, *values: Any) -> int:
-    """Return the one number that a query answers."""
+    """Return the single number that a query selects."""
     (row,) = await query_rows(database, query, *values)
     return int(next(iter(row.values())))
 
 
 async def dump_tables(database: Database, *, leave_out: tuple[str, ...] = ()) -> dict[str, list[Any]]:
-    """Return every row of every table, partitions by their parent, in order."""
+    """Return every row of every table in order; the rows of partitions belong to their parent."""
     tables = await query_rows(
         database,
         "select relname as name from pg_class where relkind in ('r', 'p') and not relispartition "
@@ -103,7 +103,7 @@ async def assert_ledger_balances(database: Database) -> None:
     assert all(c["seen"] == c["learned"] + c["nothing"] + c["deferred"] + c["dead"] for c in claims)
     for run in await query_rows(database, "select * from run where status in ('done', 'failed')"):
         own_claims = [c for c in claims if c["run_id"] == run["id"]]
-        # The units of old runs go with retention; their sums stay.
+        # Retention deletes the claims of old runs; their reports keep the sums.
         if own_claims and run["job"] in ("consolidation", "backfill") and run["error"] is None:
             for name in ("seen", "learned", "nothing", "deferred", "dead"):
                 assert run["report"][name] == sum(c[name] for c in own_claims)
@@ -111,13 +111,13 @@ async def assert_ledger_balances(database: Database) -> None:
 
 
 async def all_learned(database: Database) -> bool:
-    """Tell whether nothing waits to be learned from."""
+    """Tell whether no session has events to learn from."""
     return await query_number(database, "select count(*) from session where due") == 0
 
 
 @contextmanager
 def hold_locks(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Connection[Any]]:
-    """Hold the locks that a statement takes, in a transaction of the test's own, until the block ends."""
+    """Hold the locks of a statement, in a transaction of its own, until the block ends."""
     with psycopg.connect(dsn, options="-c search_path=consolidator") as conn:
         conn.execute(statement, values or None)
         yield conn
@@ -126,7 +126,7 @@ def hold_locks(dsn: str, statement: str, *values: Any) -> Iterator[psycopg.Conne
 
 @contextmanager
 def start_cli(*arguments: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Start the command line, and leave nothing of it behind."""
+    """Start the command line; kill it when the block ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "consolidator", *arguments],
         env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -140,7 +140,7 @@ def start_cli(*arguments: str, environment: Mapping[str, str]) -> Iterator[subpr
 
 
 async def wait_for_lock_waiters(dsn: str, minimum: int = 1) -> None:
-    """Wait until so many others wait for a lock."""
+    """Wait until at least `minimum` connections wait for a lock."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn, asyncio.timeout(PATIENCE):
         query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
         while True:
@@ -151,7 +151,7 @@ async def wait_for_lock_waiters(dsn: str, minimum: int = 1) -> None:
 
 
 async def wait_until_counted(database: Database, query: str, *values: Any) -> None:
-    """Wait until a query that counts counts something."""
+    """Wait until a counting query returns more than 0."""
     async with asyncio.timeout(PATIENCE):
         while True:
             if await query_number(database, query, *values):
@@ -161,7 +161,7 @@ async def wait_until_counted(database: Database, query: str, *values: Any) -> No
 
 @asynccontextmanager
 async def open_replica(database: Database) -> AsyncIterator[Database]:
-    """Open the database once more, as another replica does, with a pool of its own and the same clock."""
+    """Open the database a second time, as another replica does: with its own pool and the same clock."""
     other = Database(database.dsn, database.clock)
     try:
         yield other
@@ -170,6 +170,6 @@ async def open_replica(database: Database) -> AsyncIterator[Database]:
 
 
 async def run_next_night(database: Database, clock: FrozenClock, settings: Settings, **span: float) -> dict[str, Any]:
-    """Let time pass (an hour, unless told otherwise), then consolidate."""
+    """Advance the clock, by an hour unless `span` says otherwise, and run a consolidation."""
     clock.set(later(clock.now(), **(span or {"hours": 1})))
     return await run_job(database, settings)

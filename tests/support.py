@@ -1,4 +1,4 @@
-"""What tests say often: events, sessions, nights, and the whole of memory to compare."""
+"""Helpers that most tests use: events, sessions, jobs, the command line, and all of memory for comparison."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import events, sessions
 
-PATIENCE = 300  # seconds, on a machine however slow, after which what should have come will not come
-FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # `make matrix`: all of what a test run samples
+PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
+FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample
 
 
 def user_message(text: str, **fields: Any) -> NewEvent:
@@ -52,7 +52,7 @@ def call_and_result(call_id: str, tool: str, arguments: Any, content: Any = "ok"
 async def log_events(
     database: Database, session: str, new_events: Sequence[NewEvent], *, agent: str = "coder", **columns: Any
 ) -> None:
-    """Open a session if need be and append events to it at the clock's time."""
+    """Append events to a session at the clock's time; open it first if it does not exist."""
     now = database.clock.now()
     async with database.transaction() as conn:
         await sessions.open_session(conn, {"id": session, "agent": agent, **columns}, now=now)
@@ -66,7 +66,7 @@ async def run_job(database: Database, settings: Settings, job: Job = "consolidat
 
 
 async def assert_invariants(database: Database) -> None:
-    """Assert every invariant that rows can show."""
+    """Assert all invariants that `consolidator db verify` checks."""
     async with database.connection() as conn:
         broken = {name: cases for name, cases in (await checks.find_violations(conn)).items() if cases}
     assert not broken
@@ -81,7 +81,7 @@ MEMORY = {
 
 
 async def read_memory(database: Database) -> dict[str, list[Any]]:
-    """Return all that is published, to be compared; when it was learned and by which run is left out."""
+    """Return everything that is published, for comparison; without times and run ids."""
     async with database.connection() as conn:
         return {name: await (await conn.execute(query)).fetchall() for name, query in MEMORY.items()}
 
@@ -94,7 +94,7 @@ def later(moment: datetime, **span: float) -> datetime:
 def run_cli(
     *arguments: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a subprocess; `code` is the exit code it must have, None where any will do."""
+    """Run the command line as a subprocess; `code` is the required exit code, None for any."""
     completed = subprocess.run(
         [sys.executable, "-m", "consolidator", *arguments],
         env=dict(environment), capture_output=True, text=True, timeout=timeout, check=False,
@@ -107,7 +107,7 @@ def run_cli(
 
 @contextmanager
 def free_port() -> Iterator[int]:
-    """Hold a port of loopback that the command line can listen on, and nobody else is given meanwhile."""
+    """Reserve a loopback port that the command line can listen on, so that no other process gets it."""
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
@@ -115,5 +115,5 @@ def free_port() -> Iterator[int]:
 
 
 async def in_thread(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Run something that blocks beside the event loop."""
+    """Run a blocking function in a thread."""
     return await asyncio.to_thread(function, *arguments, **options)

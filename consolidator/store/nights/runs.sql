@@ -174,7 +174,7 @@ where session_id = %(session)s and seq = any(%(seqs)s) and settled_at is null
 
 -- name: abandon_unfinished
 -- Another run of the job starts from the beginning, so its unfinished runs are not resumed.
-update run set status = 'failed', finished_at = %(now)s, error = 'begun anew as ' || %(run)s
+update run set status = 'failed', finished_at = %(now)s, error = 'replaced by run ' || %(run)s
 where job = %(job)s and id <> %(run)s and status in ('running', 'interrupted')
 
 -- name: close_silent_runs
@@ -182,5 +182,5 @@ where job = %(job)s and id <> %(run)s and status in ('running', 'interrupted')
 -- are interrupted, and the same command resumes them.
 update run set status = case when job = any(%(jobs)s) then 'failed' else 'interrupted' end,
     finished_at = case when job = any(%(jobs)s) then %(now)s::timestamptz end,
-    error = case when job = any(%(jobs)s) then 'its process was not heard of again' end
+    error = case when job = any(%(jobs)s) then 'its process stopped without ending it' end
 where status = 'running' and trigger <> 'schedule' and heartbeat_at < %(since)s

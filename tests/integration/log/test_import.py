@@ -1,6 +1,6 @@
-"""Importing is idempotent: what is read again, grown, copied, interrupted, pruned or erased never comes twice."""
+"""Importing is idempotent: what is read again, grown, copied, interrupted, pruned or erased adds nothing twice."""
 
-# ruff: noqa: ASYNC220 - what is to be killed runs beside the loop
+# ruff: noqa: ASYNC220 - the process to be killed runs beside the loop
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ START = "SessionStart"
 
 
 def expected_texts(count: int, session: str = "s") -> list[str]:
-    """What a session of so many lines comes to."""
+    """Return the texts of a session that was imported from `count` lines."""
     return [START, *(f"{session} says {number}" for number in range(1, count + 1))]
 
 

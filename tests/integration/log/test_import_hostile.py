@@ -1,4 +1,4 @@
-"""Logs as bad as they come: nothing stops the rest, everything is counted, and what was taken can be read again."""
+"""Broken and hostile logs: nothing stops the other files, everything is counted, and imported events can be read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEGABYTE = 1024 * 1024
 
 
 def expected_texts(count: int, session: str) -> list[str]:
-    """What a session of so many lines comes to."""
+    """Return the texts of a session that was imported from `count` lines."""
     return ["SessionStart", *(f"{session} says {number}" for number in range(1, count + 1))]
 
 
@@ -199,10 +199,10 @@ async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -
     for log_format in FORMATS.values():
         report = await import_sources(database, [ImportSource(log, log_format)])
         assert report.problem_count > 0
-        assert report.events <= 1  # at most that there was a session
+        assert report.events <= 1  # at most a session's start
 
 
-DENIED = {  # what is not ours to touch, and the call that says so
+DENIED = {  # paths without permission, and the call that fails on them
     "a file": ("b.jsonl", Path, "open"),
     "a directory that is not to be listed": ("d", os, "scandir"),
     "a directory that is not to be looked into": ("d/b.jsonl", Path, "stat"),
@@ -211,7 +211,7 @@ DENIED = {  # what is not ours to touch, and the call that says so
 
 
 def deny(patch: pytest.MonkeyPatch, owner: Any, call: str, denied: Path) -> None:
-    """Refuse one call on a path, also to root, as the system does."""
+    """Let one call on a path fail with EACCES, also for root."""
     original = getattr(owner, call)
 
     def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
@@ -233,7 +233,7 @@ async def test_what_is_not_ours_to_read_is_told_and_stops_no_other_file(
     logs = tmp_path / "logs"
     with monkeypatch.context() as patch:
         deny(patch, where, call, logs / name)
-        if call != "open":  # who may not list it, or look at it, may not open it
+        if call != "open":  # without permission to list or stat it there is none to open it
             deny(patch, Path, "open", logs / name)
         if name == "":
             deny(patch, os, "scandir", logs)
@@ -327,7 +327,7 @@ async def test_large_lines_are_not_read_far_ahead_of_what_is_written(
     monkeypatch.setattr(Intake, "add", count_and_add)
     report = await import_logs(database, write_log(tmp_path / "s.jsonl", []))
     assert report.events == 40
-    assert ahead <= 3  # of 3 MiB each, where 8 MiB may wait
+    assert ahead <= 3  # of 3 MiB each; at most 8 MiB are buffered
 
 
 async def test_who_asks_to_stop_waits_for_no_walk_over_a_disk(
@@ -364,7 +364,7 @@ async def test_progress_reaches_its_end_whatever_the_files_are(database: Databas
 
 
 async def measure_peak(database: Database, log: Path, count: int) -> int:
-    """The most memory that importing so many lines takes, in bytes."""
+    """Return the peak memory of importing `count` lines, in bytes."""
     write_log(log, (user_line(number, "x" * 2000, log.stem) for number in range(count)))
     gc.collect()
     tracemalloc.start()

@@ -61,7 +61,7 @@ async def test_every_event_is_accounted_for_once_over_all_nights(
 
 @dataclass(frozen=True)
 class Deferral:
-    """A session that may not be read to its end tonight, and what makes it fit to be read tomorrow."""
+    """A session that may not be read to its end tonight, and the events that change this tomorrow."""
 
     today: list[NewEvent]
     read: int
@@ -159,7 +159,7 @@ async def test_a_session_erased_after_it_was_claimed_ends_quietly(
     await log_workdays(database, 2)
     working = asyncio.create_task(run_next_night(database, clock, settings))
     with nights.hold_locks(database.dsn, "lock table session in access exclusive mode") as holding:
-        await nights.wait_for_lock_waiters(database.dsn)  # the night is about to look at the sessions
+        await nights.wait_for_lock_waiters(database.dsn)  # the run is about to read the sessions
         holding.execute("select set_config('consolidator.erase', 'coder-00', true)")
         holding.execute("delete from event where session_id = 'coder-00'")
         holding.execute("delete from session where id = 'coder-00'")

@@ -1,4 +1,4 @@
-"""I9: pruning takes only prefixes of what was learned from and spares what is still read; memory loses nothing."""
+"""I9: retention prunes only prefixes that were learned from and spares what is still read; memory loses nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LENGTH = len(workday_events(0))
 
 
 async def remaining_seqs(database: Database) -> dict[str, tuple[int, int]]:
-    """Return the first and last seq that is left of each session."""
+    """Return the first and last remaining seq of each session."""
     rows = await query_rows(
         database, "select session_id, min(seq) as first, max(seq) as last from event group by 1 order by 1"
     )
@@ -90,7 +90,7 @@ async def test_an_open_session_that_is_written_to_while_pruning_looks_elsewhere_
     await log_events(database, "ended", [*workday_events(0), ENDED])
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    async with database.transaction() as conn:  # seen as quiet, and no more so when it would be marked
+    async with database.transaction() as conn:  # quiet when retention reads it, not when it marks it
         await events.append(conn, "quiet", [user_message("still here")], now=clock.now())
         pruning = asyncio.create_task(prune(database, older_than=MONTH))
         await nights.wait_for_lock_waiters(database.dsn)
@@ -133,7 +133,7 @@ async def test_whole_days_are_dropped_and_the_rest_goes_in_bounded_batches(
     await log_workdays(database, 2)
     clock.advance(timedelta(days=1))
     await log_workdays(database, 1, begin=2)
-    await log_events(database, "stays", [tool_call("z", "get_user", {})])  # its day cannot go whole
+    await log_events(database, "stays", [tool_call("z", "get_user", {})])  # so its day cannot be dropped whole
     await run_next_night(database, clock, settings)
     days = [name for name, _ in await _partitions(database)]
     clock.advance(timedelta(days=40))
@@ -154,7 +154,7 @@ async def _partitions(database: Database) -> list[tuple[str, Any]]:
 
 
 async def log_streamed_answer(database: Database, session: str, message: str, *, pieces: int = 3) -> None:
-    """Log an answer that came in pieces, all of which reached a channel: three events."""
+    """Log an answer in chunks that were all delivered: three events."""
     began = NewEvent(EventType.THINKING_START, {"message_id": message, "model": "m"})
     await log_events(database, session, [user_message("Go."), began])
     now = database.clock.now()
@@ -172,7 +172,7 @@ async def _head(conn: Connection, session: str) -> int:
 
 
 async def chunk_days(database: Database) -> list[str]:
-    """Return the names of the days of chunks."""
+    """Return the names of the chunk partitions."""
     async with database.connection() as conn:
         return [name for name, _ in await partitions.list_attached(conn, "generation_chunk")]
 
@@ -184,7 +184,7 @@ MESSAGE_OUTPUT = (
 
 
 async def count_message_output(database: Database) -> dict[str, int]:
-    """Return how many pieces are left of each message, and that as many are known to have been delivered."""
+    """Return how many chunks remain of each message; assert that as many are recorded as delivered."""
     chunks, deliveries = [
         {f"{row['session_id']} {row['message_id']}": row["pieces"] for row in await query_rows(database, query)}
         for query in MESSAGE_OUTPUT
@@ -333,7 +333,7 @@ async def test_a_blob_just_named_is_not_collected_before_its_event_is_there(
 
 
 async def prepare_retention(database: Database, clock: FrozenClock, settings: Settings) -> dict[str, int]:
-    """Log and learn, so that retention has a day to drop; return how far each session may go."""
+    """Log and learn, so that retention has a day to drop; return up to where each session may be pruned."""
     await log_workdays(database, 3)
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
@@ -407,9 +407,7 @@ async def test_a_day_that_is_being_read_is_left_for_the_next_night(
 async def test_two_replicas_may_prune_at_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await prepare_retention(database, clock, settings)
     async with nights.open_replica(database) as other:
-        with nights.hold_locks(
-            database.dsn, "select from session order by id for update"
-        ):  # both come as far as marking
+        with nights.hold_locks(database.dsn, "select from session order by id for update"):  # both wait before marking
             both = asyncio.gather(prune(database, older_than=MONTH), prune(other, older_than=MONTH))
             await nights.wait_for_lock_waiters(database.dsn, 2)
         await both
@@ -422,12 +420,12 @@ async def test_pruning_waits_for_nobody_who_is_learning(
     await log_workdays(database, 2)
     await run_next_night(database, clock, settings)
     clock.set(later(clock.now(), days=40))
-    await log_workdays(database, 2, begin=1)  # coder-01 goes on, coder-02 is new
+    await log_workdays(database, 2, begin=1)  # coder-01 continues, coder-02 is new
     working = asyncio.create_task(run_next_night(database, clock, settings))
     with nights.hold_locks(database.dsn, "lock table digest in exclusive mode"):
         await nights.wait_for_lock_waiters(database.dsn)
         pruned = await prune(database, older_than=MONTH)
     done = await working
-    assert pruned.events == LENGTH  # coder-01 is read by its own window
+    assert pruned.events == LENGTH  # coder-01 is spared for its open window
     assert done["seen"] == 2 * LENGTH
     await assert_invariants(database)

@@ -1,7 +1,6 @@
-"""Kill the program at every commit of a job or an upgrade, and prove that the next run makes it whole.
+"""Kill the program before each commit of a job or an upgrade, and check that the next run completes it.
 
-A job is killed before each of its commits, which is after the one before it, and run again: the log and the memory must
-be those of a job that nobody killed, with nothing lost and nothing learned twice.
+Then the log and the memory must equal those of a job that was not killed: nothing lost, nothing learned twice.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from tests.nights import assert_ledger_balances
 from tests.support import FULL, PATIENCE, assert_invariants, read_memory
 
 MIN_COMMITS, MAX_COMMITS = 5, 60  # commits of a job here
-# Jobs with many commits of few kinds are killed at some of them, and at each by `make matrix`.
+# Jobs with many similar commits are killed at every n-th of them; `make matrix` kills at each.
 STRIDE: dict[str, int] = {} if FULL else {"consolidation": 2, "retention": 6, "reprocess": 4, "backfill": 3}
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MORNING = NOON - 6 * HOUR
-# What must be the same afterwards; not what was written when, nor by which run.
+# What must be equal afterwards; without write times and run ids.
 STATE = {
     "session": "select id, root_id, status, head, consolidated_to, pruned_to from session",
     "event": "select session_id, seq, event_type, data::text, consolidated_at is not null from event",
@@ -73,11 +72,11 @@ class World:
     databases: list[str] = field(default_factory=list)
 
     def create_empty(self) -> str:
-        """Make a database with nothing in it, not even a schema."""
+        """Create an empty database, without a schema."""
         return self.copy("template0")
 
     def copy(self, of: str) -> str:
-        """Make a database as another is, when nobody uses that one, and return its name."""
+        """Copy a database when nobody uses it; return the copy's name."""
         name = f"{self.name}_{len(self.databases)}"
         with psycopg.connect(self.server, autocommit=True) as conn:
             wait_until_unused(conn, of)
@@ -91,7 +90,7 @@ class World:
             conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def drop_empty_days(self, name: str) -> None:
-        """Drop the days in which nothing happened, since each of them would be dropped like any other."""
+        """Drop the partitions of days without events: retention would commit once for each."""
         with psycopg.connect(self.dsn(name), options="-c search_path=consolidator") as conn:
             for day in (1, *range(4, 18)):
                 conn.execute(sql.SQL("drop table {}").format(sql.Identifier(f"event_202603{day:02}")))
@@ -99,17 +98,17 @@ class World:
                 conn.execute(sql.SQL("drop table {}").format(sql.Identifier(f"generation_chunk_202603{day:02}")))
 
     def dsn(self, name: str) -> str:
-        """Return a database's address; nothing waits for the disk, since no server is killed here."""
+        """Return a database's address; without synchronous commits, since the server is never killed."""
         return make_conninfo(self.server, dbname=name, options="-c synchronous_commit=off")
 
     def run_job(self, name: str, job: str, at: datetime, kill_at: int = 0) -> tuple[int, str]:
-        """Run a job at a moment, to its end or to its death at a commit."""
+        """Run a job at a time to its end, or kill it before a commit (0: never); return its exit code and output."""
         variables = {"CONSOLIDATOR_DATABASE_URL": self.dsn(name), "CONSOLIDATOR_CLOCK": at.isoformat()}
         arguments = COMMANDS.get(job, ("run", job, "--json"))
         return self.killer.run(*arguments, environment=self.environment | variables, kill_at=kill_at)
 
     def run_unkilled(self, name: str, job: str, at: datetime) -> None:
-        """Run a job that nobody kills."""
+        """Run a job to its end."""
         with psycopg.connect(self.server, autocommit=True) as conn:
             wait_until_unused(conn, name)
         code, output = self.run_job(name, job, at)
@@ -117,7 +116,7 @@ class World:
 
 
 def wait_until_unused(conn: psycopg.Connection[Any], name: str) -> None:
-    """Wait until the server has noticed that whoever used a database is dead."""
+    """Wait until the server has closed the connections of dead processes to a database."""
     end = time.monotonic() + PATIENCE
     while True:
         row = conn.execute(OTHER_CONNECTIONS, [name]).fetchone()
@@ -129,7 +128,7 @@ def wait_until_unused(conn: psycopg.Connection[Any], name: str) -> None:
 
 
 def read_state(dsn: str) -> dict[str, Any]:
-    """Return the log and the memory, of which the invariants and the ledger hold."""
+    """Return the log and the memory; assert the invariants and the ledger."""
 
     async def read() -> dict[str, Any]:
         database = Database(dsn, Clock())
@@ -150,7 +149,7 @@ def read_state(dsn: str) -> dict[str, Any]:
 
 
 def write_logs(folder: Path) -> Office:
-    """Files of two agents over two days: a procedure, a fix and a fact, a large result, and a call left open."""
+    """Write logs of two agents over two days: a procedure, a fix, a fact, a large result, and an open call."""
     files = []
     for number in range(3):
         agent = Claude(f"kill-{number}", MORNING + number * 10 * HOUR, "/home/ada/shop")
@@ -160,7 +159,7 @@ def write_logs(folder: Path) -> Office:
         agent.runs(test, "ModuleNotFoundError: No module named 'shop'", fails=True)
         agent.runs("uv pip install -e .", "Installed 1 package").runs(test, "1 passed")
         agent.runs("git add .").runs(f"git commit -m 'Part {number}'", "1 file changed").runs("git push", "done")
-        if number == 1:  # goes on the next day, and a call is never answered
+        if number == 1:  # continues the next day; one call is never answered
             agent.waits(hours=10).hears("And the docs?").runs("make docs", "built")
             agent.begins("Bash", {"command": "make site"})
         files.append(agent.file)
@@ -172,7 +171,7 @@ def write_logs(folder: Path) -> Office:
 
 @pytest.fixture(scope="module")
 def world(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world of this module's own."""
+    """Create the world of this module."""
     home = tmp_path_factory.mktemp("kill")
     environment = {
         "PATH": os.environ["PATH"],
@@ -191,7 +190,7 @@ def world(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFacto
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The database before a job, when the job is to run, and the database after one that nobody killed."""
+    """The database before a job, the time of the job, and the database after an unkilled run of it."""
 
     before: str
     at: datetime
@@ -200,7 +199,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stages(world: World, template: str) -> dict[str, Stage]:
-    """A day was imported and learned; then comes the next day's import, its night, and forty days later the pruning."""
+    """One day is imported and learned; then the next day's import, consolidation, and retention after forty days."""
     office = write_logs(Path(world.environment["HOME"]) / "logs")
     first, second = NOON + 8 * HOUR, NOON + DAY
     name = world.copy(template)
@@ -240,7 +239,7 @@ def test_a_job_that_is_killed_at_any_commit_is_made_whole_by_the_next_run(
         for part, value in expected.items():
             assert state[part] == value, f"{part} after a kill at commit {number}"
         world.drop(name)
-        if code != KILLED:  # the last one was dead after its last commit
+        if code != KILLED:  # it has no more commits
             assert (code, number > MIN_COMMITS) == (0, True), output
             return
     pytest.fail(f"{job} has more than {MAX_COMMITS} commits")

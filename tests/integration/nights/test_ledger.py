@@ -1,4 +1,4 @@
-"""A run's units: whatever a worker dies of, none stays held, none is done twice, and none brings every night down."""
+"""A run's units: whatever a worker dies of, none stays leased, none is done twice, and none stops every night."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OUTAGE = DatabaseUnavailable("the database went away")
 async def start_ledger(
     database: Database, settings: Settings, *units: str, kind: UnitKind = "session", **options: Any
 ) -> Ledger:
-    """Begin a run with some units."""
+    """Start a run with units in phase 0."""
     now = database.clock.now()
     ledger = Ledger(database, settings, "", **options)
     async with database.transaction() as conn:
@@ -50,7 +50,7 @@ async def no_events(_unit: str) -> int:
 def commit_each(
     database: Database, before: Callable[[Unit], Awaitable[None]]
 ) -> Callable[[list[Unit]], Awaitable[None]]:
-    """Return work that commits unit by unit, as a merge does, each after something else."""
+    """Return work that calls `before` for each unit and then commits it, as a merge does."""
 
     async def work(units: list[Unit]) -> None:
         for unit in units:
@@ -70,7 +70,7 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
     async def lose_first_answer(self: Ledger, phase: int) -> list[Unit]:
         claimed = await claim_units(self, phase)
         if not claimed:
-            idle.set()  # the other one has ended its own, and waits for what the dead one holds
+            idle.set()  # the other worker is done and waits for the unit of the dead one
         if lost.is_set():
             return claimed
         lost.set()
@@ -218,7 +218,7 @@ async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_an
     await leave_run(database, "backfill", "manual")
     await leave_run(database, "import", "schedule")
     clock.advance(timedelta(seconds=settings.lease_seconds + 1))
-    await leave_run(database, "retention", "batch")  # its process may well live
+    await leave_run(database, "retention", "batch")  # its process may still be alive
     await JobRunner(database, settings).run_due("consolidation")
     rows = await query_rows(
         database, "select job, trigger, status from run where owner = 'gone' order by job, trigger, scheduled_at"
@@ -234,7 +234,7 @@ async def test_runs_beside_the_schedule_whose_process_was_killed_are_given_up_an
 
 
 async def leave_run(database: Database, job: str, trigger: str) -> None:
-    """Leave a run that nobody works on."""
+    """Start a run that no process works on."""
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(timedelta(microseconds=1))
     now = database.clock.now()

@@ -1,4 +1,4 @@
-"""Replicas share a night by claims: each session is done once, whoever dies, sleeps, or is told to stop."""
+"""Replicas share a night by claims: each session is done once, whichever replica dies, sleeps or is stopped."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from tests.nights import (
 )
 from tests.support import PATIENCE, assert_invariants, log_events, read_memory, user_message
 
-CANDIDATES = "lock table candidate in exclusive mode"  # a unit comes here when it has all to commit, but for this
-DIGESTS = "lock table digest in access exclusive mode"  # and here when it has been claimed, and reads
+CANDIDATES = "lock table candidate in exclusive mode"  # stops a unit just before it stores its candidates
+DIGESTS = "lock table digest in access exclusive mode"  # stops a unit that was claimed, before it reads
 HOUR = timedelta(hours=1)
 
 
 async def wait_for_exit(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for a process; return its exit code and what it said."""
+    """Wait for a process; return its exit code and stderr."""
     _, stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
     return process.returncode, stderr
 
 
 async def assert_done_once(database: Database, sessions: int) -> None:
-    """Assert that one run did every session once, and that all adds up."""
+    """Assert that one run did every session once, and that its counts balance."""
     (run,) = await query_rows(database, "select * from run where job = 'consolidation'")
     assert (run["status"], run["report"]["units"]) == ("done", sessions)
     assert run["report"]["seen"] == sessions * len(workday_events(0))
@@ -64,7 +64,7 @@ async def assert_done_once(database: Database, sessions: int) -> None:
 
 @asynccontextmanager
 async def memory_of_one_replica(fresh: Fresh, settings: Settings, sessions: int) -> AsyncIterator[Any]:
-    """Yield what one replica learns from so many sessions, with one worker."""
+    """Yield the memory that one replica with one worker learns from as many sessions."""
     async with fresh() as database:
         await log_workdays(database, sessions)
         assert isinstance(database.clock, FrozenClock)
@@ -89,7 +89,7 @@ async def test_two_replicas_of_one_process_share_a_night(fresh: Fresh, settings:
                     for replica_database in (database, other)
                 )
             )
-            await wait_for_lock_waiters(database.dsn, 4)  # both have work in hand, with two workers each
+            await wait_for_lock_waiters(database.dsn, 4)  # two workers of each replica
         reports = await both
         assert len({report["run"] for report in reports if report}) == 1
         assert await query_number(database, "select count(distinct owner) from claim where phase = 0") == 2
@@ -147,7 +147,7 @@ async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
     environment: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ledger, "has_ended", lambda _: False)  # as if it had been on another machine
+    monkeypatch.setattr(ledger, "has_ended", lambda _: False)  # as on another machine
     await log_workdays(database, 4)
     clock.advance(HOUR)
     environment |= {"CONSOLIDATOR_CLOCK": clock.now().isoformat(), "CONSOLIDATOR_WORKERS": "1"}
@@ -158,7 +158,7 @@ async def test_what_a_killed_replica_held_is_taken_over_when_its_lease_runs_out(
     (leased,) = await query_rows(database, "select * from claim where status = 'leased'")
     working = asyncio.create_task(JobRunner(database, settings).run_due("consolidation"))
     await wait_until_counted(database, "select count(*) / 3 from claim where status = 'done'")
-    assert not working.done()  # the others are done, but the last one may still be in good hands
+    assert not working.done()  # the others are done; the last one's lease has not expired
     clock.set(leased["lease_until"] + timedelta(seconds=1))
     assert await working
     (taken_over,) = await query_rows(database, "select * from claim where unit = %s", leased["unit"])
@@ -240,7 +240,7 @@ async def test_a_terminated_process_finishes_what_is_in_hand_and_the_next_one_go
 
 
 def wait_until_signal_taken(process: subprocess.Popen[str]) -> None:
-    """Wait until a process has taken a signal that was sent: none is pending any more."""
+    """Wait until a process has no pending signal."""
     while True:
         with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
             pending = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd", "ShdPnd"))]

@@ -1,4 +1,4 @@
-"""The schedule: what is owed is decided from the ledger, so that no clock, replica or restart repeats a night."""
+"""The schedule: the ledger decides what is due, so that no clock, replica or restart repeats a night."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.nights import (
 )
 from tests.support import PATIENCE, assert_invariants, free_port, later, log_events, user_message
 
-DIGESTS = "lock table digest in access exclusive mode"  # a unit comes here when it has been claimed, and reads
+DIGESTS = "lock table digest in access exclusive mode"  # stops a unit that was claimed, before it reads
 RUNS = "select job, scheduled_at from run order by scheduled_at"
 
 
@@ -50,14 +50,14 @@ def at(text: str) -> datetime:
 
 
 async def completed_times(database: Database, job: str = "consolidation") -> list[datetime]:
-    """Return the slots of a job that were done, in order."""
+    """Return the scheduled times of a job's completed runs, in order."""
     runs = await query_rows(database, "select scheduled_at from run where job = %s and status = 'done' order by 1", job)
     return [run["scheduled_at"] for run in runs]
 
 
 @pytest.fixture
 def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep the tests' own import of "the logs on this machine" to an empty home."""
+    """Set an empty home, so that the import finds no logs of this machine."""
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 
@@ -119,7 +119,7 @@ async def test_a_run_by_hand_does_not_take_the_place_of_the_night(
     await night.run_now("consolidation")
     clock.set(at("2026-03-03T03:00"))
     assert await night.due_at("consolidation") == at("2026-03-03T03:00")
-    await night.run_now("consolidation")  # by hand, but the night is owed: it is the night
+    await night.run_now("consolidation")  # by hand, but the scheduled run is due: it is that run
     assert await night.due_at("consolidation") is None
     triggers = await query_rows(database, "select trigger from run order by started_at")
     assert [run["trigger"] for run in triggers] == ["schedule", "manual", "schedule"]
@@ -165,7 +165,7 @@ async def test_when_the_clocks_change_there_is_one_night_a_day(
 
 @asynccontextmanager
 async def run_service(database: Database, settings: Settings) -> AsyncIterator[Service]:
-    """Serve in this process, and stop in the end."""
+    """Run the service in this process until the block ends."""
     service = Service(JobRunner(database, settings))
     working = asyncio.create_task(service.serve())
     try:
@@ -339,7 +339,7 @@ def health_environment(port: int) -> dict[str, str]:
 
 
 def get_health(port: int) -> tuple[int, dict[str, Any]] | None:
-    """Return what the health port answers; None while nobody does."""
+    """Return the status and body of /healthz; None while nothing listens."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as response:
             return response.status, json.load(response)
@@ -350,7 +350,7 @@ def get_health(port: int) -> tuple[int, dict[str, Any]] | None:
 
 
 def wait_until_caught_up(port: int) -> tuple[int, dict[str, Any]]:
-    """Return what the health port answers once all three jobs have been caught up."""
+    """Return the status and body of /healthz when all three jobs have run."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         health = get_health(port)
@@ -388,7 +388,7 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     assert await all_learned(database)
     assert (
         await query_number(database, "select count(*) from fact") == 1
-    )  # imported before the night, and learned in it
+    )  # imported before the consolidation, which learned it
     assert [run["job"] for run in await query_rows(database, RUNS)] == ["import", "consolidation", "retention"]
 
 

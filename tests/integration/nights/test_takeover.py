@@ -1,4 +1,4 @@
-"""What a night takes up from others: units of a process that is gone, digests of an older version, missing sources."""
+"""What a night takes over: units of dead processes, digests of an older version, missing sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a session may be read tonight: never into the middle of a call or a task, unless nobody comes back to it."""
+"""How far a session may be read tonight: never into the middle of a call or a task, unless it was abandoned."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TASK = [
 
 
 def numbered(new: Sequence[NewEvent], first: int = 1) -> list[Event]:
-    """Return events as the log would hold them, from a seq on."""
+    """Return events as the log has them, numbered from `first`."""
     return [Event("s", seq, event.type, event.data, NOON) for seq, event in enumerate(new, first)]
 
 
 def safe_point_of(new: Sequence[NewEvent], *, idle: timedelta, ended: bool = False, first: int = 1) -> int:
-    """Return the safe point of events after which nothing came for a while."""
+    """Return the safe point of events after an idle time."""
     return find_safe_point(
         numbered(new, first), ended=ended, last=NOON, now=NOON + idle, quiet=QUIET, abandoned=ABANDONED
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The files in deploy/ that are not units or manifests, and what all of them have in common."""
+"""The crontab and the Dockerfile in deploy/, and what all files there have in common."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_crontab_and_the_ledger_count_by_the_same_zone() -> None:
 
 
 def sent_to_the_builder(source: str) -> bool:
-    """Tell whether the ignore file lets a path of the project through."""
+    """Tell whether the ignore file keeps a path of the project."""
     rules = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     kept = True
     for rule in (rule for rule in rules if rule and not rule.startswith("#")):

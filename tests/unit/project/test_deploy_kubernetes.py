@@ -1,4 +1,4 @@
-"""The manifests in deploy/kubernetes: they fit the API, may do no more than they must, and keep the settings' times."""
+"""The manifests in deploy/kubernetes: they fit the API, have minimal rights, and agree with the settings' schedules."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_only_what_imports_sees_the_agents_logs_and_may_not_write_them() -> None
 
 @contextmanager
 def serve_status(status: int) -> Iterator[int]:
-    """Answer every request with a status, on a port."""
+    """Serve /healthz with a status; yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -122,7 +122,7 @@ def serve_status(status: int) -> Iterator[int]:
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)

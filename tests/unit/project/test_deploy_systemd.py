@@ -1,4 +1,4 @@
-"""The units in deploy/systemd: systemd takes them, and they run when and what the settings say."""
+"""The units in deploy/systemd: systemd accepts them, and they agree with the settings' schedules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 
 def read_unit(path: Path) -> dict[str, list[str]]:
-    """Return a unit's assignments, lists of values by `Section.Key`."""
+    """Return a unit's settings: lists of values by `Section.Key`."""
     assignments: dict[str, list[str]] = {}
     section = ""
     for line in path.read_text().splitlines():
@@ -33,12 +33,12 @@ def read_unit(path: Path) -> dict[str, list[str]]:
 
 
 def unit_paths(scope: str, kind: str) -> list[Path]:
-    """Return the units of a kind, such as timer."""
+    """Return the unit files of a kind, such as timer."""
     return sorted((SYSTEMD / scope).glob(f"*.{kind}"))
 
 
 def copy_with_program(scope: str, tmp_path: Path) -> list[Path]:
-    """Copy a scope's units, with a program that exists on every machine in place of ours."""
+    """Copy a scope's units, with a program that exists on every machine."""
     copied = []
     for path in unit_paths(scope, "*"):
         text = re.sub(r"^ExecStart=\S+", f"ExecStart={shutil.which('true')}", path.read_text(), flags=re.MULTILINE)
@@ -48,7 +48,7 @@ def copy_with_program(scope: str, tmp_path: Path) -> list[Path]:
 
 
 def analyze(*arguments: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run systemd-analyze; skip where this machine does not let it work."""
+    """Run systemd-analyze; skip if it does not work on this machine."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC", "XDG_RUNTIME_DIR": str(home)}
     command = ["systemd-analyze", *map(str, arguments)]
     completed = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
