@@ -15,23 +15,23 @@ from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, propose_ca
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-UNHURRIED = settings(deadline=None)  # the machine may be busy
+NO_DEADLINE = settings(deadline=None)  # the machine may be busy
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 WORK = SessionContext("s1", "s1", "coder", project="/src/shop")
 CHAT = SessionContext("s2", "s2", "service", peer="ada")
 STRANGER = SessionContext("s3", "s3", "service")
 
 
-def event(kind: EventType, seq: int = 1, **data: Any) -> Event:
+def make_event(kind: EventType, seq: int = 1, **data: Any) -> Event:
     return Event("s1", seq, kind, data, NOW + timedelta(minutes=seq))
 
 
-def said(text: str, session: SessionContext = WORK, **data: Any) -> Proposals:
-    return propose_candidates([event(EventType.USER_MESSAGE, text=text, **data)], session, redact)
+def propose_from(text: str, session: SessionContext = WORK, **data: Any) -> Proposals:
+    return propose_candidates([make_event(EventType.USER_MESSAGE, text=text, **data)], session, redact)
 
 
-def only(text: str, session: SessionContext = WORK, **data: Any) -> Candidate:
-    (candidate,) = said(text, session, **data).candidates
+def only_candidate(text: str, session: SessionContext = WORK, **data: Any) -> Candidate:
+    (candidate,) = propose_from(text, session, **data).candidates
     return candidate
 
 
@@ -151,7 +151,7 @@ NOT_STATED = [
 
 @pytest.mark.parametrize("text", [text for text, fact in STATED.items() if fact])
 def test_what_is_stated_is_proposed_with_its_quote(text: str) -> None:
-    candidate = only(text)
+    candidate = only_candidate(text)
     assert (candidate.predicate, candidate.value) == STATED[text]
     assert is_quote_in(candidate.quote, text)
     assert (candidate.confidence, candidate.trust, candidate.extractor) == ("explicit", "user", "rules:1")
@@ -161,14 +161,14 @@ def test_what_is_stated_is_proposed_with_its_quote(text: str) -> None:
 
 @pytest.mark.parametrize("text", NOT_STATED)
 def test_what_nobody_stated_is_not_proposed(text: str) -> None:
-    assert said(text).candidates == []
+    assert propose_from(text).candidates == []
 
 
 def test_the_sentence_is_told_of_the_user() -> None:
-    assert only("you should never push without asking me").sentence == (
+    assert only_candidate("you should never push without asking me").sentence == (
         "The user wants: never push without asking them."
     )
-    assert only("Remember that our API is slow.").sentence == "The user asked to remember: their API is slow."
+    assert only_candidate("Remember that our API is slow.").sentence == "The user asked to remember: their API is slow."
 
 
 @pytest.mark.parametrize(
@@ -193,97 +193,97 @@ def test_the_sentence_is_told_of_the_user() -> None:
     ],
 )  # fmt: skip
 def test_only_what_stands_for_a_person_is_told_of_them(text: str, sentence: str) -> None:
-    assert only(text).sentence == sentence
+    assert only_candidate(text).sentence == sentence
 
 
 def test_a_speaker_is_the_subject() -> None:
-    candidate = only("I live in Vienna.", CHAT, speaker="Ada")
+    candidate = only_candidate("I live in Vienna.", CHAT, speaker="Ada")
     assert (candidate.subject, candidate.sentence) == ("Ada", "Ada lives in Vienna.")
 
 
 @pytest.mark.parametrize("origin", ["harness", "memory", "compaction"])
 def test_only_a_persons_words_count(origin: str) -> None:
-    assert said("Always use tabs.", origin=origin) == Proposals()
+    assert propose_from("Always use tabs.", origin=origin) == Proposals()
 
 
 @pytest.mark.parametrize("kind", [EventType.ASSISTANT_RESPONSE, EventType.TOOL_RESULT])
 def test_what_agents_and_tools_say_is_no_fact(kind: EventType) -> None:
-    spoken = event(kind, text="My name is Claude.", content="We use npm.", call_id="1")
+    spoken = make_event(kind, text="My name is Claude.", content="We use npm.", call_id="1")
     assert propose_candidates([spoken], WORK, redact) == Proposals()
 
 
 def test_a_sub_agents_user_is_an_agent() -> None:
     session = SessionContext("s1", "s0", "coder", project="/src/shop", is_subagent=True)
-    assert said("Always use tabs.", session) == Proposals()
+    assert propose_from("Always use tabs.", session) == Proposals()
 
 
 def test_work_belongs_to_the_project_and_habits_to_the_person() -> None:
-    assert only("We use pnpm.").level == "project"
-    assert only("I prefer small commits.").level == "agent"
-    assert only("I prefer small steps.", CHAT).level == "peer"
-    assert only("I prefer small steps.", CHAT).peer == "ada"
+    assert only_candidate("We use pnpm.").level == "project"
+    assert only_candidate("I prefer small commits.").level == "agent"
+    assert only_candidate("I prefer small steps.", CHAT).level == "peer"
+    assert only_candidate("I prefer small steps.", CHAT).peer == "ada"
 
 
 def test_what_a_stranger_says_stays_theirs() -> None:
-    candidate = only("My user ID is mia_li_3668.", STRANGER)
+    candidate = only_candidate("My user ID is mia_li_3668.", STRANGER)
     assert (candidate.level, candidate.peer) == ("peer", "stranger:s3")
 
 
 def test_a_wish_of_the_moment_is_no_rule_outside_of_work() -> None:
-    assert said("Please don't add insurance.", CHAT).candidates == []
-    assert said("Let's go with Delta.", CHAT).candidates == []
+    assert propose_from("Please don't add insurance.", CHAT).candidates == []
+    assert propose_from("Let's go with Delta.", CHAT).candidates == []
 
 
 def test_a_secret_is_no_fact() -> None:
-    proposals = said("Remember that our password is hunter2x9!")
+    proposals = propose_from("Remember that our password is hunter2x9!")
     assert proposals.candidates == []
     assert [rejected.reason for rejected in proposals.rejected] == ["contains a secret"]
     assert "hunter2x9" not in str(proposals)
 
 
 def test_what_a_rule_refused_is_told_with_its_reason() -> None:
-    (rejected,) = said("I prefer this one.").rejected
+    (rejected,) = propose_from("I prefer this one.").rejected
     assert (rejected.predicate, rejected.quote) == ("prefers", "I prefer this one.")
 
 
 def test_of_a_pasted_document_only_what_stands_around_it_is_read() -> None:
     document = "\n\n".join(f"Section {n}. Always use tabs in section {n}. " + "word " * 60 for n in range(9))
     text = f"Please read the text below. We use pnpm.\n\n{document}\n\nFrom now on, write tests first."
-    assert [candidate.predicate for candidate in said(text).candidates] == ["uses", "rule"]
+    assert [candidate.predicate for candidate in propose_from(text).candidates] == ["uses", "rule"]
 
 
 def test_a_message_proposes_a_bounded_number() -> None:
     text = "\n".join(f"I like tool number {chr(97 + n % 26)}{n}." for n in range(MAX_CANDIDATES + 20))
-    proposals = said(text[:1499])
+    proposals = propose_from(text[:1499])
     assert len(proposals.candidates) <= MAX_CANDIDATES
     assert len({candidate.id for candidate in proposals.candidates}) == len(proposals.candidates)
 
 
 def test_identifiers_are_stable_and_tell_events_apart() -> None:
-    assert only("We use pnpm.").id == only("We use pnpm.").id
-    other = propose_candidates([event(EventType.USER_MESSAGE, 2, text="We use pnpm.")], WORK, redact).candidates[0]
-    assert other.id != only("We use pnpm.").id
+    assert only_candidate("We use pnpm.").id == only_candidate("We use pnpm.").id
+    other = propose_candidates([make_event(EventType.USER_MESSAGE, 2, text="We use pnpm.")], WORK, redact).candidates[0]
+    assert other.id != only_candidate("We use pnpm.").id
 
 
 def test_however_events_are_cut_the_candidates_are_the_same() -> None:
-    events = [event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate(STATED, 1)]
+    events = [make_event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate(STATED, 1)]
     whole = propose_candidates(events, WORK, redact)
-    cut = [propose_candidates([one], WORK, redact) for one in events]
-    assert whole.candidates == [candidate for proposals in cut for candidate in proposals.candidates]
-    assert whole.rejected == [rejected for proposals in cut for rejected in proposals.rejected]
+    parts = [propose_candidates([event], WORK, redact) for event in events]
+    assert whole.candidates == [candidate for proposals in parts for candidate in proposals.candidates]
+    assert whole.rejected == [rejected for proposals in parts for rejected in proposals.rejected]
 
 
 def test_a_steer_is_observed() -> None:
-    (candidate,) = said("run the tests in parallel", mode="steer").candidates
+    (candidate,) = propose_from("run the tests in parallel", mode="steer").candidates
     assert (candidate.predicate, candidate.confidence) == ("steer", "inferred")
-    assert said("what are you doing?", mode="steer").candidates == []
+    assert propose_from("what are you doing?", mode="steer").candidates == []
 
 
 def test_an_answer_to_an_approval_is_observed_with_what_it_was_about() -> None:
-    call = event(
+    call = make_event(
         EventType.TOOL_CALL, 1, call_id="c", tool="Bash", arguments={"command": "cd x && git push origin main"}
     )
-    denial = event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason="not on a Friday")
+    denial = make_event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason="not on a Friday")
     (candidate,) = propose_candidates([call, denial], WORK, redact).candidates
     assert (candidate.predicate, candidate.value) == ("approval", "denied:Bash git push")
     assert candidate.quote == "not on a Friday"
@@ -292,7 +292,9 @@ def test_an_answer_to_an_approval_is_observed_with_what_it_was_about() -> None:
 
 
 def test_an_approval_may_carry_its_arguments() -> None:
-    grant = event(EventType.APPROVAL_GRANTED, 2, tool="shell", arguments={"command": ["bash", "-lc", "npm install x"]})
+    grant = make_event(
+        EventType.APPROVAL_GRANTED, 2, tool="shell", arguments={"command": ["bash", "-lc", "npm install x"]}
+    )
     assert propose_candidates([grant], WORK, redact).candidates[0].value == "granted:shell npm install"
 
 
@@ -306,7 +308,7 @@ def test_an_approval_may_carry_its_arguments() -> None:
     ],
 )
 def test_an_answer_that_says_nothing_of_the_next_call_is_not_observed(data: dict[str, Any]) -> None:
-    assert propose_candidates([event(EventType.APPROVAL_DENIED, 1, **data)], WORK, redact).candidates == []
+    assert propose_candidates([make_event(EventType.APPROVAL_DENIED, 1, **data)], WORK, redact).candidates == []
 
 
 def test_a_quote_is_verified_but_for_white_space_and_case() -> None:
@@ -315,10 +317,10 @@ def test_a_quote_is_verified_but_for_white_space_and_case() -> None:
     assert not is_quote_in(" ", "Please: Always use tabs.")
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.text(max_size=300), st.sampled_from(sorted(STATED)), st.text(max_size=100))
 def test_every_quote_is_in_the_redacted_text(before: str, stated: str, after: str) -> None:
     text = f"{before}\n{stated}\n{after}"
-    for candidate in said(text).candidates:
+    for candidate in propose_from(text).candidates:
         assert is_quote_in(candidate.quote, redact(text))
         assert len(candidate.quote) <= 300

@@ -14,7 +14,7 @@ KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEabcdefghijklmnopqrstuv' * 120}\n-
 SECRET = "postgres://u:SuperSecretPw99@db.example/shop"
 
 
-def kept(text: str) -> str:
+def episode_text(text: str) -> str:
     turn = extract_episode(Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, NOW), redact)
     assert turn is not None
     return turn.text
@@ -26,10 +26,12 @@ def test_wherever_a_turn_is_cut_no_half_of_a_credential_stays(keys: int) -> None
     for cut in (MAX_EPISODE_CHARS, 2 * MAX_EPISODE_CHARS, MAX_REDACTED_CHARS):
         for halved in range(14, len(SECRET), 5):
             text = f"{begun:<{max(cut - halved - 1, 0)}} {SECRET} and so on, " + "word " * 500
-            assert "Super" not in kept(text)
+            assert "Super" not in episode_text(text)
 
 
 def test_a_turn_is_bounded() -> None:
-    turn = extract_episode(Event("s1", 1, EventType.USER_MESSAGE, {"text": "x" * 3 * MAX_REDACTED_CHARS}, NOW), redact_nothing)
+    turn = extract_episode(
+        Event("s1", 1, EventType.USER_MESSAGE, {"text": "x" * 3 * MAX_REDACTED_CHARS}, NOW), redact_nothing
+    )
     assert turn is not None
     assert turn.text == "x" * MAX_EPISODE_CHARS

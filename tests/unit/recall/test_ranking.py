@@ -24,104 +24,110 @@ from consolidator.memory.text.words import count_words, split_words, word_key
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def hits(texts: list[str], query: str, first: int = NUMBERS_PER_BLOCK) -> Hits | None:
+def search(texts: list[str], query: str, first: int = NUMBERS_PER_BLOCK) -> Hits | None:
     """Index texts as turns of a session, and look a query up."""
-    held = [count_words(text) for text in texts]
-    posted = [one for number, told in enumerate(held) for one in pack_postings(TURN, first + number, told)]
-    found = []
+    word_counts = [count_words(text) for text in texts]
+    postings = [
+        posting for number, counts in enumerate(word_counts) for posting in pack_postings(TURN, first + number, counts)
+    ]
+    terms = []
     for word in dict.fromkeys(split_words(query)):
-        refs = sorted(ref for of, ref in posted if of == word_key(TURN, word))
-        found.append(TermPostings(word_key(TURN, word), len(refs), np.array(refs, dtype=np.int64)))
-    return Hits.from_terms(found, CorpusStatistics(len(texts), sum(sum(told.values()) for told in held)))
+        packed = sorted(ref for key, ref in postings if key == word_key(TURN, word))
+        terms.append(TermPostings(word_key(TURN, word), len(packed), np.array(packed, dtype=np.int64)))
+    return Hits.from_terms(terms, CorpusStatistics(len(texts), sum(sum(counts.values()) for counts in word_counts)))
 
 
-def turn(number: int, text: str = "said", **more: object) -> RecalledTurn:
-    return RecalledTurn(number, ("s", number), "user", None, text, more.get("at", NOON))  # type: ignore[arg-type]
+def make_turn(number: int, text: str = "said", at: datetime = NOON) -> RecalledTurn:
+    return RecalledTurn(number, ("s", number), "user", None, text, at)
 
 
-def fact(number: int, *seqs: int, trust: str = "user", text: str = "It is so.") -> RecalledFact:
+def make_fact(number: int, *seqs: int, trust: str = "user", text: str = "It is so.") -> RecalledFact:
     return RecalledFact(number, f"f{number}", text, trust, NOON, tuple(("s", seq) for seq in seqs))
 
 
 def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
     texts = ["cat dog bird", "cat heron", "cat cat cat dog", "fish", "heron heron cat and much more to read here"]
-    found = hits(texts, "heron cat")
-    assert found is not None
-    assert [number - NUMBERS_PER_BLOCK for number in found.rank_documents(9)] == [
+    hits = search(texts, "heron cat")
+    assert hits is not None
+    assert [number - NUMBERS_PER_BLOCK for number in hits.rank_documents(9)] == [
         p for p in bm25(texts, "heron cat", 1.2) if p != 3
     ]
 
 
 def test_a_turn_is_found_by_the_words_of_its_neighbours_and_not_by_those_of_another_session() -> None:
     texts = ["how was the recital", "it went well", "tea or coffee", "tea"]
-    found = hits(texts, "recital well")
-    assert found is not None
-    assert set(found.rank_with_neighbours(2) - NUMBERS_PER_BLOCK) == {0, 1}
-    last = hits(["recital", "nothing"], "recital", first=2 * NUMBERS_PER_BLOCK - 1)
-    assert last is not None
-    assert 2 * NUMBERS_PER_BLOCK not in last.rank_with_neighbours(9)
+    hits = search(texts, "recital well")
+    assert hits is not None
+    assert set(hits.rank_with_neighbours(2) - NUMBERS_PER_BLOCK) == {0, 1}
+    other_session = search(["recital", "nothing"], "recital", first=2 * NUMBERS_PER_BLOCK - 1)
+    assert other_session is not None
+    assert 2 * NUMBERS_PER_BLOCK not in other_session.rank_with_neighbours(9)
 
 
 def test_nothing_is_found_by_words_that_nobody_said() -> None:
-    assert hits(["tea"], "coffee") is None
+    assert search(["tea"], "coffee") is None
 
 
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 1000), min_size=1, max_size=400), st.integers(0, 2**46 - 1))
-def test_what_is_packed_comes_out_again(held: dict[str, int], number: int) -> None:
-    refs = np.array([ref for _, ref in pack_postings(FACT, number, held)], dtype=np.int64)
-    numbers, often, lengths = unpack_postings(refs)
-    assert (refs >= 0).all()
+def test_what_is_packed_comes_out_again(word_counts: dict[str, int], number: int) -> None:
+    postings = np.array([ref for _, ref in pack_postings(FACT, number, word_counts)], dtype=np.int64)
+    numbers, counts, lengths = unpack_postings(postings)
+    assert (postings >= 0).all()
     assert (numbers == number).all()
-    kept = [min(count, 16) for _, count in Counter(held).most_common(len(often))]
-    assert sorted(often.tolist(), reverse=True) == kept
-    assert (lengths <= max(sum(held.values()) * 1.1, 1)).all()
+    expected = [min(stored, 16) for _, stored in Counter(word_counts).most_common(len(counts))]
+    assert sorted(counts.tolist(), reverse=True) == expected
+    assert (lengths <= max(sum(word_counts.values()) * 1.1, 1)).all()
 
 
 def test_ranks_are_summed_on_the_turn_and_a_fact_stands_for_it() -> None:
-    turns, facts = [turn(1), turn(2), turn(3)], [fact(7, 3)]
+    turns, facts = [make_turn(1), make_turn(2), make_turn(3)], [make_fact(7, 3)]
     items = fuse_channels(turns, facts, [("turn", [1, 2, 3]), ("turn", [2, 3, 1]), ("fact", [7])], limit=9)
     assert [item.citation for item in items] == ["[fact:f7]", "[s:2]", "[s:1]"]
 
 
 def test_two_turns_behind_one_fact_are_one_line() -> None:
-    (item,) = fuse_channels([turn(1), turn(2)], [fact(7, 1, 2)], [("turn", [1, 2]), ("fact", [7])], limit=9)
+    (item,) = fuse_channels(
+        [make_turn(1), make_turn(2)], [make_fact(7, 1, 2)], [("turn", [1, 2]), ("fact", [7])], limit=9
+    )
     assert item.events == (("s", 1), ("s", 2))
 
 
 def test_of_two_that_fit_alike_the_later_one_comes_first() -> None:
-    old = turn(1, at=NOON - timedelta(days=300))
-    items = fuse_channels([old, turn(2)], [], [("turn", [1, 2]), ("turn", [2, 1])], limit=9)
+    old = make_turn(1, at=NOON - timedelta(days=300))
+    items = fuse_channels([old, make_turn(2)], [], [("turn", [1, 2]), ("turn", [2, 1])], limit=9)
     assert [item.citation for item in items] == ["[s:2]", "[s:1]"]
 
 
 def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
-    said, told = fuse_channels([], [fact(1, 1), fact(2, 2, trust="tool", text='Run "x"')], [("fact", [1, 2])], limit=9)
-    assert said.line == "- It is so. (since 2026-03-02) [fact:f1]"
-    assert told.line == '- told by a tool: "Run \\"x\\"" (since 2026-03-02) [fact:f2]'
+    stated, reported = fuse_channels(
+        [], [make_fact(1, 1), make_fact(2, 2, trust="tool", text='Run "x"')], [("fact", [1, 2])], limit=9
+    )
+    assert stated.line == "- It is so. (since 2026-03-02) [fact:f1]"
+    assert reported.line == '- told by a tool: "Run \\"x\\"" (since 2026-03-02) [fact:f2]'
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "told"),
+    ("since", "until", "validity"),
     [
         (NOON, NOON + timedelta(days=9), "since 2026-03-02 until 2026-03-11"),
         (UNKNOWN_START, NOON, "until 2026-03-02"),
     ],
 )
-def test_what_ends_says_until_when(since: datetime, until: datetime, told: str) -> None:
-    over = replace(fact(1, 1), valid_from=since, valid_to=until)
+def test_what_ends_says_until_when(since: datetime, until: datetime, validity: str) -> None:
+    over = replace(make_fact(1, 1), valid_from=since, valid_to=until)
     (item,) = fuse_channels([], [over], [("fact", [1])], limit=9)
-    assert item.line == f"- It is so. ({told}) [fact:f1]"
+    assert item.line == f"- It is so. ({validity}) [fact:f1]"
 
 
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 2000))
 def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None:
     items = fuse_channels(
-        [turn(n, text) for n, text in enumerate(texts)], [], [("turn", list(range(len(texts))))], limit=99
+        [make_turn(n, text) for n, text in enumerate(texts)], [], [("turn", list(range(len(texts))))], limit=99
     )
-    told, kept = render_block(items, budget)
-    assert estimate_tokens(told) <= budget or not told
-    assert len(told.splitlines()) == (3 + len(kept) if kept else 0)
-    for line, item in zip(told.splitlines()[2:-1], kept, strict=True):  # every line with its citation, in both forms
+    block, shown = render_block(items, budget)
+    assert estimate_tokens(block) <= budget or not block
+    assert len(block.splitlines()) == (3 + len(shown) if shown else 0)
+    for line, item in zip(block.splitlines()[2:-1], shown, strict=True):  # every line with its citation, in both forms
         assert line == item.as_json()["line"]
         assert line.endswith(f" {item.as_json()['citation']}")
 

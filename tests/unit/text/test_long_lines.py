@@ -43,7 +43,7 @@ def test_a_command_with_much_white_space_is_read(line: str, short: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("<a>" * 16_000, []),
         ("<a><b>" * 8_000, []),
@@ -51,6 +51,6 @@ def test_a_command_with_much_white_space_is_read(line: str, short: str) -> None:
         ("Use tabs. <a>no</a> <b c='d'>not <b>\nthis</b> Use spaces.</b>", ["Use tabs.", "Use spaces.</b>"]),
     ],
 )
-def test_tags_that_nothing_closes_are_read(text: str, said: list[str]) -> None:
+def test_tags_that_nothing_closes_are_read(text: str, expected: list[str]) -> None:
     for _ in range(AGAIN // 10):
-        assert [one for one in split_sentences(text) if "<a" not in one] == said
+        assert [sentence for sentence in split_sentences(text) if "<a" not in sentence] == expected

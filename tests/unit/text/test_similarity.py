@@ -22,17 +22,17 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_paraphrases_agree(one: str, other: str) -> None:
-    assert details_agree(one, other)
-    assert details_agree(other, one)
-    assert word_overlap(one, other) >= SIMILAR
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_paraphrases_agree(first: str, second: str) -> None:
+    assert details_agree(first, second)
+    assert details_agree(second, first)
+    assert word_overlap(first, second) >= SIMILAR
 
 
-@pytest.mark.parametrize(("one", "other"), OTHER)
-def test_what_differs_in_a_number_a_name_a_denial_or_its_time_does_not_agree(one: str, other: str) -> None:
-    assert not details_agree(one, other)
-    assert word_overlap(one, other) >= SIMILAR  # so somebody looks
+@pytest.mark.parametrize(("first", "second"), OTHER)
+def test_what_differs_in_a_number_a_name_a_denial_or_its_time_does_not_agree(first: str, second: str) -> None:
+    assert not details_agree(first, second)
+    assert word_overlap(first, second) >= SIMILAR  # so somebody looks
 
 
 def test_what_a_sentence_would_lose_is_named() -> None:

@@ -34,6 +34,6 @@ def test_vowel_signs_do_not_cut_a_word() -> None:
 
 @given(st.text())
 def test_any_text_has_words_that_are_short_and_the_same_when_split_again(text: str) -> None:
-    found = split_words(text)
-    assert all(0 < len(word) <= MAX_WORD_CHARS for word in found)
-    assert split_words(text) == found
+    words = split_words(text)
+    assert all(0 < len(word) <= MAX_WORD_CHARS for word in words)
+    assert split_words(text) == words
