@@ -34,10 +34,10 @@ def test_a_secret_that_is_a_name_is_hidden() -> None:
 
 
 def test_what_holds_no_secret_is_the_same() -> None:
-    given = flatten({"path": "src/app.py", "limit": 7, "token": None, "env": [{"name": "MODE", "value": "fast1"}]})
-    assert ArgumentRedactor(redact).redact_columns(given) is given
+    columns = flatten({"path": "src/app.py", "limit": 7, "token": None, "env": [{"name": "MODE", "value": "fast1"}]})
+    assert ArgumentRedactor(redact).redact_columns(columns) is columns
 
 
 def test_a_name_does_not_hide_a_stand_in() -> None:
-    given = flatten({"password": "<your-password>", "max_tokens": "4096"})
-    assert ArgumentRedactor(redact).redact_columns(given) is given
+    columns = flatten({"password": "<your-password>", "max_tokens": "4096"})
+    assert ArgumentRedactor(redact).redact_columns(columns) is columns

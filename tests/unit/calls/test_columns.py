@@ -15,7 +15,7 @@ ROWS = st.lists(st.fixed_dictionaries({"no": SCALARS, "day": SCALARS}), min_size
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "columns"),
     [
         ({"id": 1, "to": {"city": "Oslo"}}, {"id": [1], "to.city": ["Oslo"]}),
         ({"flights": [{"no": "A1"}, {"no": "B2"}]}, {"flights[].no": ["A1", "B2"]}),
@@ -25,12 +25,12 @@ ROWS = st.lists(st.fixed_dictionaries({"no": SCALARS, "day": SCALARS}), min_size
         ("plain", {"": ["plain"]}),
     ],
 )
-def test_leaves_stand_under_generalised_paths(value: Any, found: dict[str, Any]) -> None:
-    assert flatten(value) == found
+def test_leaves_stand_under_generalised_paths(value: Any, columns: dict[str, Any]) -> None:
+    assert flatten(value) == columns
 
 
 @pytest.mark.parametrize(
-    ("result", "found"),
+    ("result", "columns"),
     [
         ("src/a.py\nsrc/b.py\ntwo words", {"lines[]": ["src/a.py", "src/b.py"]}),
         ("255.0", {"": ["255.0"]}),
@@ -39,8 +39,8 @@ def test_leaves_stand_under_generalised_paths(value: Any, found: dict[str, Any])
         (None, {}),
     ],
 )
-def test_what_a_result_offers(result: Any, found: dict[str, Any]) -> None:
-    assert flatten_result(result) == found
+def test_what_a_result_offers(result: Any, columns: dict[str, Any]) -> None:
+    assert flatten_result(result) == columns
 
 
 @given(st.fixed_dictionaries({"id": SCALARS, "inner": st.fixed_dictionaries({"a": SCALARS}), "rows": ROWS}))

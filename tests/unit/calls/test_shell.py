@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from consolidator.memory.calls import shell
 
 
-def report(command: str) -> str | None:
-    found = shell.reported_command(shell.parse_commands(command))
-    return found.name if found else None
+def reported_name(command: str) -> str | None:
+    reported = shell.reported_command(shell.parse_commands(command))
+    return reported.name if reported else None
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def report(command: str) -> str | None:
     ],
 )
 def test_the_program_whose_outcome_the_call_reports(command: str, name: str | None) -> None:
-    assert report(command) == name
+    assert reported_name(command) == name
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_program_whose_outcome_the_call_reports(command: str, name: str | No
     ],
 )
 def test_wrappers_are_taken_off(command: str, name: str) -> None:
-    assert report(command) == name
+    assert reported_name(command) == name
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_wrappers_are_taken_off(command: str, name: str) -> None:
     ],
 )
 def test_only_programs_that_have_subcommands_get_one(command: str, name: str) -> None:
-    assert report(command) == name
+    assert reported_name(command) == name
 
 
 def test_operands_options_and_redirections_are_told_apart() -> None:
@@ -137,7 +137,9 @@ def test_here_documents_beyond_ascii_do_not_crash_the_process(text: str) -> None
 
 def test_threads_read_at_the_same_time() -> None:
     answers: list[str | None] = []
-    threads = [threading.Thread(target=lambda n=n: answers.append(report(f"git log -n {n} | head"))) for n in range(8)]
+    threads = [
+        threading.Thread(target=lambda n=n: answers.append(reported_name(f"git log -n {n} | head"))) for n in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,18 +14,18 @@ from consolidator.memory.procedures.publication_rule import MAX_LENGTH, MIN_LENG
 SEQUENCES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(1, 3), max_size=12)), max_size=8)
 
 
-def digests(sequences: list[tuple[int, list[int]]]) -> list[DigestArrays]:
-    made = []
+def build_digests(sequences: list[tuple[int, list[int]]]) -> list[DigestArrays]:
+    digests = []
     for number, (root, sequence) in enumerate(sequences):
         keys = np.unique(np.asarray(sequence, np.int64))
         arrays = (np.asarray(sequence, np.int64), np.arange(len(sequence)), keys, keys * 2)
-        made.append(DigestArrays(f"s{number}", f"r{root}", *arrays, last_at=float(number)))
-    return made
+        digests.append(DigestArrays(f"s{number}", f"r{root}", *arrays, last_at=float(number)))
+    return digests
 
 
-def told(found: MinedPatterns) -> object:
-    patterns = [(one.symbols, one.support, one.outcomes, one.evidence()) for one in found.patterns]
-    return patterns, found.key_sums.to_dict(), found.root_count
+def comparable(mined: MinedPatterns) -> object:
+    patterns = [(pattern.symbols, pattern.support, pattern.outcomes, pattern.evidence()) for pattern in mined.patterns]
+    return patterns, mined.key_sums.to_dict(), mined.root_count
 
 
 def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dict[tuple[int, ...], int]:
@@ -34,55 +34,58 @@ def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dic
         for length in range(MIN_LENGTH, MAX_LENGTH + 1):
             for start in range(len(sequence) - length + 1):
                 roots[tuple(sequence[start : start + length])].add(root)
-    support = {gram: len(found) for gram, found in roots.items()}
+    support = {gram: len(gram_roots) for gram, gram_roots in roots.items()}
     return {
         gram: count
         for gram, count in support.items()
         if count >= min_support
         and not any(
-            other == count and len(longer) == len(gram) + 1 and gram in (longer[1:], longer[:-1])
-            for longer, other in support.items()
+            longer_support == count and len(longer) == len(gram) + 1 and gram in (longer[1:], longer[:-1])
+            for longer, longer_support in support.items()
         )
     }
 
 
 @given(SEQUENCES, st.integers(1, 3))
-def test_patterns_are_those_of_a_brute_force_search(sequences: list[tuple[int, list[int]]], least: int) -> None:
-    found = mine_patterns(digests(sequences), PublicationRule(least))
-    assert {pattern.symbols: pattern.support for pattern in found.patterns} == brute_force(sequences, least)
+def test_patterns_are_those_of_a_brute_force_search(sequences: list[tuple[int, list[int]]], min_support: int) -> None:
+    mined = mine_patterns(build_digests(sequences), PublicationRule(min_support))
+    assert {pattern.symbols: pattern.support for pattern in mined.patterns} == brute_force(sequences, min_support)
 
 
 @given(SEQUENCES, st.randoms(use_true_random=False))
 def test_the_order_of_digests_is_of_no_matter(sequences: list[tuple[int, list[int]]], random: object) -> None:
-    there = digests(sequences)
-    back = list(reversed(there))
-    one, other = mine_patterns(there, PublicationRule(2)), mine_patterns(iter(back), PublicationRule(2))
-    assert told(one) == told(other)
+    digests = build_digests(sequences)
+    reordered = list(reversed(digests))
+    mined, mined_reordered = (
+        mine_patterns(digests, PublicationRule(2)),
+        mine_patterns(iter(reordered), PublicationRule(2)),
+    )
+    assert comparable(mined) == comparable(mined_reordered)
 
 
 def test_support_counts_roots_and_not_repeats_or_forks() -> None:
-    found = mine_patterns(digests([(0, [1, 2, 1, 2, 1, 2]), (0, [1, 2]), (1, [1, 2])]), PublicationRule(2))
-    assert [(pattern.symbols, pattern.support) for pattern in found.patterns] == [((1, 2), 2)]
+    mined = mine_patterns(build_digests([(0, [1, 2, 1, 2, 1, 2]), (0, [1, 2]), (1, [1, 2])]), PublicationRule(2))
+    assert [(pattern.symbols, pattern.support) for pattern in mined.patterns] == [((1, 2), 2)]
 
 
 def test_sums_are_exact_and_keep_what_recurs() -> None:
-    found = mine_patterns(digests([(0, [5, 6]), (1, [5]), (1, [5, 6, 7])]))
-    assert found.key_sums.to_dict() == {5: (30, 2), 6: (24, 2), 7: (14, 1)}
-    assert found.key_sums.recurring().to_dict() == {5: (30, 2), 6: (24, 2)}
+    mined = mine_patterns(build_digests([(0, [5, 6]), (1, [5]), (1, [5, 6, 7])]))
+    assert mined.key_sums.to_dict() == {5: (30, 2), 6: (24, 2), 7: (14, 1)}
+    assert mined.key_sums.recurring().to_dict() == {5: (30, 2), 6: (24, 2)}
 
 
 def test_evidence_is_the_first_place_in_each_of_the_latest_sessions() -> None:
-    found = mine_patterns(digests([(root, [9, 1, 2, 1, 2]) for root in range(7)]), PublicationRule(3))
-    best = next(pattern for pattern in found.patterns if pattern.symbols == (9, 1, 2, 1, 2))
+    mined = mine_patterns(build_digests([(root, [9, 1, 2, 1, 2]) for root in range(7)]), PublicationRule(3))
+    best = next(pattern for pattern in mined.patterns if pattern.symbols == (9, 1, 2, 1, 2))
     assert best.evidence() == (("s6", 0), ("s5", 0), ("s4", 0), ("s3", 0), ("s2", 0))
 
 
 def test_no_digests_give_no_patterns() -> None:
     assert mine_patterns([]).patterns == []
-    assert mine_patterns(digests([(0, [])])).patterns == []
+    assert mine_patterns(build_digests([(0, [])])).patterns == []
 
 
 def test_a_limit_keeps_the_best() -> None:
     sequences = [(root, [1, 2, 9, 3, 4]) for root in range(5)] + [(root, [1, 2]) for root in range(5, 9)]
-    found = mine_patterns(digests(sequences), PublicationRule(3, max_candidates=1))
-    assert [pattern.symbols for pattern in found.patterns] == [(1, 2, 9, 3, 4)]
+    mined = mine_patterns(build_digests(sequences), PublicationRule(3, max_candidates=1))
+    assert [pattern.symbols for pattern in mined.patterns] == [(1, 2, 9, 3, 4)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from consolidator.memory.procedures.tool_profiles import Binding, ToolProfile
-from tests.unit.calls.calls_log import Log, learned_profiles
+from tests.unit.calls.session_log import SessionLog, learn_profiles
 
 
-def customer(number: int) -> Log:
+def customer_session(number: int) -> SessionLog:
     """A user names themselves, their orders are read one by one, and the last is cancelled."""
     ident, orders = f"ada_lee_{1000 + number}", [f"W{number}{n}77" for n in range(3)]
-    log = Log(f"s{number}").user(f"Hello, I am {ident}.")
+    log = SessionLog(f"s{number}").user(f"Hello, I am {ident}.")
     log.call("get_user", {"user_id": ident}, {"orders": orders, "cards": {f"card_{number}881": {"kind": "visa"}}})
     for order in orders:
         log.call("get_order", {"order_id": order}, {"id": order, "items": [{"sku": f"k{number}-{order}", "n": 1}]})
@@ -17,84 +17,86 @@ def customer(number: int) -> Log:
     return log
 
 
-def profiles(count: int = 4) -> dict[str, ToolProfile]:
-    return learned_profiles(customer(number) for number in range(count))
+def learn_customer_profiles(count: int = 4) -> dict[str, ToolProfile]:
+    return learn_profiles(customer_session(number) for number in range(count))
 
 
-def best(profile: ToolProfile, path: str) -> Binding:
-    found = profile.binding(path)
-    assert found is not None
-    return found
+def best_binding(profile: ToolProfile, path: str) -> Binding:
+    binding = profile.binding(path)
+    assert binding is not None
+    return binding
 
 
 def test_an_argument_comes_from_the_next_unused_item_of_a_list() -> None:
-    found = best(profiles()["get_order"], "order_id")
-    assert (found.kind, found.source, found.path) == ("result", "get_user", "orders[]")
-    assert (found.precision, found.hits, found.applicable, found.roots) == (1.0, 12, 12, 4)
+    binding = best_binding(learn_customer_profiles()["get_order"], "order_id")
+    assert (binding.kind, binding.source, binding.path) == ("result", "get_user", "orders[]")
+    assert (binding.precision, binding.hits, binding.applicable, binding.roots) == (1.0, 12, 12, 4)
 
 
 def test_an_argument_comes_from_the_users_words() -> None:
-    found = best(profiles()["get_user"], "user_id")
-    assert (found.kind, found.path) == ("user", "a_a_9999")
+    binding = best_binding(learn_customer_profiles()["get_user"], "user_id")
+    assert (binding.kind, binding.path) == ("user", "a_a_9999")
 
 
 def test_an_argument_repeats_an_earlier_steps_argument() -> None:
-    sources = {(b.kind, b.source, b.path): b.precision for b in profiles()["cancel"].bindings["order_id"]}
+    sources = {
+        (b.kind, b.source, b.path): b.precision for b in learn_customer_profiles()["cancel"].bindings["order_id"]
+    }
     assert sources["argument", "get_order", "order_id"] == 1.0
     assert sources["result", "get_order", "id"] == 1.0
 
 
 def test_keys_that_look_like_ids_are_values() -> None:
-    found = best(profiles()["cancel"], "card")
-    assert (found.kind, found.source, found.path) == ("result", "get_user", "cards.keys[]")
+    binding = best_binding(learn_customer_profiles()["cancel"], "card")
+    assert (binding.kind, binding.source, binding.path) == ("result", "get_user", "cards.keys[]")
 
 
 def test_an_argument_that_is_always_the_same_is_a_constant() -> None:
-    found = best(profiles()["cancel"], "reason")
-    assert (found.kind, found.value) == ("constant", "no longer needed")
+    binding = best_binding(learn_customer_profiles()["cancel"], "reason")
+    assert (binding.kind, binding.value) == ("constant", "no longer needed")
 
 
 def test_two_sessions_are_too_few_to_tell() -> None:
-    assert profiles(2)["cancel"].binding("reason") is None
+    assert learn_customer_profiles(2)["cancel"].binding("reason") is None
 
 
 def test_chances_lower_the_precision() -> None:
     logs = []
     for number in range(6):
-        log = Log().call("list", {}, {"first": f"i_{number}"})
+        log = SessionLog().call("list", {}, {"first": f"i_{number}"})
         logs.append(log.call("open", {"id": f"i_{number}" if number % 2 else f"other_{number}"}))
-    found = learned_profiles(logs)["open"].bindings["id"][0]
-    assert (found.path, found.hits, found.applicable, found.precision) == ("first", 3, 6, 0.5)
+    binding = learn_profiles(logs)["open"].bindings["id"][0]
+    assert (binding.path, binding.hits, binding.applicable, binding.precision) == ("first", 3, 6, 0.5)
 
 
 def test_whole_lists_are_bound_column_by_column() -> None:
     logs = []
     for number in range(3):
         flights = [{"no": f"H{number}0{n}", "day": f"2026-05-{number}{n}", "price": n} for n in (1, 2)]
-        log = Log().call("get", {"id": f"r_{number}"}, {"flights": flights})
+        log = SessionLog().call("get", {"id": f"r_{number}"}, {"flights": flights})
         logs.append(log.call("rebook", {"flights": [{"no": f["no"], "day": f["day"]} for f in flights]}))
-    profile = learned_profiles(logs)["rebook"]
-    assert best(profile, "flights[].no").path == "flights[].no"
-    assert best(profile, "flights[].day").path == "flights[].day"
+    profile = learn_profiles(logs)["rebook"]
+    assert best_binding(profile, "flights[].no").path == "flights[].no"
+    assert best_binding(profile, "flights[].day").path == "flights[].day"
 
 
 def test_errors_teach_what_has_to_be_done_before() -> None:
     logs = []
     for number in range(3):
         path = f"lib/a{number}.ex"
-        log = Log().call("Edit", {"file_path": path, "new": "x"}, "File has not been read yet", "error")
+        log = SessionLog().call("Edit", {"file_path": path, "new": "x"}, "File has not been read yet", "error")
         logs.append(log.call("Read", {"file_path": path}).call("Edit", {"file_path": path, "new": "y"}))
-    assert learned_profiles(logs)["Edit"].fixed_by == {"Read": 3}
+    assert learn_profiles(logs)["Edit"].fixed_by == {"Read": 3}
 
 
 def test_profiles_survive_storage() -> None:
-    for profile in profiles().values():
+    for profile in learn_customer_profiles().values():
         assert ToolProfile.from_json(profile.to_json()) == profile
 
 
 def test_failures_count_though_only_one_session_had_them() -> None:
-    logs = [Log(f"s{number}").call("deploy", {"to": "prod"}, "ok") for number in range(3)]
+    logs = [SessionLog(f"s{number}").call("deploy", {"to": "prod"}, "ok") for number in range(3)]
     for _ in range(20):
         logs[2].call("deploy", {"to": "prod"}, "boom", status="error")
-    found = learned_profiles(logs)["deploy"]
-    assert (found.calls, found.failed) == (23, 20)
+    profile = learn_profiles(logs)["deploy"]
+    assert (profile.calls, profile.failed) == (23, 20)

@@ -152,12 +152,12 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("one", "two"), SAME)
-def test_names_numbers_and_places_do_not_tell_errors_apart(one: str, two: str) -> None:
-    if "no user" in one:
-        assert mask_line(one).split(" since")[1] == mask_line(two).split(" since")[1]
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_names_numbers_and_places_do_not_tell_errors_apart(first: str, second: str) -> None:
+    if "no user" in first:
+        assert mask_line(first).split(" since")[1] == mask_line(second).split(" since")[1]
     else:
-        assert signature(one) == signature(two)
+        assert signature(first) == signature(second)
 
 
 DIFFERENT = [
@@ -171,9 +171,9 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "two"), DIFFERENT)
-def test_codes_classes_programs_and_options_tell_errors_apart(one: str, two: str) -> None:
-    assert signature(one) != signature(two)
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_codes_classes_programs_and_options_tell_errors_apart(first: str, second: str) -> None:
+    assert signature(first) != signature(second)
 
 
 def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -> None:
@@ -201,10 +201,10 @@ def test_lines_that_only_speak_of_errors_are_passed_over() -> None:
 
 
 def test_tokens_are_what_a_person_would_search_by() -> None:
-    found = search_tokens("fatal: The current branch a-b has no upstream branch.")
-    assert {"fatal", "branch", "upstream"} <= set(found)
-    assert found == sorted(found)
-    assert "id" not in found
+    words = search_tokens("fatal: The current branch a-b has no upstream branch.")
+    assert {"fatal", "branch", "upstream"} <= set(words)
+    assert words == sorted(words)
+    assert "id" not in words
 
 
 def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None:

@@ -30,46 +30,48 @@ LABELS = DATA / "labels" / "error_solutions.jsonl"
 FAILED = "Exit code 1\nerror: it broke"
 
 
-def plain(text: str) -> str:
+def redact_nothing(text: str) -> str:
     return text
 
 
-class Session:
+class TrackedSession:
     """Makes calls one after another, each answered before the next is made."""
 
-    def __init__(self, redact: Any = plain) -> None:
-        self.fold = ErrorTracker(redact)
+    def __init__(self, redact: Any = redact_nothing) -> None:
+        self.tracker = ErrorTracker(redact)
         self.count = 0
 
     def call(self, tool: str, arguments: Any, result: str = "done", ok: bool = True, reason: str | None = None) -> int:
         index = self.count
-        self.fold.feed(made(index, tool, arguments, result, ok, reason))
+        self.tracker.feed(build_call(index, tool, arguments, result, ok, reason))
         self.count += 1
         return index
 
-    def sh(self, command: str, result: str = "done", ok: bool = True, reason: str | None = None) -> int:
+    def run_shell(self, command: str, result: str = "done", ok: bool = True, reason: str | None = None) -> int:
         return self.call("Bash", {"command": command}, result, ok, reason)
 
-    def fails(self, command: str, result: str = FAILED) -> int:
-        return self.sh(command, result, ok=False)
+    def run_failing(self, command: str, result: str = FAILED) -> int:
+        return self.run_shell(command, result, ok=False)
 
     def __getitem__(self, index: int) -> ErrorRecord:
-        return next(record for record in self.fold.records if record.index == index)
+        return next(record for record in self.tracker.records if record.index == index)
 
 
-def made(
+def build_call(
     index: int, tool: str, arguments: Any, result: str, ok: bool, reason: str | None = None, seq: int | None = None
 ) -> CompletedCall:
-    at = 2 * index + 1 if seq is None else seq
+    call_seq = 2 * index + 1 if seq is None else seq
     return CompletedCall(
-        index, at, 2 * index + 2, tool, arguments, ok, reason, result, f"2025-01-01T00:00:{index % 60:02}+00:00"
+        index, call_seq, 2 * index + 2, tool, arguments, ok, reason, result, f"2025-01-01T00:00:{index % 60:02}+00:00"
     )
 
 
 def test_a_push_is_resolved_by_the_same_push_with_an_upstream() -> None:
-    session = Session()
-    failing = session.fails("git push 2>&1", "Exit code 128\nfatal: The current branch x-1 has no upstream branch.")
-    resolver = session.sh("git push --set-upstream origin x-1 2>&1")
+    session = TrackedSession()
+    failing = session.run_failing(
+        "git push 2>&1", "Exit code 128\nfatal: The current branch x-1 has no upstream branch."
+    )
+    resolver = session.run_shell("git push --set-upstream origin x-1 2>&1")
     record = session[failing]
     assert (record.status, record.rule, record.resolver_index) == ("resolved", "same-operation", resolver)
     assert record.fix == (ArgumentChange("command", None, "--set-upstream origin x-1"),)
@@ -78,17 +80,17 @@ def test_a_push_is_resolved_by_the_same_push_with_an_upstream() -> None:
 
 
 def test_another_subcommand_or_other_operands_resolve_nothing() -> None:
-    session = Session()
-    failing = session.fails("git push origin a-branch")
-    other = session.fails("python tools/first.py")
-    session.sh("git pull origin a-branch")
-    session.sh("python tools/second.py")
+    session = TrackedSession()
+    failing = session.run_failing("git push origin a-branch")
+    script = session.run_failing("python tools/first.py")
+    session.run_shell("git pull origin a-branch")
+    session.run_shell("python tools/second.py")
     assert session[failing].status == "open"
-    assert session[other].status == "open"
+    assert session[script].status == "open"
 
 
 def test_a_file_is_resolved_by_the_same_path_and_class_alone() -> None:
-    session = Session()
+    session = TrackedSession()
     failing = session.call("Edit", {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}, FAILED, ok=False)
     session.call("Edit", {"file_path": "/a/c.py", "old_string": "x", "new_string": "y"})
     session.call("Read", {"file_path": "/a/b.py"})
@@ -100,7 +102,7 @@ def test_a_file_is_resolved_by_the_same_path_and_class_alone() -> None:
 
 
 def test_any_other_tool_is_resolved_by_overlapping_arguments() -> None:
-    session = Session()
+    session = TrackedSession()
     failing = session.call("book", {"user_id": "ann_12", "cash": 10}, "Error: not enough", ok=False)
     session.call("book", {"user_id": "bob_77", "cash": 90})
     assert session[failing].status == "open"
@@ -110,7 +112,7 @@ def test_any_other_tool_is_resolved_by_overlapping_arguments() -> None:
 
 
 def test_a_query_is_resolved_by_a_query_not_by_looking_around() -> None:
-    session = Session()
+    session = TrackedSession()
     failing = session.call("sql", {"query": "SELECT player_name FROM poker_players"}, "Error executing: gone", ok=False)
     session.call("sql", {"query": "DESCRIBE poker_player"})
     resolver = session.call("sql", {"query": "SELECT people.Name FROM poker_player JOIN people"})
@@ -119,7 +121,7 @@ def test_a_query_is_resolved_by_a_query_not_by_looking_around() -> None:
 
 
 def test_a_file_that_was_not_there_is_resolved_where_it_was_found() -> None:
-    session = Session()
+    session = TrackedSession()
     failing = session.call("Read", {"file_path": "/app/cart_live.ex"}, "File does not exist.", ok=False)
     common = session.call("Read", {"file_path": "/app/index.ts"}, "File does not exist.", ok=False)
     session.call("Read", {"file_path": "/app/web/index.ts"})
@@ -129,21 +131,21 @@ def test_a_file_that_was_not_there_is_resolved_where_it_was_found() -> None:
 
 
 def test_another_program_near_by_on_the_same_operand_is_a_substitute() -> None:
-    session = Session()
-    failing = session.fails("tree /app/lib -L 3", "zsh: command not found: tree")
-    resolver = session.sh("find /app/lib -type d | sort")
+    session = TrackedSession()
+    failing = session.run_failing("tree /app/lib -L 3", "zsh: command not found: tree")
+    resolver = session.run_shell("find /app/lib -type d | sort")
     record = session[failing]
     assert (record.status, record.rule, record.resolver_index) == ("resolved", "substitution", resolver)
-    same = session.sh("tree /app/lib")
+    same = session.run_shell("tree /app/lib")
     assert (session[failing].rule, session[failing].resolver_index) == ("same-operation", same)
 
 
 def test_a_substitute_further_away_is_none() -> None:
-    session = Session()
-    failing = session.fails("tree /app/lib", "zsh: command not found: tree")
-    session.sh("date")
-    session.sh("whoami")
-    session.sh("find /app/lib -type d")
+    session = TrackedSession()
+    failing = session.run_failing("tree /app/lib", "zsh: command not found: tree")
+    session.run_shell("date")
+    session.run_shell("whoami")
+    session.run_shell("find /app/lib -type d")
     assert session[failing].status == "open"
 
 
@@ -159,30 +161,30 @@ def test_a_substitute_further_away_is_none() -> None:
     ],
 )
 def test_only_running_takes_the_place_of_running(tool: str, arguments: Any) -> None:
-    session = Session()
-    failing = session.fails("python tools/load.py", "ValueError: bad")
+    session = TrackedSession()
+    failing = session.run_failing("python tools/load.py", "ValueError: bad")
     session.call(tool, arguments)
     assert session[failing].status == "open"
 
 
 def test_tools_and_programs_of_one_kind_take_each_others_place() -> None:
-    session = Session()
+    session = TrackedSession()
     large = session.call("Read", {"file_path": "/app/big.log"}, "File content exceeds maximum size", ok=False)
-    head = session.sh("head -50 /app/big.log")
+    head = session.run_shell("head -50 /app/big.log")
     edit = session.call("Edit", {"file_path": "/app/x.py", "old_string": "a", "new_string": "b"}, FAILED, ok=False)
-    sed = session.sh("sed -i s/a/b/ /app/x.py")
+    sed = session.run_shell("sed -i s/a/b/ /app/x.py")
     assert (session[large].rule, session[large].resolver_index) == ("substitution", head)
     assert (session[edit].rule, session[edit].resolver_index) == ("substitution", sed)
 
 
 def test_the_same_operation_with_another_error_resolves_the_first_until_something_succeeds() -> None:
-    session = Session()
-    first = session.fails("mix test test/a_test.exs", "Exit code 1\nerror: undefined function get/2")
+    session = TrackedSession()
+    first = session.run_failing("mix test test/a_test.exs", "Exit code 1\nerror: undefined function get/2")
     session.call("Edit", {"file_path": "test/a_test.exs", "old_string": "a", "new_string": "import X\na"})
-    second = session.fails("mix test test/a_test.exs", "Exit code 2\n** (RuntimeError) no adapter")
+    second = session.run_failing("mix test test/a_test.exs", "Exit code 2\n** (RuntimeError) no adapter")
     assert (session[first].rule, session[first].resolver_index) == ("superseded", second)
     session.call("Edit", {"file_path": "config/test.exs", "old_string": "b", "new_string": "c"})
-    last = session.sh("mix test test/a_test.exs")
+    last = session.run_shell("mix test test/a_test.exs")
     assert (session[first].rule, session[first].resolver_index) == ("same-operation", last)
     assert session[second].resolver_index == last
     assert [step.argument for step in session[first].between] == ["test/a_test.exs"]
@@ -191,77 +193,77 @@ def test_the_same_operation_with_another_error_resolves_the_first_until_somethin
 
 
 def test_an_error_that_comes_back_was_not_superseded() -> None:
-    session = Session()
-    first = session.fails("make app", "error: first thing")
-    session.fails("make app", "error: something else")
-    session.fails("make app", "error: first thing")
+    session = TrackedSession()
+    first = session.run_failing("make app", "error: first thing")
+    session.run_failing("make app", "error: something else")
+    session.run_failing("make app", "error: first thing")
     assert session[first].status == "open"
     assert session[first].resolver_index is None
     assert session[first].tried == ("make app: error: first thing",)
 
 
 def test_a_narrower_run_counts_only_where_no_whole_one_follows() -> None:
-    session = Session()
-    failing = session.fails("mix test", "1) test x\n** (RuntimeError) no")
-    part = session.sh("mix test test/x_test.exs")
+    session = TrackedSession()
+    failing = session.run_failing("mix test", "1) test x\n** (RuntimeError) no")
+    part = session.run_shell("mix test test/x_test.exs")
     assert session[failing].resolver_index == part
-    whole = session.sh("mix test")
+    whole = session.run_shell("mix test")
     assert session[failing].resolver_index == whole
 
 
 def test_a_success_that_only_a_pipe_made_resolves_nothing() -> None:
-    session = Session()
-    failing = session.fails("pytest tests/a.py", "E   AssertionError: no\n1 failed")
-    session.sh("pytest tests/a.py | tail -3", "E   AssertionError: no\n1 failed, 2 passed")
+    session = TrackedSession()
+    failing = session.run_failing("pytest tests/a.py", "E   AssertionError: no\n1 failed")
+    session.run_shell("pytest tests/a.py | tail -3", "E   AssertionError: no\n1 failed, 2 passed")
     assert session[failing].status == "open"
-    resolver = session.sh("pytest tests/a.py | tail -3", "3 passed in 0.1s")
+    resolver = session.run_shell("pytest tests/a.py | tail -3", "3 passed in 0.1s")
     assert session[failing].resolver_index == resolver
 
 
 def test_what_a_chain_proves_counts_and_what_it_does_not_prove_does_not() -> None:
-    session = Session()
-    failing = session.fails("npm run check")
-    session.sh("npm run check; git status")
+    session = TrackedSession()
+    failing = session.run_failing("npm run check")
+    session.run_shell("npm run check; git status")
     assert session[failing].status == "open"
-    resolver = session.sh("npm run check && git commit -m 'x'")
+    resolver = session.run_shell("npm run check && git commit -m 'x'")
     assert session[failing].resolver_index == resolver
 
 
 def test_code_given_on_the_command_line_is_compared_by_its_words() -> None:
-    session = Session()
+    session = TrackedSession()
     code = "python3 - <<'EOF'\nimport invoices\nprint(invoices.total_amount({}))\nEOF"
-    failing = session.fails(code, "Traceback (most recent call last):\n  File\nKeyError: 'a'")
-    session.sh("python3 -c 'import sys; print(sys.version)'")
+    failing = session.run_failing(code, "Traceback (most recent call last):\n  File\nKeyError: 'a'")
+    session.run_shell("python3 -c 'import sys; print(sys.version)'")
     assert session[failing].status == "open"
-    resolver = session.sh(code.replace("{}", "{'a': 1}"))
+    resolver = session.run_shell(code.replace("{}", "{'a': 1}"))
     assert session[failing].resolver_index == resolver
 
 
 def test_a_parallel_call_resolves_nothing() -> None:
-    session = Session()
+    session = TrackedSession()
     arguments = {"file_path": "/a.py", "old_string": "1", "new_string": "2"}
-    session.fold.feed(made(0, "Edit", arguments, FAILED, ok=False, seq=1))
-    session.fold.feed(made(1, "Edit", arguments, "done", ok=True, seq=2))
+    session.tracker.feed(build_call(0, "Edit", arguments, FAILED, ok=False, seq=1))
+    session.tracker.feed(build_call(1, "Edit", arguments, "done", ok=True, seq=2))
     assert session[0].status == "open"
-    session.fold.feed(made(2, "Edit", arguments, "done", ok=True, seq=9))
+    session.tracker.feed(build_call(2, "Edit", arguments, "done", ok=True, seq=9))
     assert session[0].resolver_index == 2
 
 
 def test_after_forty_calls_an_error_stays_unresolved() -> None:
-    session = Session()
-    late, never = session.fails("make late"), session.fails("make never")
+    session = TrackedSession()
+    late, never = session.run_failing("make late"), session.run_failing("make never")
     for _ in range(WINDOW - 2):
-        session.sh("date")
-    session.sh("make late")
-    session.sh("date")
+        session.run_shell("date")
+    session.run_shell("make late")
+    session.run_shell("date")
     assert session[late].resolver_index == WINDOW
     assert session[never].status == "open"
-    session.sh("make never")
+    session.run_shell("make never")
     assert session[never].status == "unresolved"
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "result", "reason", "told"),
+    ("tool", "arguments", "result", "reason", "noise_reason"),
     [
         ("Bash", {"command": "make"}, "The user doesn't want to proceed with this tool use.", None, "rejected"),
         ("Bash", {"command": "make"}, "no", "rejected", "rejected"),
@@ -275,11 +277,11 @@ def test_after_forty_calls_an_error_stays_unresolved() -> None:
         ("BashOutput", {"bash_id": "b1"}, "still running", "timeout", "polling"),
     ],
 )
-def test_noise_is_told_and_why(tool: str, arguments: Any, result: str, reason: str | None, told: str) -> None:
-    session = Session()
+def test_noise_is_told_and_why(tool: str, arguments: Any, result: str, reason: str | None, noise_reason: str) -> None:
+    session = TrackedSession()
     session.call(tool, arguments, result, ok=False, reason=reason)
     session.call(tool, arguments)
-    assert (session[0].status, session[0].noise_reason, session[0].resolver_index) == ("noise", told, None)
+    assert (session[0].status, session[0].noise_reason, session[0].resolver_index) == ("noise", noise_reason, None)
 
 
 @pytest.mark.parametrize(
@@ -292,50 +294,50 @@ def test_noise_is_told_and_why(tool: str, arguments: Any, result: str, reason: s
     ],
 )
 def test_a_search_that_broke_is_no_noise(command: str, result: str) -> None:
-    session = Session()
-    session.fails(command, result)
+    session = TrackedSession()
+    session.run_failing(command, result)
     assert session[0].status == "open"
 
 
 def test_nothing_secret_is_kept() -> None:
     secret = "hunter2-very-secret"
-    session = Session(lambda text: text.replace(secret, "[redacted]"))
+    session = TrackedSession(lambda text: text.replace(secret, "[redacted]"))
     session.call("Edit", {"file_path": "/a", "old_string": "x", "new_string": secret})
-    session.fails(f"deploy --password {secret} site", f"error: {secret} refused")
+    session.run_failing(f"deploy --password {secret} site", f"error: {secret} refused")
     session.call("Edit", {"file_path": "/env", "old_string": "x", "new_string": f"y\n{secret}"})
-    session.fails("deploy other", f"error: other {secret}")
-    session.sh(f"deploy --password {secret} --force site")
-    state = json.dumps(session.fold.to_json())
+    session.run_failing("deploy other", f"error: other {secret}")
+    session.run_shell(f"deploy --password {secret} --force site")
+    state = json.dumps(session.tracker.to_json())
     assert secret not in state
     assert "[redacted]" in state
-    assert secret not in json.dumps([record.to_json() for record in session.fold.records])
+    assert secret not in json.dumps([record.to_json() for record in session.tracker.records])
 
 
 def test_the_state_does_not_grow_with_the_session() -> None:
-    session = Session()
+    session = TrackedSession()
     for number in range(60):
-        session.fails(f"make target{number}")
-    session.fold.take_changed()
-    small = len(json.dumps(session.fold.to_json()))
+        session.run_failing(f"make target{number}")
+    session.tracker.take_changed()
+    small = len(json.dumps(session.tracker.to_json()))
     for number in range(300):
-        session.fails(f"make target{number + 60}")
-    session.fold.take_changed()
-    assert len(json.dumps(session.fold.to_json())) < 1.5 * small
+        session.run_failing(f"make target{number + 60}")
+    session.tracker.take_changed()
+    assert len(json.dumps(session.tracker.to_json())) < 1.5 * small
 
 
 def test_only_what_changed_is_taken() -> None:
-    session = Session()
-    session.fails("make a")
-    assert [record.index for record in session.fold.take_changed()] == [0]
-    session.sh("date")
-    assert session.fold.take_changed() == []
-    session.sh("make a")
-    assert [record.status for record in session.fold.take_changed()] == ["resolved"]
+    session = TrackedSession()
+    session.run_failing("make a")
+    assert [record.index for record in session.tracker.take_changed()] == [0]
+    session.run_shell("date")
+    assert session.tracker.take_changed() == []
+    session.run_shell("make a")
+    assert [record.status for record in session.tracker.take_changed()] == ["resolved"]
 
 
-def calls(seed: int, count: int) -> Iterator[CompletedCall]:
+def random_calls(seed: int, count: int) -> Iterator[CompletedCall]:
     """Yield a session's calls in which everything happens that the rules speak of."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     commands = [
         "make a",
         "make b",
@@ -347,16 +349,16 @@ def calls(seed: int, count: int) -> Iterator[CompletedCall]:
     ]
     errors = ["error: one", "error: two", "zsh: command not found: tree", "Command aborted", "Exit code 1"]
     for index in range(count):
-        ok = chance.random() < 0.5
-        result = "ok" if ok else chance.choice(errors)
-        seq = None if chance.random() < 0.8 else max(1, 2 * index - 2)
-        if chance.random() < 0.7:
-            yield made(index, "Bash", {"command": chance.choice(commands)}, result, ok, seq=seq)
+        ok = rng.random() < 0.5
+        result = "ok" if ok else rng.choice(errors)
+        seq = None if rng.random() < 0.8 else max(1, 2 * index - 2)
+        if rng.random() < 0.7:
+            yield build_call(index, "Bash", {"command": rng.choice(commands)}, result, ok, seq=seq)
         else:
-            path = chance.choice(["/p/a.py", "/p/b.py"])
-            yield made(
+            path = rng.choice(["/p/a.py", "/p/b.py"])
+            yield build_call(
                 index,
-                chance.choice(["Read", "Edit"]),
+                rng.choice(["Read", "Edit"]),
                 {"file_path": path, "old_string": "a", "new_string": "b"},
                 result,
                 ok,
@@ -367,22 +369,22 @@ def calls(seed: int, count: int) -> Iterator[CompletedCall]:
 @settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 120), st.data())
 def test_any_cut_into_nights_gives_the_same_records(seed: int, count: int, data: st.DataObject) -> None:
-    whole = ErrorTracker(redact)
-    for call in calls(seed, count):
-        whole.feed(call)
+    uncut = ErrorTracker(redact)
+    for call in random_calls(seed, count):
+        uncut.feed(call)
     cuts = data.draw(st.sets(st.integers(0, count)))
     stored: dict[int, ErrorRecord] = {}
-    fold = ErrorTracker(redact)
-    for call in calls(seed, count):
-        fold.feed(call)
+    tracker = ErrorTracker(redact)
+    for call in random_calls(seed, count):
+        tracker.feed(call)
         if call.index in cuts:
             if data.draw(st.booleans()):
-                stored.update({record.seq: record for record in fold.take_changed()})
-            fold = ErrorTracker.from_json(json.loads(json.dumps(fold.to_json())), redact)
-    stored.update({record.seq: record for record in fold.take_changed()})
-    assert [stored[seq] for seq in sorted(stored)] == whole.records
-    assert fold.to_json()["open"] == whole.to_json()["open"]
-    assert fold.to_json()["seen"] == whole.to_json()["seen"]
+                stored.update({record.seq: record for record in tracker.take_changed()})
+            tracker = ErrorTracker.from_json(json.loads(json.dumps(tracker.to_json())), redact)
+    stored.update({record.seq: record for record in tracker.take_changed()})
+    assert [stored[seq] for seq in sorted(stored)] == uncut.records
+    assert tracker.to_json()["open"] == uncut.to_json()["open"]
+    assert tracker.to_json()["seen"] == uncut.to_json()["seen"]
 
 
 @given(
@@ -391,34 +393,34 @@ def test_any_cut_into_nights_gives_the_same_records(seed: int, count: int, data:
     )
 )
 def test_any_arguments_are_followed(arguments: Any) -> None:
-    session = Session(redact)
+    session = TrackedSession(redact)
     for tool in ("Bash", "Edit", "other"):
         session.call(tool, arguments, "error: x", ok=False)
         session.call(tool, arguments)
-    assert len(session.fold.records) == 3
-    for record in session.fold.records:
+    assert len(session.tracker.records) == 3
+    for record in session.tracker.records:
         assert ErrorRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 
 @pytest.mark.skipif(not LABELS.exists(), reason="the labelled sessions are not here")
 def test_the_hand_labels_are_met() -> None:
     labels = [Label.from_json(json.loads(line)) for line in LABELS.read_text().splitlines()]
-    records = {session: labelled(session) for session in {label.session for label in labels}}
+    records = {session: track_labelled_session(session) for session in {label.session for label in labels}}
     figures = evaluate(records, labels)
     assert figures["not_failed"] == 0
     assert figures["precision"] >= 0.75, figures["wrong"]
     assert figures["recall"] >= 0.70, figures["wrong"]
 
 
-def labelled(session: str) -> list[ErrorRecord]:
+def track_labelled_session(session: str) -> list[ErrorRecord]:
     reader = claude_code if session.startswith("claude-code") else pi
-    pairs, errors = CallPairer(), ErrorTracker(redact)
+    pairer, tracker = CallPairer(), ErrorTracker(redact)
     seq = 0
     for item in reader.read(DATA / session, DATA / session.split("/", maxsplit=1)[0]):
         assert isinstance(item, ForeignSession | ForeignEvent) or item.line is not None
         if isinstance(item, ForeignEvent):
             seq += 1
-            call = pairs.feed(Event(session, seq, item.type, item.data, datetime(2025, 1, 1, tzinfo=UTC)))
+            call = pairer.feed(Event(session, seq, item.type, item.data, datetime(2025, 1, 1, tzinfo=UTC)))
             if call is not None:
-                errors.feed(call)
-    return errors.records
+                tracker.feed(call)
+    return tracker.records

@@ -6,33 +6,34 @@ import json
 from collections.abc import Iterable
 
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
-from tests.unit.calls.calls_log import Log, summed
-from tests.unit.procedures.test_tool_profiles import customer
+from consolidator.models.payload import EventType
+from tests.unit.calls.session_log import SessionLog, mine_logs
+from tests.unit.procedures.test_tool_profiles import customer_session
 
 
-def learn(logs: Iterable[Log], agent: str = "a", project: str = "p") -> PublishedScope:
-    return publish_scope(*summed(logs), agent=agent, project=project)
+def publish_logs(logs: Iterable[SessionLog], agent: str = "a", project: str = "p") -> PublishedScope:
+    return publish_scope(*mine_logs(logs), agent=agent, project=project)
 
 
-def titles(logs: Iterable[Log]) -> list[str]:
-    return [procedure.title for procedure in learn(logs).procedures]
+def published_titles(logs: Iterable[SessionLog]) -> list[str]:
+    return [procedure.title for procedure in publish_logs(logs).procedures]
 
 
-def release(number: int) -> Log:
+def release_session(number: int) -> SessionLog:
     """A coding session that ends with a push."""
-    log = Log().sh(f"bd show app-{number}").sh(f"bd update app-{number} --status in_progress")
+    log = SessionLog().shell(f"bd show app-{number}").shell(f"bd update app-{number} --status in_progress")
     log.call("Read", {"file_path": f"lib/{number}.ex"}).call("Edit", {"file_path": f"lib/{number}.ex"})
-    log.sh("mix test 2>&1 | tail -5").sh("git add .").sh(f"git commit -m 'change {number}'").sh("git push")
+    log.shell("mix test 2>&1 | tail -5").shell("git add .").shell(f"git commit -m 'change {number}'").shell("git push")
     return log.call(f"end{number}")
 
 
-def only(found: PublishedScope) -> Procedure:
-    (procedure,) = found.procedures
+def only_procedure(published: PublishedScope) -> Procedure:
+    (procedure,) = published.procedures
     return procedure
 
 
 def test_a_procedure_tells_its_steps_and_where_their_arguments_come_from() -> None:
-    procedure = only(learn(release(number) for number in range(3)))
+    procedure = only_procedure(publish_logs(release_session(number) for number in range(3)))
     assert procedure.title == "bd show → bd update → Read → Edit → mix test → git add → git commit → git push"
     commands = {step.symbol: step.command for step in procedure.steps}
     assert commands["sh:mix test"] == "mix test 2>&1 | tail -5"
@@ -48,7 +49,7 @@ def test_a_procedure_tells_its_steps_and_where_their_arguments_come_from() -> No
 
 
 def test_results_of_earlier_steps_are_bound_to_the_step() -> None:
-    procedures = learn(customer(number) for number in range(4)).procedures
+    procedures = publish_logs(customer_session(number) for number in range(4)).procedures
     best = procedures[0]
     assert best.title == "get_user → get_order+ → cancel"
     bound = {(step.symbol, argument.path): argument for step in best.steps for argument in step.arguments}
@@ -59,59 +60,67 @@ def test_results_of_earlier_steps_are_bound_to_the_step() -> None:
 
 
 def test_the_id_is_made_of_scope_and_steps_alone() -> None:
-    today = only(learn(release(number) for number in range(3)))
-    tomorrow = only(learn(release(number) for number in range(5)))
-    elsewhere = only(learn((release(number) for number in range(3)), project="other"))
+    today = only_procedure(publish_logs(release_session(number) for number in range(3)))
+    tomorrow = only_procedure(publish_logs(release_session(number) for number in range(5)))
+    elsewhere = only_procedure(publish_logs((release_session(number) for number in range(3)), project="other"))
     assert today.id == tomorrow.id != elsewhere.id
     assert (today.support, tomorrow.support) == (3, 5)
 
 
 def test_file_tools_alone_are_no_procedure() -> None:
-    logs = [Log().call("Read", {"p": n}).call("Edit", {"p": -n}).call("Grep", {"q": str(n)}) for n in range(4)]
-    assert titles(logs) == []
+    logs = [SessionLog().call("Read", {"p": n}).call("Edit", {"p": -n}).call("Grep", {"q": str(n)}) for n in range(4)]
+    assert published_titles(logs) == []
 
 
 def test_file_tools_that_hand_on_a_result_are_one() -> None:
-    logs = [Log().call("Glob", {"p": "*.ex"}, f"lib/a{n}.ex").call("Read", {"file": f"lib/a{n}.ex"}) for n in range(4)]
-    assert titles(logs) == ["Glob → Read"]
+    logs = [
+        SessionLog().call("Glob", {"p": "*.ex"}, f"lib/a{n}.ex").call("Read", {"file": f"lib/a{n}.ex"})
+        for n in range(4)
+    ]
+    assert published_titles(logs) == ["Glob → Read"]
 
 
 def test_one_telling_step_among_looks_is_no_procedure() -> None:
-    logs = [Log().call("Read", {"p": n}).sh("mix test").call("Grep", {"q": str(n)}) for n in range(4)]
-    assert titles(logs) == []
+    logs = [SessionLog().call("Read", {"p": n}).shell("mix test").call("Grep", {"q": str(n)}) for n in range(4)]
+    assert published_titles(logs) == []
 
 
 def test_near_copies_of_a_better_procedure_are_left_out() -> None:
-    logs = [Log().sh("git add .").sh("git commit -m x").sh("git push").sh("bd sync") for _ in range(4)]
-    logs += [Log().sh("git commit -m x").sh("git add .").sh("git push").sh("bd sync") for _ in range(3)]
-    assert titles(logs) == ["git add → git commit → git push → bd sync"]
+    logs = [
+        SessionLog().shell("git add .").shell("git commit -m x").shell("git push").shell("bd sync") for _ in range(4)
+    ]
+    logs += [
+        SessionLog().shell("git commit -m x").shell("git add .").shell("git push").shell("bd sync") for _ in range(3)
+    ]
+    assert published_titles(logs) == ["git add → git commit → git push → bd sync"]
 
 
 def test_success_is_told_by_tasks_where_there_are_any_and_else_by_calls() -> None:
-    def outcome(number: int, told: bool) -> Log:
-        log = customer(number)
-        if told:
-            from consolidator.models.payload import EventType
-
+    def session_with_outcome(number: int, with_task: bool) -> SessionLog:
+        log = customer_session(number)
+        if with_task:
             log.add(EventType.TASK_END, task_id="t", outcome="failure" if number == 0 else "success")
         return log
 
-    tasks = learn(outcome(number, True) for number in range(4)).procedures[0].success
-    calls = learn(outcome(number, False) for number in range(4)).procedures[0].success
+    tasks = publish_logs(session_with_outcome(number, True) for number in range(4)).procedures[0].success
+    calls = publish_logs(session_with_outcome(number, False) for number in range(4)).procedures[0].success
     assert (tasks.alpha, tasks.beta, tasks.basis, round(tasks.mean, 3)) == (4.0, 2.0, "tasks", 0.667)
     assert (calls.alpha, calls.beta, calls.basis) == (21.0, 1.0, "calls")
 
 
 def test_what_usually_follows_has_its_share() -> None:
-    logs = [release(number).events for number in range(3)]
-    made = []
+    logs = [release_session(number).events for number in range(3)]
+    sessions = []
     for events in logs:
-        log = Log()
+        log = SessionLog()
         log.events = [event for event in events if not str(event.data.get("tool", "")).startswith("end")]
-        made.append(log.sh("bd sync"))
-    made += [Log().sh("bd show app-1").sh("bd update app-1 --status in_progress").call("think") for _ in range(3)]
-    found = {procedure.title: procedure.follows for procedure in learn(made).procedures}
-    assert found["bd show → bd update"] == (("Read", 0.5), ("think", 0.5))
+        sessions.append(log.shell("bd sync"))
+    sessions += [
+        SessionLog().shell("bd show app-1").shell("bd update app-1 --status in_progress").call("think")
+        for _ in range(3)
+    ]
+    follows = {procedure.title: procedure.follows for procedure in publish_logs(sessions).procedures}
+    assert follows["bd show → bd update"] == (("Read", 0.5), ("think", 0.5))
 
 
 def test_errors_add_a_precondition() -> None:
@@ -119,20 +128,20 @@ def test_errors_add_a_precondition() -> None:
     for number in range(3):
         path = f"lib/{number}.ex"
         log = (
-            Log()
+            SessionLog()
             .call("Edit", {"file_path": path}, "File has not been read yet", "error")
             .call("Read", {"file_path": path})
         )
-        logs.append(log.call("Edit", {"file_path": path}).sh("mix test").sh("git push"))
-    logs += [Log().call("Edit", {"file_path": f"x{n}"}).sh("mix test").sh("git push") for n in range(9)]
-    best = learn(logs).procedures[0]
+        logs.append(log.call("Edit", {"file_path": path}).shell("mix test").shell("git push"))
+    logs += [SessionLog().call("Edit", {"file_path": f"x{n}"}).shell("mix test").shell("git push") for n in range(9)]
+    best = publish_logs(logs).procedures[0]
     assert best.title == "Edit → mix test → git push"
     assert best.preconditions == ("Read on the same thing before Edit, or it may fail",)
 
 
 def test_everything_published_is_json_and_the_same_every_time() -> None:
-    first = learn(customer(number) for number in range(4))
-    second = learn(customer(number) for number in reversed(range(4)))
+    first = publish_logs(customer_session(number) for number in range(4))
+    second = publish_logs(customer_session(number) for number in reversed(range(4)))
     assert json.dumps([p.to_json() for p in first.procedures]) != ""
     assert [p.to_json()["id"] for p in first.procedures] == [p.to_json()["id"] for p in second.procedures]
     assert first.profiles == second.profiles

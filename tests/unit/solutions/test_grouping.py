@@ -1,0 +1,235 @@
+"""Solutions are sums over records: in any order the same, confirmed by sessions, and fit to be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.solutions.error_tracker import ErrorTracker
+from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
+from consolidator.memory.solutions.solution import Solution, solution_id
+
+UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
+CallSpec = tuple[str, Any, bool, str]
+
+
+def track_session(
+    name: str, *calls: CallSpec, root: str | None = None, project: str | None = "shop"
+) -> list[SourcedRecord]:
+    """Return the records of a session made of (tool, arguments, ok, result)."""
+    tracker = ErrorTracker(lambda text: text)
+    for index, (tool, arguments, ok, result) in enumerate(calls):
+        occurred_at = f"2025-01-01T00:{index % 60:02}:00+00:00"
+        tracker.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, occurred_at))
+    return [(SessionRef(name, root or name, "coder", project), record) for record in tracker.records]
+
+
+def shell_call(command: str, ok: bool = True, result: str = "done") -> CallSpec:
+    return ("Bash", {"command": command}, ok, result)
+
+
+def failed_push(name: str, branch: str, root: str | None = None) -> list[SourcedRecord]:
+    return track_session(
+        name,
+        shell_call("git push", False, UPSTREAM.format(branch)),
+        shell_call(f"git push -u origin {branch}"),
+        root=root,
+    )
+
+
+def only_solution(records: list[SourcedRecord]) -> Solution:
+    solutions = build_solutions(records)
+    assert len(solutions) == 1
+    return solutions[0]
+
+
+def test_a_fix_of_two_sessions_is_confirmed_and_reads_well() -> None:
+    solution = only_solution([*failed_push("s1", "fix-a"), *failed_push("s2", "fix-b")])
+    assert solution.status == "confirmed"
+    assert solution.line == (
+        "git push failed: “fatal: The current branch fix-b has no upstream branch.” → "
+        "ran `git push -u origin fix-b` (worked 2 of 2, in 2 sessions)"
+    )
+    assert [evidence.session_id for evidence in solution.fixes[0].evidence] == ["s2", "s1"]
+    assert solution.evidence[0].quote.startswith("fatal: ")
+
+
+def test_a_fix_of_one_session_is_an_observation() -> None:
+    solution = only_solution(failed_push("s1", "fix-a"))
+    assert (solution.status, solution.fixes[0].confirmed) == ("unconfirmed", False)
+    assert solution.line.endswith("(worked 1 of 1, in 1 session, unconfirmed)")
+
+
+def test_forks_of_one_session_count_once() -> None:
+    solution = only_solution([*failed_push("s1", "fix-a", root="r"), *failed_push("s2", "fix-b", root="r")])
+    assert (solution.status, solution.sessions, solution.occurrences) == ("unconfirmed", 1, 2)
+
+
+def test_what_was_tried_in_vain_is_told() -> None:
+    broken = "error: no rule for it"
+    solution = only_solution(
+        track_session("s1", shell_call("make it", False, broken), shell_call("make it -j", False, broken))
+    )
+    assert (solution.status, solution.fixes) == ("unsolved", ())
+    assert solution.tried == ("make it -j: error: no rule for it",)
+    assert solution.line.endswith("no fix seen yet (met 2 times, in 1 session)")
+
+
+def test_noise_never_appears() -> None:
+    assert (
+        build_solutions(
+            track_session(
+                "s1", shell_call("grep x a.py", False, "Exit code 1"), shell_call("make", False, "Command aborted")
+            )
+        )
+        == []
+    )
+
+
+def test_projects_are_kept_apart_and_names_are_stable() -> None:
+    calls = (shell_call("git push", False, UPSTREAM.format("a-b")), shell_call("git push -u origin a-b"))
+    solutions = build_solutions(
+        [*track_session("s1", *calls, project="shop"), *track_session("s2", *calls, project="zoo")]
+    )
+    assert {solution.project for solution in solutions} == {"shop", "zoo"}
+    assert len({solution.id for solution in solutions}) == 2
+    for solution in solutions:
+        assert solution.id == solution_id("coder", solution.project, solution.fingerprint)
+
+
+def test_an_edit_after_reading_again_is_told_as_such_whatever_was_edited() -> None:
+    def stale(name: str, path: str, text: str) -> list[SourcedRecord]:
+        edit = {"file_path": path, "old_string": text, "new_string": "b"}
+        return track_session(
+            name,
+            ("Edit", edit, False, "File has not been read yet. Read it first before writing to it."),
+            ("Read", {"file_path": path}, True, "a"),
+            ("Edit", edit, True, "done"),
+        )
+
+    solution = only_solution([*stale("s1", "/srv/app/one.py", "a"), *stale("s2", "/srv/app/two.py", "c")])
+    assert solution.status == "confirmed"
+    assert solution.fixes[0].description == "read app/two.py again, then made the same edit"
+
+
+def test_the_steps_between_are_the_fix_where_the_call_is_the_same() -> None:
+    calls = [
+        shell_call("mix test t.exs", False, "** (RuntimeError) Phoenix requires lazy_html"),
+        ("Edit", {"file_path": "/w/shop/mix.exs", "old_string": "a", "new_string": "{:lazy_html}\na"}, True, "done"),
+        shell_call("mix deps.get"),
+        shell_call("mix test t.exs"),
+    ]
+    solution = only_solution(track_session("s1", *calls))
+    assert solution.fixes[0].description == (
+        "edited shop/mix.exs (added `{:lazy_html}`), ran `mix deps.get`; then the same call worked"
+    )
+
+
+def test_indentation_that_was_missing_is_told_as_such() -> None:
+    wrong = "E999 IndentationError: unexpected indent"
+    line = track_session(
+        "s1", shell_call("edit 3:3\nreturn x\nend", False, wrong), shell_call("edit 3:3\n    return x\nend")
+    )
+    assert only_solution(line).fixes[0].description == "the same call with other indentation or line breaks worked"
+    edit = {"path": "a.py", "old_string": "pass", "new_string": "return x"}
+    text = track_session(
+        "s2", ("Edit", edit, False, wrong), ("Edit", {**edit, "new_string": "    return x"}, True, "done")
+    )
+    assert only_solution(text).fixes[0].description == "the same call with other indentation or line breaks worked"
+
+
+def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
+    def pay_session(name: str, *payments: tuple[str, bool, str]) -> list[SourcedRecord]:
+        return track_session(
+            name,
+            *(
+                ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": by}, ok, result)
+                for by, ok, result in payments
+            ),
+        )
+
+    refused, short = "Error: certificate cannot be used", "Error: balance too low"
+    passed = [pay_session(name, ("cert", False, refused), ("gift", False, short)) for name in ("s1", "s2")]
+    worked = track_session(
+        "s3",
+        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "cert", "cabin": "high"}, False, refused),
+        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "gift", "cabin": "low"}, True, "done"),
+    )
+    solution = next(
+        candidate for candidate in build_solutions([*passed[0], *passed[1], *worked]) if refused in candidate.headline
+    )
+    assert solution.status == "confirmed"
+    assert [fix.confirmed for fix in solution.fixes] == [True, False]
+    assert "unconfirmed" not in solution.line
+    assert "got past this error, to another" in solution.line
+
+
+def test_what_an_agent_told_itself_is_no_part_of_a_fix() -> None:
+    broken = "Error: no such order"
+    note = ("think", {"thought": "perhaps it is back"}, True, "")
+    arguments = {"order": "F-20791-aa"}
+    solution = only_solution(
+        track_session("s1", ("refund", arguments, False, broken), note, ("refund", arguments, True, "done"))
+    )
+    assert solution.fixes[0].description == "the same call, tried again, worked"
+
+
+def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
+    limit = track_session(
+        "s1",
+        ("Read", {"file_path": "/w/app.js"}, False, "File content (806.5KB) exceeds maximum allowed size (256KB)."),
+        ("Read", {"file_path": "/w/app.js", "limit": 50}, True, "text"),
+    )
+    assert only_solution(limit).fixes[0].description == "set limit = 50"
+    tree = track_session(
+        "s1", shell_call("tree /w/lib", False, "zsh: command not found: tree"), shell_call("find /w/lib -type d")
+    )
+    assert only_solution(tree).fixes[0].description == "used `find /w/lib -type d` instead of `tree /w/lib`"
+
+
+def test_the_certain_and_the_frequent_come_first() -> None:
+    many = [record for name in "abc" for record in failed_push(name, "x-1")]
+    once = track_session("d", shell_call("make it", False, "error: one thing"), shell_call("make it"))
+    never = track_session("e", *[shell_call("deploy", False, "error: denied here")] * 9)
+    solutions = build_solutions([*never, *once, *many])
+    assert [solution.status for solution in solutions] == ["confirmed", "unconfirmed", "unsolved"]
+
+
+COMMANDS = st.sampled_from(
+    [
+        "make it",
+        "make it -j",
+        "git push",
+        "git push -u origin a-b",
+        "tree /w/lib",
+        "find /w/lib",
+        "deploy x",
+        "mix test",
+    ]
+)
+RESULTS = st.sampled_from(
+    ["error: one", "error: two", "zsh: command not found: tree", UPSTREAM.format("a-b"), "Exit code 1"]
+)
+SESSIONS = st.lists(st.lists(st.tuples(COMMANDS, st.booleans(), RESULTS), max_size=12), min_size=1, max_size=5)
+
+
+@settings(max_examples=50)
+@given(SESSIONS, st.randoms(use_true_random=False))
+def test_the_order_of_sessions_never_changes_solutions(
+    sessions: list[list[tuple[str, bool, str]]], random: Any
+) -> None:
+    records = [
+        record
+        for number, calls in enumerate(sessions)
+        for record in track_session(f"s{number}", *(shell_call(*call) for call in calls), root=f"r{number % 3}")
+    ]
+    shuffled = list(records)
+    random.shuffle(shuffled)
+    solutions = build_solutions(records)
+    assert build_solutions(shuffled) == solutions
+    assert sum(s.occurrences for s in solutions) == sum(record.status != "noise" for _, record in records)
+    assert len(json.loads(json.dumps([solution.to_json() for solution in solutions]))) == len(solutions)
