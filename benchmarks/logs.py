@@ -55,7 +55,7 @@ class Samples:
                 for number in range(_MADE):
                     lines: list[str] = []
                     identity = f"made-{number:07}"
-                    await export_sessions(database, name, lines.append, words=[identity])
+                    await export_sessions(database, name, lines.append, session_names=[identity])
                     found.texts[name][f"{identity}.jsonl"] = "".join(lines).encode()
         return found
 

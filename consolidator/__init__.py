@@ -38,7 +38,7 @@ __all__ = [
     "wake",
 ]
 __version__ = "0.1.0"
-_WHERE = {
+_MODULE_OF = {
     "CallContext": "runtime.tools.tool",
     "Clock": "clock",
     "Consolidator": "runtime.agent",
@@ -63,7 +63,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is: a file of tools needs no database, and nobody all that others need."""
-    if name not in _WHERE:
+    """Import a public name when it is first used: a file of tools must not load the database."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"consolidator.{_WHERE[name]}"), name)
+    return getattr(import_module(f"consolidator.{_MODULE_OF[name]}"), name)

@@ -1,8 +1,11 @@
-"""The command line: thin over jobs and store. Tables for people, --json for programs, errors in one place."""
+"""The command line: one module a command, each thin over the service. Tables for people, --json for programs.
+
+Commands parse arguments, call one service function, and print its result. They import neither the store nor the jobs.
+"""
 
 import gc
 
-gc.disable()  # what is loaded here stays: to look through it for garbage again and again takes a sixth of the start
+gc.disable()  # what is imported here stays: cyclic GC during the imports takes a sixth of the start-up
 from consolidator.cli.app import main  # noqa: E402
 
 gc.enable()

@@ -1,4 +1,4 @@
-"""The command's entry point: gathers the commands, and turns errors into one line and an exit code."""
+"""The entry point of the command line: registers the commands, turns errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -10,19 +10,32 @@ import typer
 from rich.logging import RichHandler
 
 from consolidator.cli import (
+    approvals,
+    backfill,
     chat,
+    context,
+    cost,
     database,
     demo,
+    erase,
+    events,
+    explain,
+    export,
     facts,
+    import_logs,
     learned,
-    log,
     mcp,
-    memory,
-    nights,
+    procedures,
     recall,
+    replay,
     revisions,
-    runtime,
-    session,
+    runs,
+    serve,
+    sessions,
+    solutions,
+    suggestions,
+    summary,
+    wake,
 )
 from consolidator.cli.output import ERR, OutputClosed, flush_output
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
@@ -47,8 +60,11 @@ _PANELS = {
     "Log": ("sessions", "events", "export", "erase", "db"),
     "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
 }
-for part in (demo, learned, chat, log, nights, facts, revisions, memory, recall, runtime, session, mcp, database):
-    part.register(app)
+for module in (
+    approvals, backfill, chat, context, cost, database, demo, erase, events, explain, export, facts, import_logs,
+    learned, mcp, procedures, recall, replay, revisions, runs, serve, sessions, solutions, suggestions, summary, wake,
+):  # fmt: skip
+    module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}
 app.registered_commands.sort(key=lambda info: list(_PANEL_OF).index(str(info.name)))
 for command in app.registered_commands:
@@ -60,14 +76,14 @@ for group in app.registered_groups:
 def main() -> None:
     """Run the command line and exit."""
     level = os.environ.get("CONSOLIDATOR_LOG_LEVEL", "INFO").upper()
-    known = level if level in logging.getLevelNamesMapping() else "INFO"
+    level = level if level in logging.getLevelNamesMapping() else "INFO"
     handler = RichHandler(console=ERR, show_path=False) if ERR.is_terminal else logging.StreamHandler()
-    logging.basicConfig(level=known, handlers=[handler], format="%(message)s" if ERR.is_terminal else _LOG_FORMAT)
+    logging.basicConfig(level=level, handlers=[handler], format="%(message)s" if ERR.is_terminal else _LOG_FORMAT)
     for noisy in ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[known]))
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
     try:
         _require_utf8(sys.argv[1:])
-        app()  # a wrong word ends here: one message, exit code 2
+        app()  # typer reports wrong arguments itself, with exit code 2
     except Interrupted as error:
         ERR.print(f"interrupted: {error}", style="yellow", markup=False)
         sys.exit(error.exit_code)
@@ -80,11 +96,11 @@ def main() -> None:
         flush_output()
 
 
-def _require_utf8(words: list[str]) -> None:
-    """Refuse bytes that are not UTF-8, which no database can hold; a file may be called so where it is there."""
-    for word in words:
+def _require_utf8(arguments: list[str]) -> None:
+    """Raise UsageError for arguments that are not UTF-8, which no database can store; the name of a file may be."""
+    for argument in arguments:
         try:
-            word.encode()
+            argument.encode()
         except UnicodeEncodeError:
-            if not os.path.exists(word):
-                raise UsageError(f"{ascii(os.fsencode(word))[2:-1]} is not UTF-8 text") from None
+            if not os.path.exists(argument):
+                raise UsageError(f"{ascii(os.fsencode(argument))[2:-1]} is not UTF-8 text") from None

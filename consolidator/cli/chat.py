@@ -1,38 +1,34 @@
-"""consolidator chat: a conversation in the terminal that outlives its process. What is typed meanwhile steers it."""
+"""consolidator chat: a conversation in the terminal that survives its process."""
 
 from __future__ import annotations
 
 import getpass
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import opened, run
-from consolidator.cli.conversation import TerminalChat
-from consolidator.cli.output import progress
-from consolidator.cli.stdin import Typed
-from consolidator.cli.tool_file import tools_in
-from consolidator.context.build import STRATEGIES
-from consolidator.database import Database
+from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.output import progress_bar
+from consolidator.cli.stdin import StdinLines
+from consolidator.cli.terminal_chat import TerminalChat
+from consolidator.cli.tool_file import McpServers, ToolFiles, load_tools
 from consolidator.errors import UsageError
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.harness import Recall
-from consolidator.runtime.tools.mcp_servers import tools_of
-from consolidator.service import recall as recall_service
-from consolidator.settings import Settings, load_settings
-from consolidator.store.queries import Row
+from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.service.context import STRATEGIES
+from consolidator.service.recall import recall_for_message
+from consolidator.settings import load_settings
 
-Key = Annotated[str | None, typer.Option("--key", help="Whose session: agent:channel:peer; else main:cli:YOU.")]
-Tools = Annotated[list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")]
-Mcp = Annotated[list[str], typer.Option("--mcp", metavar="COMMAND", help="MCP server whose tools it may use; repeat.")]
+Key = Annotated[str | None, typer.Option("--key", help="Key of the session: agent:channel:peer; else main:cli:YOU.")]
 Model = Annotated[str | None, typer.Option(help="The model, for this session from now on.")]
-System = Annotated[str | None, typer.Option(help="What the model is told first.")]
-Strategy = Annotated[str | None, typer.Option(help=f"What of it the model sees from now on: {', '.join(STRATEGIES)}.")]
-Cap = Annotated[float | None, typer.Option("--max-cost", min=0, help="What the session may cost at most, in USD.")]
-Memory = Annotated[bool, typer.Option(help="Show the model what memory knows of each message.")]
+System = Annotated[str | None, typer.Option(help="The system prompt.")]
+Strategy = Annotated[str | None, typer.Option(help=f"What the model sees of it from now on: {', '.join(STRATEGIES)}.")]
+Cap = Annotated[float | None, typer.Option("--max-cost", min=0, help="Cap on the cost of the session, in USD.")]
+Memory = Annotated[bool, typer.Option(help="Show the model what memory knows about each message.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,54 +38,45 @@ def register(app: typer.Typer) -> None:
 
 def chat(
     key: Key = None,
-    tools: Tools = [],  # noqa: B006 - typer copies it
-    mcp: Mcp = [],  # noqa: B006
+    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    mcp: McpServers = [],  # noqa: B006
     model: Model = None,
     system: System = None,
     strategy: Strategy = None,
     max_cost: Cap = None,
     memory: Memory = True,
 ) -> None:
-    """Talk with an agent. Stop it in any way, even with kill -9: the next start goes on where it was.
+    """Talk with an agent. Stop it in any way, even with kill -9: the next start resumes it.
 
     What you type while it works steers it. /help lists what else you can do: /new, /sessions, /switch, /history ...
     """
 
     if not (model or load_settings().model):
-        raise UsageError("no model: set CONSOLIDATOR_MODEL or say --model; docs/chat.md tries it without one")
+        raise UsageError(
+            "no model: set CONSOLIDATOR_MODEL or use --model; docs/chat.md shows how to try it without one"
+        )
 
     async def work() -> None:
-        typed = Typed()
+        lines = StdinLines()
         async with AsyncExitStack() as stack:
-            with progress("starting the database"):  # the very first time it is made, which takes some seconds
-                database, settings = await stack.enter_async_context(opened())
-            if "log_level" not in settings.model_fields_set:  # notes on how it works are no part of a conversation
+            with progress_bar("starting the database"):  # the first start creates it, which takes some seconds
+                database, settings = await stack.enter_async_context(open_configured())
+            if "log_level" not in settings.model_fields_set:  # log lines would disturb the conversation
                 logging.getLogger("consolidator").setLevel(logging.WARNING)
-            talk = TerminalChat(typed, model=model, system=system, strategy=strategy, max_cost=max_cost)
-            found = [one for name in tools for one in tools_in(name)]
-            found += await stack.enter_async_context(tools_of(mcp))
-            recall = remembered(database, settings) if memory else None
-            agent = Consolidator(map(talk.announced, found), settings=settings, database=database, recall=recall)
+            chat = TerminalChat(lines, model=model, system=system, strategy=strategy, max_cost=max_cost)
+            toolbox = [tool for name in tools for tool in load_tools(name)]
+            toolbox += await stack.enter_async_context(start_mcp_servers(mcp))
+            recall = partial(recall_for_message, database, settings) if memory else None
+            agent = Consolidator(map(chat.announce_calls, toolbox), settings=settings, database=database, recall=recall)
             await stack.enter_async_context(agent)
-            await talk.begin(agent, f"main:cli:{user()}" if key is None else key)
+            await chat.run(agent, f"main:cli:{user_name()}" if key is None else key)
 
-    run(work())
+    run_async(work())
 
 
-def user() -> str:
+def user_name() -> str:
     """Return the name of the person at the terminal."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # of a machine that does not know its user
+    except (KeyError, OSError):  # the machine does not know its user
         return Path.home().name or "user"
-
-
-def remembered(database: Database, settings: Settings) -> Recall:
-    """Return what asks memory about a message: what this agent learned with this person."""
-
-    async def recall(row: Row, text: str) -> str | None:
-        scope = {name: row[name] for name in ("agent", "project", "peer")}
-        found = await recall_service.recall(database, text, **scope, settings=settings)
-        return found.block or None
-
-    return recall

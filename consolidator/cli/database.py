@@ -6,15 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import opened, run, stop_on_signals
-from consolidator.cli.output import AsJson, emit, progress, say, short, table
-from consolidator.database import partitions, upgrade
+from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.cli.output import AsJson, print_json, print_line, print_table, progress_bar, progress_callbacks
 from consolidator.errors import DatabaseError, RunFailed
-from consolidator.jobs.indexing.reindex import Reindexing
-from consolidator.store import checks
+from consolidator.service.database import describe_database, load_schema_revision, reindex, verify_database
 
 db = typer.Typer(
-    help="The database: upgrade it, see where it is, verify its invariants, index anew.", no_args_is_help=True
+    help="The database: upgrade it, see where it is, verify its invariants, rebuild its index.", no_args_is_help=True
 )
 
 
@@ -25,81 +23,71 @@ def register(app: typer.Typer) -> None:
 
 @db.command("upgrade")
 def upgrade_command() -> None:
-    """Bring the schema to this version. Every other command does so too by itself."""
+    """Upgrade the schema to this version. Every other command does so too by itself."""
 
     async def work() -> str:
-        async with opened() as (database, _):
-            return str(await upgrade.revision(database.dsn))
+        async with open_configured() as (database, _):
+            return await load_schema_revision(database)
 
-    say(f"the database is at revision {run(work())}, the newest")
+    print_line(f"the database is at revision {run_async(work())}, the newest")
 
 
-@db.command()
-def info(as_json: AsJson = False) -> None:
+@db.command("info")
+def info_command(as_json: AsJson = False) -> None:
     """Show where the database is, its version, its size."""
 
     async def work() -> dict[str, str]:
-        async with opened() as (database, settings):
-            found = {"kind": "embedded" if database.server else "given by CONSOLIDATOR_DATABASE_URL"}
-            if database.server:
-                found |= {"home": str(settings.home), **database.server.info()}
-            async with database.connection() as conn:
-                found["schema revision"] = str(await upgrade.revision(database.dsn))
-                found["partitions"] = str(len(await partitions.listing(conn)))
-                return found | await checks.sizes(conn)
+        async with open_configured() as (database, settings):
+            return await describe_database(database, settings)
 
-    found = run(work())
+    description = run_async(work())
     if as_json:
-        emit(found)
+        print_json(description)
     else:
-        table("database", ("what", "value"), found.items())
+        print_table("database", ("what", "value"), description.items())
 
 
-@db.command()
-def verify(as_json: AsJson = False) -> None:
+@db.command("verify")
+def verify_command(as_json: AsJson = False) -> None:
     """Check the invariants on the real rows: seq dense, blobs whole, the ledger balanced, the schema without drift."""
 
     async def work() -> dict[str, list[str]]:
-        async with opened() as (database, _):
-            async with database.connection() as conn:
-                found = await checks.verify(conn)
-            return found | {"schema matches this version": await upgrade.drift(database.dsn)}
+        async with open_configured() as (database, _):
+            return await verify_database(database)
 
-    found = run(work())
+    violations = run_async(work())
     if as_json:
-        emit(found)
+        print_json(violations)
     else:
-        table("invariants", ("invariant", "holds"), ((k, "; ".join(v[:5]) if v else "yes") for k, v in found.items()))
-    broken = [name for name, cases in found.items() if cases]
+        print_table(
+            "invariants",
+            ("invariant", "holds"),
+            ((invariant, "; ".join(cases[:5]) or "yes") for invariant, cases in violations.items()),
+        )
+    broken = [invariant for invariant, cases in violations.items() if cases]
     if broken:
         raise DatabaseError(f"broken: {', '.join(broken)}")
 
 
-@db.command()
-def reindex(
-    vectors: Annotated[bool, typer.Option("--vectors", help="Make all vectors anew, too; asks their model.")] = False,
+@db.command("reindex")
+def reindex_command(
+    vectors: Annotated[bool, typer.Option("--vectors", help="Also make all vectors anew; asks their model.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build recall's index anew from the turns and facts kept. Interrupted, the same command goes on where it was."""
+    """Rebuild recall's index from the turns and facts that are kept. If interrupted, the same command resumes it."""
 
     async def work() -> dict[str, Any]:
         stop = stop_on_signals()
-        async with opened() as (database, settings):
-            with progress("indexing") as bar:
-                task = bar.task_ids[0]
-                job = Reindexing(
-                    database, settings, vectors, stop,
-                    started=lambda count: bar.update(task, total=count),
-                    progress=lambda name: bar.update(task, advance=1, description=short(name, 30)),
-                )  # fmt: skip
-                return await job.run()
+        async with open_configured() as (database, settings):
+            with progress_bar("indexing") as bar:
+                return await reindex(database, settings, stop, vectors=vectors, **progress_callbacks(bar))
 
-    done = run(work())
+    report = run_async(work())
     if as_json:
-        emit(done)
+        print_json(report)
     else:
-        say(f"indexed: {done['turns']:,} turns and {done['facts']:,} facts", style="bold")
-        if "vectors" in done:
-            say(f"vectors: {done['vectors']}")
-    if done["status"] == "failed":
-        raise RunFailed(f"run {done['run']} gave up some units: `consolidator runs show {done['run']}`")
+        print_line(f"indexed: {report['turns']:,} turns and {report['facts']:,} facts", style="bold")
+        if "vectors" in report:
+            print_line(f"vectors: {report['vectors']}")
+    if report["status"] == "failed":
+        raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs show {report['run']}`")

@@ -1,4 +1,4 @@
-"""consolidator demo: four weeks of three agents pass in seconds, and the screen tells what each week taught."""
+"""consolidator demo: four weeks of three agents pass in seconds; prints what was learned in each week."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import run
-from consolidator.cli.output import OUT, AsJson, emit, progress, say, short
+from consolidator.cli.common import run_async
+from consolidator.cli.output import OUT, AsJson, print_json, print_line, progress_bar, shorten
 from consolidator.clock import Clock
 from consolidator.demo.story import ERROR, LEDGER, NIGHTS, RETENTION_DAYS, WEEKS, Story, Week, home_of, staged
 from consolidator.errors import UsageError
 from consolidator.settings import Settings, load_settings
 
-_WIDEST = 120  # columns, where the terminal is wider still
+_MAX_WIDTH = 120  # columns, also on a wider terminal
 _FACTS, _PROCEDURES, _SOLUTIONS = 5, 3, 3  # lines of each in a week
 
 
@@ -32,60 +32,60 @@ def register(app: typer.Typer) -> None:
 
 
 def demo_command(
-    keep: Annotated[bool, typer.Option(help="Leave the demo's database there, to look around in.")] = True,
+    keep: Annotated[bool, typer.Option(help="Keep the demo's database, to look around in.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Watch four weeks of three agents become memory, in seconds. Nothing of yours is read or touched.
 
-    The sessions are samples, the rest is real: every night imports, consolidates and prunes, under a clock that moves.
+    The sessions are samples, the rest is real: every night imports, consolidates and prunes, under a simulated clock.
     The demo has a database of its own, in the folder demo of CONSOLIDATOR_HOME, and starts over each time.
     """
     settings = load_settings()
     if settings.database_url is not None and not keep:
         raise UsageError("--no-keep is for the demo's own server, not for the one of CONSOLIDATOR_DATABASE_URL")
     if "CONSOLIDATOR_LOG_LEVEL" not in os.environ:
-        logging.getLogger("consolidator.jobs").setLevel(logging.WARNING)  # 84 jobs that end well are no news here
-    figures = run(_play(settings, keep=keep, quiet=as_json))
+        logging.getLogger("consolidator.jobs").setLevel(logging.WARNING)  # 84 successful jobs need no log lines
+    figures = run_async(_play(settings, keep=keep, quiet=as_json))
     if as_json:
-        emit(figures)
+        print_json(figures)
 
 
 async def _play(settings: Settings, *, keep: bool, quiet: bool) -> dict[str, Any]:
-    """Play the story and tell it; return its figures."""
+    """Play the story and print it; return its figures."""
     began = time.monotonic()
     weeks = []
     async with AsyncExitStack() as stack:
-        with progress("a database of its own"):
+        with progress_bar("a database of its own"):
             story = await stack.enter_async_context(staged(settings, Clock(settings.clock).now(), keep=keep))
         if not quiet:
-            _show_begin()
+            _print_intro()
         for number in range(1, WEEKS + 1):
-            week = await _pass(story, number)
+            week = await _play_week(story, number)
             weeks.append(week)
             if not quiet:
-                _show_week(week)
-        figures = await _figures(story, weeks)
+                _print_week(week)
+        figures = await _collect_figures(story, weeks)
     figures["seconds"] = round(time.monotonic() - began, 1)
     if not quiet:
-        _show_end(figures)
+        _print_end(figures)
         if keep:
-            _show_next(settings, figures)
-        say(f"\n{WEEKS * NIGHTS} nights in {figures['seconds']:.0f} s.", "dim")
+            _print_next_commands(settings, figures)
+        print_line(f"\n{WEEKS * NIGHTS} nights in {figures['seconds']:.0f} s.", "dim")
     return figures
 
 
-async def _pass(story: Story, number: int) -> Week:
-    """Let a week pass, and show how its nights go by."""
-    with progress(f"week {number}", total=NIGHTS) as bar:
+async def _play_week(story: Story, number: int) -> Week:
+    """Play a week with a progress bar over its nights."""
+    with progress_bar(f"week {number}", total=NIGHTS) as bar:
         return await story.week(number, lambda: bar.advance(bar.task_ids[0]))
 
 
-async def _figures(story: Story, weeks: list[Week]) -> dict[str, Any]:
-    """Return the story for programs: what each week did, what is known now, and the proofs."""
+async def _collect_figures(story: Story, weeks: list[Week]) -> dict[str, Any]:
+    """Return the story as JSON: what each week did, what is known now, and the proofs."""
     leaks, command = await story.secret()
     fact, fixed = await story.pruned_fact(), await story.solved()
     return {
-        "weeks": [_of_week(week) for week in weeks],
+        "weeks": [_week_json(week) for week in weeks],
         "memory": await story.memory(),
         "imported": sum(week.total("imported") for week in weeks),
         "pruned": sum(week.total("pruned") for week in weeks),
@@ -100,100 +100,117 @@ async def _figures(story: Story, weeks: list[Week]) -> dict[str, Any]:
     }
 
 
-def _of_week(week: Week) -> dict[str, Any]:
+def _week_json(week: Week) -> dict[str, Any]:
     nights = [{**asdict(night), "balanced": night.balanced} for night in week.nights]
     return {**asdict(week), "nights": nights}
 
 
-def _line(label: str, text: str, style: str | None = None) -> None:
-    """Print a text on one line beside its label, cut to the room there is."""
-    width = min(OUT.width, _WIDEST) if OUT.is_terminal else _WIDEST
-    say(f"  {label:<11} {short(text, width - 14)}", style)
+def _print_labelled(label: str, text: str, style: str | None = None) -> None:
+    """Print a text on one line beside its label, shortened to the width of the terminal."""
+    width = min(OUT.width, _MAX_WIDTH) if OUT.is_terminal else _MAX_WIDTH
+    print_line(f"  {label:<11} {shorten(text, width - 14)}", style)
 
 
-def _some(label: str, found: Sequence[str], most: int) -> None:
-    """Print the first of some things, and how many more there are."""
-    for one in found[:most]:
-        _line(label, one)
-    _more(len(found) - most)
+def _print_some(label: str, lines: Sequence[str], limit: int) -> None:
+    """Print the first lines, and how many more there are."""
+    for line in lines[:limit]:
+        _print_labelled(label, line)
+    _print_more(len(lines) - limit)
 
 
-def _more(count: int) -> None:
+def _print_more(count: int) -> None:
     if count > 0:
-        _line("", f"and {count} more", "dim")
+        _print_labelled("", f"and {count} more", "dim")
 
 
-def _show_begin() -> None:
-    say("Three agents work for Fernleaf, a shop: one codes, one answers customers, one runs the servers.", "bold")
-    say("Every night at 02:45 their logs are imported, at 03:00 they are learned from, and at 03:30 what is older")
-    say(f"than {RETENTION_DAYS} days is pruned. Four weeks pass now.")
+def _print_intro() -> None:
+    print_line(
+        "Three agents work for Fernleaf, a shop: one codes, one answers customers, one runs the servers.", "bold"
+    )
+    print_line(
+        "Every night at 02:45 their logs are imported, at 03:00 they are learned from, and at 03:30 what is older"
+    )
+    print_line(f"than {RETENTION_DAYS} days is pruned. Four weeks pass now.")
 
 
-def _show_week(week: Week) -> None:
+def _print_week(week: Week) -> None:
     dates = f"{week.first:%d %b} to {week.last:%d %b}"
-    told = f"{week.total('imported')} events in {week.total('sessions')} sessions"
-    say(f"\nWeek {week.number}, {dates}: {told}", "bold cyan")
-    _some("fact", week.facts, _FACTS)
+    imported = f"{week.total('imported')} events in {week.total('sessions')} sessions"
+    print_line(f"\nWeek {week.number}, {dates}: {imported}", "bold cyan")
+    _print_some("fact", week.facts, _FACTS)
     for before, after in week.superseded:
-        _line("superseded", f"{before} → {after}", "yellow")
-    _some("procedure", week.procedures, _PROCEDURES)
+        _print_labelled("superseded", f"{before} → {after}", "yellow")
+    _print_some("procedure", week.procedures, _PROCEDURES)
     for fixed in week.solutions[:_SOLUTIONS]:
-        _line("error", f"{fixed.failed}: {fixed.error}")
-        _line("  solution", f"{fixed.fix} (worked in {fixed.sessions} sessions)", "green")
-    _more(len(week.solutions) - _SOLUTIONS)
+        _print_labelled("error", f"{fixed.failed}: {fixed.error}")
+        _print_labelled("  solution", f"{fixed.fix} (worked in {fixed.sessions} sessions)", "green")
+    _print_more(len(week.solutions) - _SOLUTIONS)
     if week.total("pruned"):
-        _line(
+        _print_labelled(
             "pruned", f"{week.total('pruned')} events older than {RETENTION_DAYS} days; what they taught stays", "dim"
         )
     seen, learned, nothing, deferred, dead = (week.total(name) for name in LEDGER)
     sums = f"{seen} seen = {learned} learned from + {nothing} nothing to learn + {deferred} deferred + {dead} dead"
-    _line("ledger", sums if all(night.balanced for night in week.nights) else f"OUT OF BALANCE: {sums}", "dim")
+    _print_labelled(
+        "ledger", sums if all(night.balanced for night in week.nights) else f"OUT OF BALANCE: {sums}", "dim"
+    )
 
 
-def _show_end(figures: dict[str, Any]) -> None:
+def _print_end(figures: dict[str, Any]) -> None:
     known = figures["memory"]
-    say(
+    print_line(
         f"\nAfter four weeks: {known['facts']} facts, {known['superseded']} superseded, "
         f"{known['procedures']} procedures, {known['confirmed']} confirmed solutions",
         "bold cyan",
     )
     if (fact := figures["pruned_fact"]) is not None:
         proof = fact["evidence"][0]
-        say(f"{figures['pruned']} of {figures['imported']} events are gone, but not the words that a fact rests on.")
-        _line("fact", fact["title"])
+        print_line(
+            f"{figures['pruned']} of {figures['imported']} events are gone, but not the words that a fact rests on."
+        )
+        _print_labelled("fact", fact["title"])
         when = f"{proof['when']:%d %b}, event {proof['seq']}, {proof['log']}"
-        _line("  evidence", f"“{proof['quote']}” ({when})", "green")
+        _print_labelled("  evidence", f"“{proof['quote']}” ({when})", "green")
     if (fixed := figures["solved"]) is not None:
-        say("A new branch meets an old error.")
-        _line("error", figures["error"])
-        _line("  solution", f"{fixed['fix']} (worked in {fixed['sessions']} sessions)", "green")
+        print_line("A new branch meets an old error.")
+        _print_labelled("error", figures["error"])
+        _print_labelled("  solution", f"{fixed['fix']} (worked in {fixed['sessions']} sessions)", "green")
     if (following := figures["next"]) is not None:
         arguments = ", ".join(f"{name}={value}" for name, value in following["arguments"].items())
-        say(f"A customer waits in {figures['session']}. The call that usually follows, with its arguments filled in:")
-        _line("next", f"{following['tool']}({arguments}), {following['likelihood']:.0%} likely", "green")
+        print_line(
+            f"A customer waits in {figures['session']}. The call that usually follows, with its arguments filled in:"
+        )
+        _print_labelled("next", f"{following['tool']}({arguments}), {following['likelihood']:.0%} likely", "green")
     if figures["secret_hidden_as"] is not None:
-        say(f"A token that Mara typed stands {figures['secret_in_memory']} times in memory, which has her command as:")
-        _line("redacted", figures["secret_hidden_as"], "green")
-    say(
+        print_line(
+            f"A token that Mara typed occurs {figures['secret_in_memory']} times in memory, which keeps her command as:"
+        )
+        _print_labelled("redacted", figures["secret_hidden_as"], "green")
+    print_line(
         f"Importing all the logs once more adds {figures['imported_again']} events: what was pruned does not come back."
     )
 
 
-def _show_next(settings: Settings, figures: dict[str, Any]) -> None:
+def _print_next_commands(settings: Settings, figures: dict[str, Any]) -> None:
     program = "consolidator" if shutil.which("consolidator") else shlex.quote(sys.argv[0])
-    say("\nWhat to type next", "bold cyan")
+    print_line("\nWhat to type next", "bold cyan")
     if settings.database_url is None:
-        say(f"  export CONSOLIDATOR_HOME={shlex.quote(str(home_of(settings)))}")
-    for words in ("facts --all", "procedures", f"solutions --error {shlex.quote(figures['error'])}", *_asked(figures)):
-        say(f"  {program} {words}")
+        print_line(f"  export CONSOLIDATOR_HOME={shlex.quote(str(home_of(settings)))}")
+    for words in (
+        "facts --all",
+        "procedures",
+        f"solutions --error {shlex.quote(figures['error'])}",
+        *_example_commands(figures),
+    ):
+        print_line(f"  {program} {words}")
     if settings.database_url is None:
         real = os.environ.get("CONSOLIDATOR_HOME")
         back = "unset CONSOLIDATOR_HOME" if real is None else f"export CONSOLIDATOR_HOME={shlex.quote(real)}"
-        say("and for what your own agents did:")
-        say(f"  {back}")
-        say(f"  {program} import && {program} run consolidation && {program} procedures")
+        print_line("and for what your own agents did:")
+        print_line(f"  {back}")
+        print_line(f"  {program} import && {program} run consolidation && {program} procedures")
 
 
-def _asked(figures: dict[str, Any]) -> list[str]:
+def _example_commands(figures: dict[str, Any]) -> list[str]:
     explained = figures["pruned_fact"]
     return [*([f"explain {explained['id']}"] if explained else []), f"next {figures['session']}", "runs"]

@@ -1,21 +1,39 @@
-"""consolidator facts: what is believed, and what a person has to say of it."""
+"""consolidator facts: what is believed, and a person's corrections of it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import moment, opened, run
-from consolidator.cli.output import Agent, AsJson, Limit, Project, emit, place, say, short, table
+from consolidator.cli.common import open_configured, parse_moment, run_async
+from consolidator.cli.output import (
+    AgentOption,
+    AsJson,
+    Limit,
+    ProjectOption,
+    owner_name,
+    print_json,
+    print_line,
+    print_table,
+    shorten,
+)
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
-from consolidator.memory.facts.reconcile import LONG_AGO
-from consolidator.service import corrections
-from consolidator.store.memory import facts, lookup
+from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.service.facts import (
+    UNKNOWN_START,
+    correct_fact,
+    forget_fact,
+    list_facts,
+    list_quarantined,
+    list_rejected,
+    review_candidate,
+)
 
 facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it.")]
+FactId = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,8 +45,8 @@ def register(app: typer.Typer) -> None:
 def facts_command(
     context: typer.Context,
     query: Annotated[str | None, typer.Argument(help="Words to look for.")] = None,
-    agent: Agent = None,
-    project: Project = None,
+    agent: AgentOption = None,
+    project: ProjectOption = None,
     peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,
     history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
     rejected: Annotated[bool, typer.Option(help="What looked like a fact and may not become one, and why.")] = False,
@@ -45,103 +63,139 @@ def facts_command(
         return
     if rejected and (as_of or valid_at or history):
         raise UsageError("--rejected goes with none of --all, --as-of and --valid-at")
+    if rejected:
+        _list_rejected(query, agent, project, peer, limit, as_json=as_json)
+        return
 
-    async def work() -> list[dict[str, Any]]:
-        async with opened() as (database, _), database.connection() as conn:
-            if rejected:
-                return await lookup.rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
+    async def work() -> list[FactRow]:
+        async with open_configured() as (database, _):
             now = database.clock.now()
-            return await lookup.facts(
-                conn, query=query, agent=agent, project=project, peer=peer, superseded_too=history, flagged=flagged,
-                as_of=moment(as_of, now), valid_at=moment(valid_at, now), limit=limit,
+            return await list_facts(
+                database, query=query, agent=agent, project=project, peer=peer, superseded_too=history,
+                flagged=flagged, as_of=parse_moment(as_of, now), valid_at=parse_moment(valid_at, now), limit=limit,
             )  # fmt: skip
 
-    found = run(work())
+    facts = run_async(work())
     if as_json:
-        emit(found)
-    elif rejected:
-        told = ((f["id"], f["rejected"], short(f["quote"], 160), f["predicate"]) for f in found)
-        table("not facts", ("id", "why not", "words", "would be"), told)
-    else:
-        _show(found)
-        if flagged:
-            for one in found:
-                say(f"{one['id']}: {one['flagged']}", style="dim")
+        print_json(facts)
+        return
+    _print_facts(facts)
+    if flagged:
+        for fact in facts:
+            print_line(f"{fact.id}: {fact.flagged}", style="dim")
 
 
-def _show(found: list[dict[str, Any]]) -> None:
-    """Print facts as a table."""
-    columns = ("id", "kind", "fact", "since", "sessions", "of")
-    table(
+def _print_facts(facts: Sequence[FactRow]) -> None:
+    print_table(
         "facts",
-        columns,
+        ("id", "kind", "fact", "since", "sessions", "of"),
         (
-            (f["id"], f["kind"], f["sentence"] + (" (superseded)" if f["superseded_at"] else ""),
-             "" if f["valid_from"] == LONG_AGO else f["valid_from"], f["sessions"], place(f))
-            for f in found
+            (fact.id, fact.kind, fact.sentence + (" (superseded)" if fact.superseded_at else ""),
+             "" if fact.valid_from == UNKNOWN_START else fact.valid_from, fact.sessions,
+             owner_name(fact.project, fact.peer, fact.agent))
+            for fact in facts
         ),
         right=("sessions",),
     )  # fmt: skip
 
 
-@facts_app.command("forget")
-def forget_command(identity: Identity, as_json: AsJson = False) -> None:
-    """Believe a fact no longer, nor what says the same later. Its history stays (`explain ID`, `facts --all`)."""
+def _list_rejected(
+    query: str | None, agent: str | None, project: str | None, peer: str | None, limit: int, *, as_json: bool
+) -> None:
+    """Print what looked like a fact and may not become one."""
 
-    async def work() -> dict[str, Any]:
-        async with opened() as (database, _):
-            return await corrections.forget(database, identity)
+    async def work() -> list[CandidateRow]:
+        async with open_configured() as (database, _):
+            return await list_rejected(database, query=query, agent=agent, project=project, peer=peer, limit=limit)
 
-    found = run(work())
+    candidates = run_async(work())
     if as_json:
-        emit(found)
+        print_json(candidates)
+        return
+    print_table(
+        "not facts",
+        ("id", "why not", "words", "would be"),
+        (
+            (candidate.id, candidate.rejected, shorten(candidate.quote, 160), candidate.predicate)
+            for candidate in candidates
+        ),
+    )
+
+
+@facts_app.command("forget")
+def forget_command(fact_id: FactId, as_json: AsJson = False) -> None:
+    """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
+
+    async def work() -> FactRow:
+        async with open_configured() as (database, _):
+            return await forget_fact(database, fact_id)
+
+    fact = run_async(work())
+    if as_json:
+        print_json(fact)
     else:
-        say(f"no longer believed: {found['sentence']}")
+        print_line(f"no longer believed: {fact.sentence}")
 
 
 @facts_app.command("correct")
 def correct_command(
-    identity: Identity,
+    fact_id: FactId,
     text: Annotated[str, typer.Argument(help="The sentence as it should be.")],
     as_json: AsJson = False,
 ) -> None:
-    """Say how a fact should be. A person's word outranks whatever the logs say; the old fact keeps its history."""
+    """Correct a fact. A person's word outranks whatever the logs say; the old fact keeps its history."""
 
-    async def work() -> dict[str, Any]:
-        async with opened() as (database, _):
-            return await corrections.correct(database, identity, text)
+    async def work() -> FactRow:
+        async with open_configured() as (database, _):
+            return await correct_fact(database, fact_id, text)
 
-    found = run(work())
+    fact = run_async(work())
     if as_json:
-        emit(found)
+        print_json(fact)
     else:
-        say(f"believed from now on: {found['sentence']} ({found['id']})")
+        print_line(f"believed from now on: {fact.sentence} ({fact.id})")
 
 
 @facts_app.command("review")
 def review_command(
     accept: Annotated[str | None, typer.Option(metavar="ID", help="Believe this one.")] = None,
     reject: Annotated[str | None, typer.Option(metavar="ID", help="Reject this one for good.")] = None,
-    agent: Agent = None,
+    agent: AgentOption = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List what waits in quarantine: orders that a tool, a page or a quoted text gave. Accept or reject one."""
     if accept and reject:
         raise UsageError("--accept and --reject go one at a time")
+    if candidate_id := accept or reject:
+        _review(candidate_id, accept=accept is not None, as_json=as_json)
+        return
 
-    async def work() -> list[dict[str, Any]]:
-        async with opened() as (database, _):
-            if word := accept or reject:
-                return [await corrections.review(database, word, accept=accept is not None)]
-            async with database.connection() as conn:
-                return await facts.quarantined(conn, agent=agent, limit=limit)
+    async def work() -> list[CitedCandidateRow]:
+        async with open_configured() as (database, _):
+            return await list_quarantined(database, agent=agent, limit=limit)
 
-    found = run(work())
+    candidates = run_async(work())
     if as_json:
-        emit(found)
-    elif accept or reject:
-        say(f"{'believed' if accept else 'rejected'}: {found[0]['sentence']}")
+        print_json(candidates)
+        return
+    print_table(
+        "in quarantine",
+        ("id", "would be", "words", "why", "session"),
+        (
+            (candidate.id, candidate.sentence, shorten(candidate.quote, 120), candidate.quarantined, candidate.origin)
+            for candidate in candidates
+        ),
+    )
+
+
+def _review(candidate_id: str, *, accept: bool, as_json: bool) -> None:
+    async def work() -> CandidateRow:
+        async with open_configured() as (database, _):
+            return await review_candidate(database, candidate_id, accept=accept)
+
+    candidate = run_async(work())
+    if as_json:
+        print_json([candidate])
     else:
-        told = ((c["id"], c["sentence"], short(c["quote"], 120), c["quarantined"], c["origin"]) for c in found)
-        table("in quarantine", ("id", "would be", "words", "why", "session"), told)
+        print_line(f"{'believed' if accept else 'rejected'}: {candidate.sentence}")

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
-from consolidator.cli.common import moment, opened, run
+from consolidator.cli.common import open_configured, parse_moment, run_async
 from consolidator.cli.output import (
     OUT,
-    Agent,
+    AgentOption,
     AsJson,
     Limit,
-    Project,
-    emit,
-    entry,
-    many,
-    note,
-    place,
-    plain,
-    say,
-    table,
+    ProjectOption,
+    owner_name,
+    pluralize,
+    print_entry,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    sanitize,
 )
-from consolidator.store.memory import learned
+from consolidator.service.learned import LearnedNews, load_learned
 
 _TITLES = {
     "facts": "New facts",
@@ -40,6 +41,16 @@ _WAITING = {
 }
 
 
+class _Line(NamedTuple):
+    """One thing that was learned."""
+
+    kind: str
+    text: str
+    sessions: int
+    owner: str
+    id: str
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("learned")(learned_command)
@@ -49,60 +60,67 @@ def learned_command(
     since: Annotated[
         str | None, typer.Option(help="A date, a time, or a span ago such as 7d; else the latest night that learned.")
     ] = None,
-    agent: Agent = None,
-    project: Project = None,
+    agent: AgentOption = None,
+    project: ProjectOption = None,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Say what your agents learned: new and changed facts, procedures, solutions, and what waits for your word."""
+    """Show what your agents learned: new and changed facts, procedures, solutions, and what waits for you."""
 
-    async def work() -> dict[str, Any] | None:
-        async with opened() as (database, _), database.connection() as conn:
-            begin = moment(since, database.clock.now()) or await learned.latest(conn)
-            return await learned.learned(conn, begin, agent=agent, project=project, limit=limit) if begin else None
+    async def work() -> LearnedNews | None:
+        async with open_configured() as (database, _):
+            begin = parse_moment(since, database.clock.now())
+            return await load_learned(database, begin, agent=agent, project=project, limit=limit)
 
-    told = run(work())
+    news = run_async(work())
     if as_json:
-        emit(told)
-    elif told is None:
-        say("nothing yet: `consolidator import`, then `consolidator run consolidation`")
+        print_json(None if news is None else news.as_json())
+    elif news is None:
+        print_line("nothing yet: `consolidator import`, then `consolidator run consolidation`")
     else:
-        _show(told)
+        _print_news(news)
 
 
-def _show(told: dict[str, Any]) -> None:
+def _print_news(news: LearnedNews) -> None:
     if OUT.is_terminal:
-        _show_person(told)
+        print_screen(news)
     else:
-        lines = ((what, text, sessions, place(one), one["id"]) for what, text, sessions, one in _lines(told))
-        table("learned", ("what", "learned", "sessions", "of", "id"), lines)
-    for name, (what, words) in _WAITING.items():
-        if told["waiting"][name]:
-            note(f"{told['waiting'][name]} {what}: consolidator {words}")
+        lines = ((line.kind, line.text, line.sessions, line.owner, line.id) for line in _lines(news))
+        print_table("learned", ("what", "learned", "sessions", "of", "id"), lines)
+    waiting = asdict(news.waiting)
+    for name, (what, command) in _WAITING.items():
+        if waiting[name]:
+            print_note(f"{waiting[name]} {what}: consolidator {command}")
 
 
-def _show_person(told: dict[str, Any]) -> None:
+def print_screen(news: LearnedNews) -> None:
     """Print what was learned kind by kind: sentences are too long for a table."""
-    one_night = told["nights"] == 1  # how many sessions several nights have read together, nobody knows later
-    source = f"of {many(told['sessions'], 'session')}" if one_night else f"in {many(told['nights'], 'night')}"
-    say(f"Since {plain(told['since'])}, from {many(told['seen'], 'event')} {source}:", style="bold")
-    for what, found in groupby(_lines(told), key=lambda line: line[0]):
-        say()
-        say(_TITLES[what], style="bold")
-        for _, text, sessions, one in found:
-            entry(text, many(sessions, "session"), place(one), one["id"])
-        if more := told["more"][what]:
-            say(f"    and {more} more: --limit {told['limit'] + more}", style="dim")
-    if not any(told[kind] for kind in learned.KINDS):
-        say("  nothing new")
+    sums = news.sums
+    # How many sessions several nights have read together is not known: one may have been read by each.
+    source = (
+        f"of {pluralize(sums.sessions, 'session')}" if sums.nights == 1 else f"in {pluralize(sums.nights, 'night')}"
+    )
+    print_line(f"Since {sanitize(news.since)}, from {pluralize(sums.seen, 'event')} {source}:", style="bold")
+    lines = list(_lines(news))
+    for kind, group in groupby(lines, key=lambda line: line.kind):
+        print_line()
+        print_line(_TITLES[kind], style="bold")
+        for line in group:
+            print_entry(line.text, pluralize(line.sessions, "session"), line.owner, line.id)
+        if more := news.more[kind]:
+            print_line(f"    and {more} more: --limit {news.limit + more}", style="dim")
+    if not lines:
+        print_line("  nothing new")
 
 
-def _lines(told: dict[str, Any]) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
-    for one in told["facts"]:
-        yield "facts", one["sentence"], one["sessions"], one
-    for one in told["changed"]:
-        yield "changed", f"{one['before']} → {one['sentence']}", one["sessions"], one
-    for one in told["procedures"]:
-        yield "procedures", one["title"], one["support"], one
-    for one in told["solutions"]:
-        yield "solutions", one["body"]["line"], one["sessions"], one
+def _lines(news: LearnedNews) -> Iterator[_Line]:
+    for fact in news.facts:
+        yield _Line("facts", fact.sentence, fact.sessions, owner_name(fact.project, fact.peer, fact.agent), fact.id)
+    for fact in news.changed:
+        text, owner = f"{fact.before} → {fact.sentence}", owner_name(fact.project, fact.peer, fact.agent)
+        yield _Line("changed", text, fact.sessions, owner, fact.id)
+    for row in news.procedures:
+        yield _Line("procedures", row.title, row.support, owner_name(row.project, row.agent), row.id)
+    for solution in news.solutions:
+        owner = owner_name(solution.project, solution.agent)
+        yield _Line("solutions", solution.body["line"], solution.sessions, owner, solution.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from consolidator.cli.common import opened, run
+from consolidator.cli.common import open_configured, run_async
 
 
 def register(app: typer.Typer) -> None:
@@ -19,10 +19,10 @@ def mcp_command() -> None:
     HTTP at /mcp, behind the token in CONSOLIDATOR_HOME.
     """
 
-    from consolidator.mcp_server import build  # a second of loading, which no other command has to wait for
+    from consolidator.mcp_server import build_server  # a second of loading, which no other command has to wait for
 
     async def work() -> None:
-        async with opened() as (database, settings):
-            await build(database, settings).run_stdio_async()
+        async with open_configured() as (database, settings):
+            await build_server(database, settings).run_stdio_async()
 
-    run(work())
+    run_async(work())

@@ -1,6 +1,6 @@
-"""How the commands speak: tables and colours on a terminal, JSON for programs, progress on stderr.
+"""Output of the commands: tables and colours on a terminal, JSON for programs, progress on stderr.
 
-Content of events is data: control characters never reach the terminal, and nothing in it is read as markup.
+Content of events is data: control characters never reach the terminal, and nothing is interpreted as markup.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Literal, TextIO, TypedDict
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -26,189 +26,185 @@ from rich.table import Table
 from rich.text import Text
 
 from consolidator.errors import UsageError
+from consolidator.service.json_encoding import encode_json
 
 
-class ReaderGone(Exception):
-    """Who read our output has gone, such as `head`: nothing is wrong, and nothing more is to be said."""
+class OutputClosed(Exception):
+    """The reader of our output, such as `head`, has closed it: not an error, but nothing more can be written."""
 
 
-class _Out(Console):
+class _ProgressCallbacks(TypedDict):
+    started: Callable[[int], None]  # gets the number of units
+    progress: Callable[[str], None]  # gets the name of each finished unit
+
+
+class _OutputConsole(Console):
     def on_broken_pipe(self) -> None:
-        raise ReaderGone
+        raise OutputClosed
 
 
-OUT = _Out(highlight=False)
+OUT = _OutputConsole(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
-_IDS = ("id", "run", "dead letter")  # columns that are copied from: never broken
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ID_COLUMNS = ("id", "run", "dead letter")  # never wrapped, so that they can be copied
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
-Agent = Annotated[str | None, typer.Option(help="Only this agent, such as claude-code.")]
-Project = Annotated[str | None, typer.Option(help="Only projects whose name contains this.")]
+AgentOption = Annotated[str | None, typer.Option(help="Only this agent, such as claude-code.")]
+ProjectOption = Annotated[str | None, typer.Option(help="Only projects whose name contains this.")]
 
 
-def plain(value: Any) -> str:
-    """Return a value as text that can do nothing to a terminal."""
+def sanitize(value: Any) -> str:
+    """Return a value as text without control characters."""
     if value is None:
         return ""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M")
-    return _CONTROL.sub("�", str(value))
+    return _CONTROL_CHARACTERS.sub("�", str(value))
 
 
-def short(value: Any, width: int) -> str:
+def shorten(value: Any, width: int) -> str:
     """Return a value on one line of at most `width` characters."""
-    line = " ".join(plain(value).split())
+    line = " ".join(sanitize(value).split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def say(text: str = "", style: str | None = None) -> None:
+def print_line(text: str = "", style: str | None = None) -> None:
     """Print a line for people."""
-    OUT.print(Text(plain(text), style=style or ""), soft_wrap=True)
+    OUT.print(Text(sanitize(text), style=style or ""), soft_wrap=True)
 
 
-def warn(text: str) -> None:
-    """Print a line on stderr for whoever looks after the nights."""
-    ERR.print(Text(plain(f"warning: {text}"), style="yellow"))
+def print_warning(text: str) -> None:
+    """Print a warning on stderr."""
+    ERR.print(Text(sanitize(f"warning: {text}"), style="yellow"))
 
 
-def note(text: str) -> None:
-    """Print a line beside what is said."""
-    ERR.print(Text(plain(text), style="yellow"))
+def print_note(text: str) -> None:
+    """Print a line on stderr, apart from the output."""
+    ERR.print(Text(sanitize(text), style="yellow"))
 
 
-def usd(amount: Decimal) -> str:
-    """Return an amount of US dollars, to a hundredth of a cent, or to its first digit where it is less."""
+def format_usd(amount: Decimal) -> str:
+    """Return an amount of US dollars with four decimals, or with more if it is smaller than that."""
     places = 4 if not amount or abs(amount) >= Decimal("0.0001") else 1 - amount.adjusted()
     return f"${amount:.{places}f}"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+) -> None:
     """Print rows as a table on a terminal, tab-separated elsewhere."""
     if not OUT.is_terminal:
         for cells in rows:
-            write("\t".join(" ".join(plain(cell).split()) for cell in cells) + "\n")
+            write_text("\t".join(" ".join(sanitize(cell).split()) for cell in cells) + "\n")
         return
     rows = list(rows)
     if not rows:
-        say(f"no {title.partition(':')[0]}", style="dim")
+        print_line(f"no {title.partition(':')[0]}", style="dim")
         return
-    drawn = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    grid = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
-        whole = column in _IDS
-        drawn.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        grid.add_column(column, justify=justify, overflow="fold", no_wrap=column in _ID_COLUMNS)
     for cells in rows:
-        drawn.add_row(*(Text(plain(cell)) for cell in cells))
-    OUT.print(drawn)
+        grid.add_row(*(Text(sanitize(cell)) for cell in cells))
+    OUT.print(grid)
 
 
-def place(found: Mapping[str, Any]) -> str:
-    """Say whom something belongs to: on a terminal a project by its folder's name."""
-    whole = found["project"] or found.get("peer") or found["agent"]
-    return short(re.split(r"[\\/]", whole.rstrip("\\/"))[-1] if OUT.is_terminal else whole, 40)
+def owner_name(*names: str | None) -> str:
+    """Return the first name that is not empty; on a terminal only the last part of a path."""
+    name = next(filter(None, names), "")
+    return shorten(re.split(r"[\\/]", name.rstrip("\\/"))[-1] if OUT.is_terminal else name, 40)
 
 
-def begins(identity: str) -> str:
-    """Return a session's id; on a terminal its beginning, which every command takes. What has a colon stays whole."""
-    return identity[:10] if OUT.is_terminal and ":" not in identity else identity
+def short_id(name: str) -> str:
+    """Return an id; on a terminal its beginning, which every command accepts. A name with a colon stays whole."""
+    return name[:10] if OUT.is_terminal and ":" not in name else name
 
 
-def entry(text: str, *facts: Any) -> None:
-    """Print a line for people with a dim one below it: for texts that are too long for a table's cell."""
-    OUT.print(Padding(Text(short(text, 500)), (0, 0, 0, 2)))
-    OUT.print(Padding(Text(" · ".join(plain(one) for one in facts if one), style="dim"), (0, 0, 0, 4)))
+def print_entry(text: str, *details: Any) -> None:
+    """Print a line and a dim one with details below it: for texts that are too long for a table."""
+    OUT.print(Padding(Text(shorten(text, 500)), (0, 0, 0, 2)))
+    OUT.print(Padding(Text(" · ".join(sanitize(detail) for detail in details if detail), style="dim"), (0, 0, 0, 4)))
 
 
-def many(number: int, noun: str) -> str:
-    """Return a number of things in words."""
+def pluralize(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def write(text: str) -> None:
-    """Write to standard output as it is."""
+def write_text(text: str) -> None:
+    """Write a text to standard output as it is."""
     try:
         sys.stdout.write(text)
     except BrokenPipeError:
-        raise ReaderGone from None
+        raise OutputClosed from None
 
 
-def piece(text: str) -> None:
-    """Write a piece of what comes bit by bit, and have it arrive at once."""
-    write(text)
+def write_now(text: str) -> None:
+    """Write a text to standard output and flush it."""
+    write_text(text)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        raise ReaderGone from None
+        raise OutputClosed from None
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[TextIO]:
-    """Yield a file that takes the place of `path` when all is written, and leaves it as it was where not.
+def replace_file(path: Path) -> Iterator[TextIO]:
+    """Yield a file that replaces `path` when it is written completely; on an error `path` stays as it was.
 
-    Raises UsageError where nothing can be written there; what is no regular file, such as a pipe, is written directly.
+    What is not a regular file, such as a pipe, is written directly. Raises UsageError if the file cannot be written.
     """
     try:
         special = path.exists() and not path.is_file()
-        path = path if special else path.resolve()  # of a link, what it leads to is replaced
-        beside = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
-        file = beside.open("w", encoding="utf-8", newline="\n")
+        path = path if special else path.resolve()  # replaces the target of a link
+        part_file = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
+        file = part_file.open("w", encoding="utf-8", newline="\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     try:
         with file:
             yield file
-        if beside != path:
+        if part_file != path:
             if path.exists():
-                shutil.copymode(path, beside)
-            beside.replace(path)
+                shutil.copymode(path, part_file)
+            part_file.replace(path)
     finally:
-        if beside != path:
-            beside.unlink(missing_ok=True)
+        if part_file != path:
+            part_file.unlink(missing_ok=True)
 
 
-def flush() -> None:
-    """Have everything written arrive; say nothing at exit where nobody is there to read it."""
+def flush_output() -> None:
+    """Flush standard output; if its reader is gone, keep the interpreter from reporting that at exit."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def emit(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print a value as JSON."""
-    write(_dumped(value, indent=2) + "\n")
+    write_text(_dump_json(value, indent=2) + "\n")
 
 
-def emit_line(value: Any) -> None:
-    """Print a value as one line of JSON."""
-    write(_dumped(value) + "\n")
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise ReaderGone from None
+def print_json_line(value: Any) -> None:
+    """Print a value as one line of JSON, at once."""
+    write_now(_dump_json(value) + "\n")
 
 
-def _dumped(value: Any, indent: int | None = None) -> str:
-    """Return JSON text with what a terminal or UTF-8 cannot take escaped; it parses to the same."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=_json)
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, set):
-        return sorted(value)
-    return str(value)
+def _dump_json(value: Any, indent: int | None = None) -> str:
+    """Return JSON in which control characters and lone surrogates are escaped; it parses to the same value."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=encode_json)
+    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
-    """Show progress on stderr, on a terminal only."""
+def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
+    """Show progress on stderr, only on a terminal."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),  # it names files and sessions
+        TextColumn("{task.description}", markup=False),  # it holds names of files and sessions
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -216,3 +212,12 @@ def progress(what: str, total: int | None = None) -> Iterator[Progress]:
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
         bar.add_task(what, total=total)
         yield bar
+
+
+def progress_callbacks(bar: Progress) -> _ProgressCallbacks:
+    """Return the two callbacks of a job that move a progress bar."""
+    task = bar.task_ids[0]
+    return {
+        "started": lambda count: bar.update(task, total=count),
+        "progress": lambda name: bar.update(task, advance=1, description=shorten(name, 30)),
+    }

@@ -1,4 +1,4 @@
-"""A group of commands that can itself be asked: its first word is one of its commands, or else words to look for."""
+"""A command group that also takes a query: its first word is either one of its commands or the start of a query."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typer.core import TyperGroup
 
 
 class QueryGroup(TyperGroup):
-    """A group whose callback takes a query as its one argument; `--` goes before a query that is a command's name.
+    """A group whose callback takes a query as its only argument. Several words are one query.
 
-    Several words are one query.
+    `--` goes before a query that is the name of a command.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give the first word to a command where there is one of that name, else to the query."""
+        """Pass the first word to the command of that name; if there is none, the words are the query."""
         if args and args[0] in self.commands:
             return super().parse_args(ctx, ["", *args])  # an empty query takes the argument's place
         ctx.allow_interspersed_args = ctx.allow_extra_args = True

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.cli.output import AsJson, Limit, print_json, print_line, print_table, shorten
-from consolidator.jobs.consolidation import revisions as jobs
-from consolidator.jobs.scheduler import summarize
-from consolidator.store.memory import revisions
+from consolidator.service.revisions import (
+    RevisionSummaryRow,
+    compare_revision,
+    discard_revision,
+    list_revisions,
+    promote_revision,
+    restore_revision,
+)
+from consolidator.service.runs import summarize
 
 revisions_app = typer.Typer(invoke_without_command=True)
 Number = Annotated[int, typer.Argument(metavar="NUMBER", help="A revision's number, as `revisions` lists it.")]
@@ -29,13 +34,13 @@ def revisions_command(context: typer.Context, limit: Limit = 20, as_json: AsJson
     if context.invoked_subcommand:
         return
 
-    async def load() -> list[revisions.RevisionSummaryRow]:
-        async with open_configured() as (database, _), database.connection() as conn:
-            return await revisions.list_revisions(conn, limit)
+    async def load() -> list[RevisionSummaryRow]:
+        async with open_configured() as (database, _):
+            return await list_revisions(database, limit=limit)
 
     rows = run_async(load())
     if as_json:
-        print_json([asdict(row) for row in rows])
+        print_json(rows)
         return
     columns = ("number", "model", "status", "sessions", "events", "candidates", "begun", "promoted")
     cells = (
@@ -51,7 +56,7 @@ def show_command(number: Number, as_json: AsJson = False) -> None:
 
     async def compare() -> dict[str, Any]:
         async with open_configured() as (database, _):
-            return await jobs.compare_revision(database, number)
+            return await compare_revision(database, number)
 
     comparison = run_async(compare())
     if as_json:
@@ -83,7 +88,7 @@ def promote_command(number: Number, as_json: AsJson = False) -> None:
     async def promote() -> dict[str, Any]:
         stop = stop_on_signals()
         async with open_configured() as (database, settings):
-            return await jobs.promote_revision(database, settings, number, stop)
+            return await promote_revision(database, settings, number, stop)
 
     report = run_async(promote())
     if as_json:
@@ -97,8 +102,8 @@ def discard_command(number: Number, as_json: AsJson = False) -> None:
     """Discard a draft with all that it read."""
 
     async def discard() -> None:
-        async with open_configured() as (database, _), database.transaction() as conn:
-            await revisions.discard(conn, number)
+        async with open_configured() as (database, _):
+            await discard_revision(database, number)
 
     run_async(discard())
     if as_json:
@@ -114,7 +119,7 @@ def restore_command(as_json: AsJson = False) -> None:
     async def restore() -> dict[str, Any]:
         stop = stop_on_signals()
         async with open_configured() as (database, settings):
-            return await jobs.restore_revision(database, settings, stop)
+            return await restore_revision(database, settings, stop)
 
     report = run_async(restore())
     if as_json:

@@ -1,4 +1,4 @@
-"""What a person types, line by line, at any time: read beside the event loop, which goes on meanwhile."""
+"""Reads standard input line by line in a thread, while the event loop goes on."""
 
 from __future__ import annotations
 
@@ -8,68 +8,68 @@ import threading
 from collections import deque
 from contextlib import suppress
 
-PASTED = 0.03  # seconds; lines that come closer together were pasted, and are one message
+PASTE_PAUSE = 0.03  # seconds; lines with a shorter pause between them were pasted, and are one message
 
 
-class Typed:
-    """The lines of standard input. `live` where a person types them: they may come while an answer is on its way."""
+class StdinLines:
+    """The lines of standard input. On a terminal they may come at any time, also while an answer is streamed."""
 
-    def __init__(self, descriptor: int = 0, *, live: bool | None = None) -> None:
+    def __init__(self, descriptor: int = 0, *, is_terminal: bool | None = None) -> None:
         self._descriptor = descriptor
-        self.live = os.isatty(descriptor) if live is None else live
+        self.is_terminal = os.isatty(descriptor) if is_terminal is None else is_terminal
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
-        self._kept: deque[str] = deque()
+        self._returned: deque[str] = deque()
         self._loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, name="typed", daemon=True).start()
 
     async def next(self) -> str | None:
-        """Return the next line, a pasted block as a whole; None at the end, and from then on."""
-        if self._kept:
-            return self._kept.popleft()
+        """Return the next line, or a pasted block as a whole; None at the end of the input, and from then on."""
+        if self._returned:
+            return self._returned.popleft()
         line = await self._queue.get()
         if line is None:
             self._queue.put_nowait(None)
             return None
-        return await self._whole(line) if self.live and not line.startswith("/") else line
+        return await self._join_pasted(line) if self.is_terminal and not line.startswith("/") else line
 
-    def keep(self, line: str) -> None:
-        """Give a line back, to be returned later."""
-        self._kept.append(line)
+    def put_back(self, line: str) -> None:
+        """Return this line again at the next call."""
+        self._returned.append(line)
 
-    async def _whole(self, block: str) -> str:
+    async def _join_pasted(self, block: str) -> str:
         try:
             while True:
-                async with asyncio.timeout(PASTED):
+                async with asyncio.timeout(PASTE_PAUSE):
                     line = await self._queue.get()
                 if line is None or line.startswith("/"):
-                    self._kept.extend([] if line is None else [line])
+                    self._returned.extend([] if line is None else [line])
                     self._queue.put_nowait(None) if line is None else None
                     return block
                 block += "\n" + line
         except TimeoutError:
             return block
         except asyncio.CancelledError:
-            self._kept.append(block)
+            self._returned.append(block)
             raise
 
     def _read(self) -> None:
-        """Read until the end, past Python's own buffer: its lock would be in the way of an exit."""
+        """Read until the end, without Python's own buffer: its lock would block the exit of the process."""
         rest = b""
-        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            while data := self._more():
+        with suppress(RuntimeError):  # the loop is closed
+            while data := self._read_bytes():
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    self._put(line)
+                    self._put_line(line)
             if rest:
-                self._put(rest)
+                self._put_line(rest)
             self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
 
-    def _more(self) -> bytes:
+    def _read_bytes(self) -> bytes:
         try:
             return os.read(self._descriptor, 65_536)
         except OSError:  # the terminal is gone
             return b""
 
-    def _put(self, line: bytes) -> None:
+    def _put_line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip("\r")
         self._loop.call_soon_threadsafe(self._queue.put_nowait, text)

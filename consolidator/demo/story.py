@@ -21,12 +21,17 @@ from consolidator.demo import logs
 from consolidator.demo.script import samples
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.nightly import Nights, sources_of
-from consolidator.service.explain import explain, next_calls, solve
+from consolidator.jobs.nightly import JobRunner, configured_sources
+from consolidator.models.fact import FactRow
+from consolidator.models.solution import SolutionRow
+from consolidator.service.explain import explain
+from consolidator.service.facts import list_facts
+from consolidator.service.json_encoding import encode_json
+from consolidator.service.procedures import list_procedures
+from consolidator.service.solutions import find_solutions, list_solutions
+from consolidator.service.suggestions import suggest_next_calls
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
-from consolidator.store.memory import lookup
-from consolidator.store.queries import Row
 
 WEEKS = 4
 NIGHTS = 7
@@ -65,9 +70,9 @@ class Fixed:
     sessions: int
 
     @classmethod
-    def of(cls, solution: Row) -> Fixed:
+    def of(cls, solution: SolutionRow) -> Fixed:
         """Read what is published of a solution."""
-        body = solution["body"]
+        body = solution.body
         best = body["fixes"][0]
         return cls(body["failed"], body["headline"], best["description"], best["sessions"])
 
@@ -117,14 +122,14 @@ class Story:
         """Play a week, from 1 to WEEKS in order; `tick` is called after each of its nights."""
         first = self._start + timedelta(days=NIGHTS * (number - 1))
         week = Week(number, first, first + timedelta(days=NIGHTS - 1))
-        nights = Nights(self.database, self.settings)
+        nights = JobRunner(self.database, self.settings)
         for day in range(NIGHTS):
             week.nights.append(await self._night(nights, first + timedelta(days=day)))
             tick()
         await self._tell(week)
         return week
 
-    async def _night(self, nights: Nights, day: datetime) -> Night:
+    async def _night(self, nights: JobRunner, day: datetime) -> Night:
         """Let a day pass and run the night that follows it."""
         midnight = day + timedelta(days=1)
         done: dict[str, dict[str, Any]] = {}
@@ -132,61 +137,61 @@ class Story:
             self._clock.set(midnight + _ROLL[job])
             if job == "import":
                 logs.write(self._samples, self._folder, self._start, self._clock.now() - self._start)
-            done[job] = await nights.run_owed(job) or {}
+            done[job] = await nights.run_due(job) or {}
         ledger = {name: int(done["consolidation"][name]) for name in LEDGER}
         imported = done["import"]
         return Night(day, imported["events"], imported["sessions"], ledger, done["retention"]["events"])
 
     async def _tell(self, week: Week) -> None:
         """Find what is known now and was not known a week ago."""
-        async with self.database.connection() as conn:
-            facts = await lookup.facts(conn, superseded_too=True, limit=_ALL)
-            procedures = await lookup.procedures(conn, limit=_ALL)
-            solutions = await lookup.solutions(conn, limit=_ALL)
+        facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
+        procedures = await list_procedures(self.database, limit=_ALL)
+        solutions = await list_solutions(self.database, limit=_ALL)
         known = self._known
-        sentences = {fact["id"]: fact["sentence"] for fact in facts}
+        sentences = {fact.id: fact.sentence for fact in facts}
         for fact in facts:
-            if fact["superseded_by"] in sentences and fact["id"] not in known.superseded:
-                week.superseded.append((fact["sentence"], sentences[fact["superseded_by"]]))
-                known.superseded.add(fact["id"])
+            if fact.superseded_by in sentences and fact.id not in known.superseded:
+                week.superseded.append((fact.sentence, sentences[fact.superseded_by]))
+                known.superseded.add(fact.id)
         replaced = {after for _, after in week.superseded}
-        fresh = [one for one in facts if one["id"] not in known.facts and one["sentence"] not in replaced]
-        week.facts = [f"{one['sentence']} ({one['agent']})" for one in _varied(fresh)]
-        fresh = [one for one in procedures if one["id"] not in known.procedures]
-        week.procedures = [f"{one['title']} ({one['agent']}, {one['support']} sessions)" for one in fresh]
-        confirmed = [one for one in solutions if one["confirmed"]]
-        week.solutions = [Fixed.of(one) for one in confirmed if one["id"] not in known.confirmed]
+        new_facts = [fact for fact in facts if fact.id not in known.facts and fact.sentence not in replaced]
+        week.facts = [f"{fact.sentence} ({fact.agent})" for fact in _varied(new_facts)]
+        week.procedures = [
+            f"{procedure.title} ({procedure.agent}, {procedure.support} sessions)"
+            for procedure in procedures
+            if procedure.id not in known.procedures
+        ]
+        confirmed = [solution for solution in solutions if solution.confirmed]
+        week.solutions = [Fixed.of(solution) for solution in confirmed if solution.id not in known.confirmed]
         known.facts |= sentences.keys()
-        known.procedures |= {one["id"] for one in procedures}
-        known.confirmed |= {one["id"] for one in confirmed}
+        known.procedures |= {procedure.id for procedure in procedures}
+        known.confirmed |= {solution.id for solution in confirmed}
 
     async def memory(self) -> dict[str, int]:
         """Return how much is known at the end."""
-        async with self.database.connection() as conn:
-            facts = await lookup.facts(conn, superseded_too=True, limit=_ALL)
-            solutions = await lookup.solutions(conn, limit=_ALL)
-            return {
-                "facts": sum(one["superseded_at"] is None for one in facts),
-                "superseded": sum(one["superseded_at"] is not None for one in facts),
-                "procedures": len(await lookup.procedures(conn, limit=_ALL)),
-                "solutions": len(solutions),
-                "confirmed": sum(one["confirmed"] for one in solutions),
-            }
+        facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
+        solutions = await list_solutions(self.database, limit=_ALL)
+        return {
+            "facts": sum(fact.superseded_at is None for fact in facts),
+            "superseded": sum(fact.superseded_at is not None for fact in facts),
+            "procedures": len(await list_procedures(self.database, limit=_ALL)),
+            "solutions": len(solutions),
+            "confirmed": sum(solution.confirmed for solution in solutions),
+        }
 
     async def pruned_fact(self) -> dict[str, Any] | None:
         """Return the explanation of a fact that still has its quotes, though its events are gone."""
-        async with self.database.connection() as conn:
-            found = await lookup.facts(conn, limit=_ALL)
-        for fact in sorted(found, key=lambda one: (one["kind"] != "decision", one["valid_from"], one["id"])):
-            told = await explain(self.database, fact["id"])
-            if told["evidence"] and all(proof["log"] == "pruned" for proof in told["evidence"]):
-                return {"id": fact["id"], **told}
+        facts = await list_facts(self.database, limit=_ALL)
+        for fact in sorted(facts, key=lambda fact: (fact.kind != "decision", fact.valid_from, fact.id)):
+            explanation = await explain(self.database, fact.id)
+            if explanation["evidence"] and all(proof["log"] == "pruned" for proof in explanation["evidence"]):
+                return {"id": fact.id, **explanation}
         return None
 
     async def solved(self) -> Fixed | None:
         """Return what is known of an error that a branch nobody has heard of meets."""
-        found = await solve(self.database, ERROR, limit=1)
-        return Fixed.of(found[0]) if found else None
+        solutions = await find_solutions(self.database, ERROR, limit=1)
+        return Fixed.of(solutions[0]) if solutions else None
 
     @property
     def last_session(self) -> str:
@@ -195,37 +200,34 @@ class Story:
 
     async def following(self) -> dict[str, Any] | None:
         """Return what usually comes next in the last session."""
-        found = await next_calls(self.database, self.last_session, most=1)
-        return found[0] if found else None
+        calls = await suggest_next_calls(self.database, self.last_session, limit=1)
+        return calls[0] if calls else None
 
     async def secret(self) -> tuple[int, str | None]:
         """Return how often the secret stands in what memory answers, and a command as memory has it."""
-        async with self.database.connection() as conn:
-            everything = [
-                await lookup.facts(conn, superseded_too=True, limit=_ALL),
-                await lookup.procedures(conn, limit=_ALL),
-                await lookup.solutions(conn, limit=_ALL),
-            ]
-        told = [fix["resolving"] for solution in everything[2] for fix in solution["body"]["fixes"]]
-        hidden = next((line for line in told if "[redacted:" in line), None)
-        return json.dumps(everything, default=str).count(SECRET), hidden
+        facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
+        procedures = await list_procedures(self.database, limit=_ALL)
+        solutions = await list_solutions(self.database, limit=_ALL)
+        commands = [fix["resolving"] for solution in solutions for fix in solution.body["fixes"]]
+        hidden = next((command for command in commands if "[redacted:" in command), None)
+        return json.dumps([facts, procedures, solutions], default=encode_json).count(SECRET), hidden
 
     async def again(self) -> int:
         """Import all four weeks once more, and return how many events are new; pruned ones do not come back."""
-        report = await import_sources(self.database, sources_of(self.settings))
+        report = await import_sources(self.database, configured_sources(self.settings))
         return report.events
 
 
-def _varied(facts: list[Row]) -> list[Row]:
+def _varied(facts: list[FactRow]) -> list[FactRow]:
     """Order facts for a reader: one of each kind, then another one of each; within a kind by time."""
     kinds = ("constraint", "decision", "environment", "preference", "profile", "project", "relation")
     taken: Counter[str] = Counter()
     placed = []
-    for fact in sorted(facts, key=lambda one: (one["valid_from"], one["id"])):
-        place = kinds.index(fact["kind"]) if fact["kind"] in kinds else len(kinds)
-        placed.append((taken[fact["kind"]], place, fact["id"], fact))
-        taken[fact["kind"]] += 1
-    return [fact for *_, fact in sorted(placed, key=lambda one: one[:3])]
+    for fact in sorted(facts, key=lambda fact: (fact.valid_from, fact.id)):
+        place = kinds.index(fact.kind) if fact.kind in kinds else len(kinds)
+        placed.append((taken[fact.kind], place, fact.id, fact))
+        taken[fact.kind] += 1
+    return [fact for *_, fact in sorted(placed, key=lambda entry: entry[:3])]
 
 
 def home_of(settings: Settings) -> Path:
@@ -269,7 +271,7 @@ async def staged(settings: Settings, now: datetime, *, keep: bool = True) -> Asy
             finally:
                 if database.server is not None and not keep:
                     await database.engine.dispose()
-                    await database.server.discard()
+                    await database.server.delete()
         if not keep:
             with suppress(OSError):  # somebody keeps something else in it
                 settings.home.rmdir()
@@ -283,18 +285,18 @@ async def clear(settings: Settings, clock: FrozenClock) -> None:
         await _refuse_strangers(database, {logs.session_of(sample) for sample in samples()})
         await database.engine.dispose()
         assert database.server is not None
-        if not await database.server.discard():
+        if not await database.server.delete():
             raise DatabaseError(f"somebody else is just using the demo's database in {settings.home}: try again later")
 
 
 async def _refuse_strangers(database: Database, known: set[str]) -> None:
     async with database.connection() as conn:
-        found = await sessions.listing(conn, limit=_ALL)
+        found = await sessions.list_latest(conn, limit=_ALL)
     for session in found:
-        if str(session["origin"]).partition(":")[2] not in known:
+        if str(session.origin).partition(":")[2] not in known:
             where = "CONSOLIDATOR_DATABASE_URL" if database.server is None else database.server.info()["home"]
             raise UsageError(
                 f"the database of {where} holds sessions that are not this demo's to touch, such as "
-                f"{session['origin'] or session['id']}: the demo wants an empty one; name another with "
+                f"{session.origin or session.id}: the demo wants an empty one; name another with "
                 "CONSOLIDATOR_HOME or CONSOLIDATOR_DATABASE_URL"
             )

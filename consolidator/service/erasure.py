@@ -1,6 +1,6 @@
-"""A person's right to be forgotten: the one explicit, logged way round the append-only log.
+"""Erasure: the one explicit, logged exception to the append-only log, for a person's right to be forgotten.
 
-What hangs from an erased session goes too, and so does what was derived from it; import does not bring it back.
+It removes sessions, their descendants, and what was derived from them. Importing does not bring them back.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["ErasurePlan", "ErasureRow", "erase_sessions", "list_erasures", "plan
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:
-    """What would go, to be confirmed."""
+    """What would be erased, for a person to confirm."""
 
     sessions: list[FamilyMember]
-    named_ids: list[str]  # the sessions a person named, by id or by their peer
-    peer: str | None = None
+    named_ids: list[str]  # the sessions that a person named, by id or by peer
+    peer: str | None = None  # set if they were named by peer
 
     @property
     def events(self) -> int:
-        """How many events that are."""
+        """How many events the sessions have."""
         return sum(session.events for session in self.sessions)
 
 
 async def plan_erasure(database: Database, *, session: str | None = None, peer: str | None = None) -> ErasurePlan:
-    """Return what erasing a session or a peer means; raise NotFound where there is nothing of them."""
+    """Return what erasing a session or a peer would remove; raise NotFound if there is no such session."""
     async with database.connection() as conn:
         ids = (
             [await sessions.find(conn, session)] if session else await erasures.list_sessions_of_peer(conn, peer or "")
@@ -47,22 +47,22 @@ async def plan_erasure(database: Database, *, session: str | None = None, peer: 
 
 
 async def erase_sessions(database: Database, settings: Settings, plan: ErasurePlan, *, reason: str) -> dict[str, Any]:
-    """Erase the planned sessions, with what was derived from them, all or nothing; publish what is left."""
+    """Erase the planned sessions with what was derived from them, all or nothing, and merge what remains."""
     now = database.clock.now()
-    events = 0
+    erased_events = 0
     async with database.transaction() as conn:
-        # A person may have thought for minutes: what hangs from these sessions now goes, not only what was shown.
-        named = await erasures.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
-        agents = sorted({session.agent for session in await erasures.list_family(conn, named)})
+        # The plan may be minutes old: descendants that were added since are erased too.
+        named_ids = await erasures.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
+        agents = sorted({session.agent for session in await erasures.list_family(conn, named_ids)})
         for agent in agents:
             await agent_locks.lock_agent(conn, agent)
-        await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named)])
-        doomed = await erasures.list_family(conn, named)
-        for session in doomed:
-            events += await erasures.erase_session(conn, session.id, reason=reason, now=now)
-        # In the order of the nights, so that none waits for us in a circle.
-        await scopes.touch(conn, sorted({(session.agent, session.project or "") for session in doomed}))
-        for session in doomed:
+        await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named_ids)])
+        family = await erasures.list_family(conn, named_ids)
+        for session in family:
+            erased_events += await erasures.erase_session(conn, session.id, reason=reason, now=now)
+        # Lock in the same order as the nights do, so that there is no deadlock.
+        await scopes.touch(conn, sorted({(session.agent, session.project or "") for session in family}))
+        for session in family:
             while await forget_turns(conn, session.agent, session.id):
                 pass
         if plan.peer:
@@ -72,7 +72,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
             await erasures.erase_retired_procedures(conn, agent)
             await rederive.delete_unsupported(conn, agent)
             await index_facts(conn, agent)
-    return {"sessions": len(doomed), "events": events}
+    return {"sessions": len(family), "events": erased_events}
 
 
 async def list_erasures(database: Database, *, limit: int = 50) -> list[ErasureRow]:

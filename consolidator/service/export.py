@@ -1,9 +1,9 @@
-"""Writes sessions out in a format that can be read again, credentials hidden unless told otherwise."""
+"""Exports sessions in a format that can be imported again, with credentials redacted by default."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from consolidator.database import Database
@@ -13,18 +13,18 @@ from consolidator.formats import FORMATS, format_named
 from consolidator.formats.base import Writer
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event
+from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
-from consolidator.store.queries import Row
 
-BATCH = 500
+EVENTS_PER_READ = 500
 
 
-def writable(format_name: str) -> Writer:
-    """Return the writer of a format; raise UsageError, naming those there are, for one that can only be read."""
+def find_writer(format_name: str) -> Writer:
+    """Return the writer of a format; raise UsageError for a format that can only be read."""
     module = format_named(format_name)
     if not hasattr(module, "write"):
-        known = ", ".join(name for name, one in FORMATS.items() if hasattr(one, "write"))
-        raise UsageError(f"{format_name} can be read, not written; there are: {known}")
+        writable = ", ".join(name for name, candidate in FORMATS.items() if hasattr(candidate, "write"))
+        raise UsageError(f"{format_name} can be read, not written; these can be written: {writable}")
     return cast(Writer, module)
 
 
@@ -33,36 +33,38 @@ async def export_sessions(
     format_name: str,
     write: Callable[[str], Any],
     *,
-    words: Sequence[str] = (),
+    session_names: Sequence[str] = (),
     redacted: bool = True,
 ) -> int:
-    """Write the sessions named by `words` (all where there are none) and return how many.
+    """Write the named sessions, or all if none is named, and return their number; `write` gets one line at a time.
 
-    Raises UsageError for a format that can only be read, and for several sessions in one that can hold only one.
+    Raises UsageError for a format that can only be read, and for several sessions in a format that holds one.
     """
-    writer = writable(format_name)
+    writer = find_writer(format_name)
     async with database.connection() as conn:
-        names = [await sessions.find(conn, word) for word in words] or await sessions.all_ids(conn)
-    if len(names) > 1 and getattr(writer, "ONE_SESSION", False):
+        ids = [await sessions.find(conn, name) for name in session_names] or await sessions.list_ids(conn)
+    if len(ids) > 1 and getattr(writer, "ONE_SESSION", False):
         raise UsageError(
-            f"{format_name} can hold one session a file, and these are {len(names)}: name one (--session), or use "
+            f"{format_name} can hold one session a file, and these are {len(ids)}: name one (--session), or use "
             "the format consolidator"
         )
-    for name in names:
+    for session_id in ids:
         async with database.connection() as conn:
-            session = _as_told(await sessions.get(conn, name))
-        gathered = [event async for event in _events(database, name, session["head"])]
-        lines: Iterator[str] = writer.write(session, (_hidden(event) if redacted else event for event in gathered))
+            session = await sessions.get(conn, session_id)
+        batch = [event async for event in _read_events(database, session_id, session.head)]
+        lines: Iterator[str] = writer.write(
+            _unescaped_columns(session), (_redact_event(event) if redacted else event for event in batch)
+        )
         for line in lines:
             write(line)
-    return len(names)
+    return len(ids)
 
 
-async def _events(database: Database, session: str, head: int) -> AsyncIterator[Event]:
+async def _read_events(database: Database, session_id: str, head: int) -> AsyncIterator[Event]:
     after = 0
     while after < head:
         async with database.connection() as conn:
-            batch = await events.read(conn, session, after=after, upto=head, limit=BATCH)
+            batch = await events.read(conn, session_id, after=after, upto=head, limit=EVENTS_PER_READ)
         if not batch:
             return
         for event in batch:
@@ -70,10 +72,10 @@ async def _events(database: Database, session: str, head: int) -> AsyncIterator[
         after = batch[-1].seq
 
 
-def _as_told(session: Row) -> Row:
-    """Return a session's row with its texts as their log had them, not as PostgreSQL must hold them."""
-    return {name: unescape(value) if isinstance(value, str) else value for name, value in session.items()}
+def _unescaped_columns(session: SessionRow) -> dict[str, Any]:
+    """Return a session's columns by name, with its texts as their log had them, not as PostgreSQL must store them."""
+    return {name: unescape(value) if isinstance(value, str) else value for name, value in asdict(session).items()}
 
 
-def _hidden(event: Event) -> Event:
+def _redact_event(event: Event) -> Event:
     return replace(event, data=redact_json(event.data))

@@ -1,4 +1,4 @@
-"""Records what an agent elsewhere did, in the one session that its key names: through the one door, once."""
+"""Records what an agent elsewhere did, in the current session of its key."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from consolidator.database import Database
 from consolidator.errors import InvalidEvent
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.sessions import parts_of
+from consolidator.runtime.sessions import parse_key
 from consolidator.store.log import events, sessions
 
-MOST = 500  # events at once
+MAX_EVENTS = 500  # in one call
 
 
 async def record_events(
     database: Database,
     key: str,
-    told: Sequence[Mapping[str, Any]],
+    new_events: Sequence[Mapping[str, Any]],
     *,
     project: str | None = None,
     idempotency_key: str | None = None,
 ) -> dict[str, Any]:
-    """Append events to the current session of a key (`agent:channel:peer`), opened where there is none.
+    """Append events to the current session of a key (`agent:channel:peer`); open one if there is none.
 
-    Each event is `{"type": "UserMessage", "data": {...}}`. With an `idempotency_key` a repeat writes nothing and
-    answers as the first time. Raises UsageError for what is no key and InvalidEvent where an event does not fit, and
-    writes nothing then.
+    Each event is `{"type": "UserMessage", "data": {...}}`. With an `idempotency_key`, a repeated call writes nothing
+    and returns the first call's seqs. Raises UsageError for a malformed key and InvalidEvent for a malformed event;
+    then nothing is written.
     """
-    agent, channel, peer = parts_of(key)
-    if not 1 <= len(told) <= MOST:
-        raise InvalidEvent(f"between 1 and {MOST} events can be recorded at once, not {len(told)}")
-    new = [_event(number, one) for number, one in enumerate(told, 1)]
-    prepared = {"agent": agent, "channel": channel, "peer": peer, "project": project, "key": key, "id": str(ULID())}
+    agent, channel, peer = parse_key(key)
+    if not 1 <= len(new_events) <= MAX_EVENTS:
+        raise InvalidEvent(f"between 1 and {MAX_EVENTS} events can be recorded at once, not {len(new_events)}")
+    parsed = [_parse_event(number, event) for number, event in enumerate(new_events, 1)]
+    values = {"agent": agent, "channel": channel, "peer": peer, "project": project, "key": key, "id": str(ULID())}
     async with database.transaction() as conn:
         now = database.clock.now()
-        session = await sessions.open_current(conn, prepared, now=now)
-        done = await events.append(conn, session, new, now=now, key=idempotency_key)
+        session_id = await sessions.open_current(conn, values, now=now)
+        result = await events.append(conn, session_id, parsed, now=now, key=idempotency_key)
     return {
-        "session": session,
-        "first_seq": done.first_seq,
-        "last_seq": done.last_seq,
-        "repeated": done.repeated,
+        "session": session_id,
+        "first_seq": result.first_seq,
+        "last_seq": result.last_seq,
+        "repeated": result.repeated,
     }
 
 
-def _event(number: int, told: Mapping[str, Any]) -> NewEvent:
-    kind, data = told.get("type"), told.get("data", {})
-    if kind not in set(EventType):
-        raise InvalidEvent(f"event {number}: {kind!r} is no event type: {', '.join(EventType)}")
+def _parse_event(number: int, event: Mapping[str, Any]) -> NewEvent:
+    event_type, data = event.get("type"), event.get("data", {})
+    if event_type not in set(EventType):
+        raise InvalidEvent(f"event {number}: {event_type!r} is not an event type: {', '.join(EventType)}")
     if not isinstance(data, Mapping):
         raise InvalidEvent(f"event {number}: data is a {type(data).__name__}, not an object")
-    return NewEvent(EventType(kind), data)
+    return NewEvent(EventType(event_type), data)

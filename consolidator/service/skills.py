@@ -1,6 +1,6 @@
-"""Writes procedures as Agent Skills: a folder each with a SKILL.md, as the format's specification asks.
+"""Exports procedures as Agent Skills: one folder each with a SKILL.md, as the format's specification requires.
 
-A skill's name is its folder's: lower-case letters, digits and single hyphens, at most 64 characters.
+A skill has the name of its folder: lower-case letters, digits and single hyphens, at most 64 characters.
 """
 
 from __future__ import annotations
@@ -13,62 +13,64 @@ import yaml
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
+from consolidator.models.procedure import ProcedureRow
 from consolidator.service.explain import explain
-from consolidator.store.memory import lookup
+from consolidator.service.procedures import list_procedures
 
-NAME_LENGTH = 64
-DESCRIPTION_LENGTH = 1024
-MARK = "consolidator"
+MAX_NAME_LENGTH = 64
+MAX_DESCRIPTION_LENGTH = 1024
+LEARNED_BY = "consolidator"
 
 
 async def export_skills(
     database: Database, directory: Path, *, agent: str | None, project: str | None, limit: int
 ) -> list[Path]:
-    """Write the best procedures below a directory, one folder each, and return the files."""
-    async with database.connection() as conn:
-        found = await lookup.procedures(conn, agent=agent, project=project, limit=limit)
+    """Write the best procedures into a directory, one folder each, and return the files."""
     written = []
-    for procedure in found:
-        told = await explain(database, procedure["id"])
-        folder = directory / skill_name(procedure["title"], procedure["id"])
+    for procedure in await list_procedures(database, agent=agent, project=project, limit=limit):
+        explanation = await explain(database, procedure.id)
+        folder = directory / skill_name(procedure.title, procedure.id)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "SKILL.md"
-        file.write_text(skill_text(folder.name, procedure, told), encoding="utf-8")
+        file.write_text(skill_text(folder.name, procedure, explanation), encoding="utf-8")
         written.append(file)
     return written
 
 
-def skill_name(title: str, identity: str) -> str:
-    """Return a valid name that says what the skill does; the end of the id keeps two alike apart."""
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower().replace("→", "-then-")).strip("-")
-    tail = identity.rsplit("_", 1)[-1][-6:]
-    head = words[: NAME_LENGTH - len(tail) - 1].strip("-") or "procedure"
-    return f"{head}-{tail}"
+def skill_name(title: str, procedure_id: str) -> str:
+    """Return a valid name made of the title; the end of the id makes it unique."""
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower().replace("→", "-then-")).strip("-")
+    suffix = procedure_id.rsplit("_", 1)[-1][-6:]
+    stem = slug[: MAX_NAME_LENGTH - len(suffix) - 1].strip("-") or "procedure"
+    return f"{stem}-{suffix}"
 
 
-def skill_text(name: str, procedure: dict[str, Any], told: dict[str, Any]) -> str:
-    """Return a SKILL.md: front matter, then when it applies, the steps, and what it rests on."""
-    steps = procedure["title"]
-    where = procedure["project"] or f"any project of {procedure['agent']}"
-    description = f"{steps}. Use when doing this in {where}; learned from {procedure['support']} sessions."
-    front = {
+def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) -> str:
+    """Return a SKILL.md: front matter, then the steps, then what they rest on."""
+    title = procedure.title
+    where = procedure.project or f"any project of {procedure.agent}"
+    description = f"{title}. Use when doing this in {where}; learned from {procedure.support} sessions."
+    front_matter = {
         "name": name,
-        "description": redact(" ".join(description.split()))[:DESCRIPTION_LENGTH],
-        "metadata": {"learned-by": MARK, "procedure": procedure["id"], "sessions": str(procedure["support"])},
+        "description": redact(" ".join(description.split()))[:MAX_DESCRIPTION_LENGTH],
+        "metadata": {"learned-by": LEARNED_BY, "procedure": procedure.id, "sessions": str(procedure.support)},
     }
-    body = [f"# {_safe(steps)}", "", "## Steps", ""]
-    count = len(procedure["body"]["steps"])
-    body += [_safe(line) for line in told["lines"][:count]]
+    body = [f"# {_one_line(title)}", "", "## Steps", ""]
+    step_count = len(procedure.body["steps"])
+    body += [_one_line(line) for line in explanation["lines"][:step_count]]
     body += ["", "## What it rests on", ""]
-    body += [f"- {_safe(line)}" for line in told["lines"][count:]]
+    body += [f"- {_one_line(line)}" for line in explanation["lines"][step_count:]]
     body += [
-        f"- session `{proof['origin'] or proof['session_id']}`, event {proof['seq']}" for proof in told["evidence"]
+        f"- session `{proof['origin'] or proof['session_id']}`, event {proof['seq']}"
+        for proof in explanation["evidence"]
     ]
     return (
-        f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=1000)}---\n\n" + "\n".join(body) + "\n"
+        f"---\n{yaml.safe_dump(front_matter, sort_keys=False, allow_unicode=True, width=1000)}---\n\n"
+        + "\n".join(body)
+        + "\n"
     )
 
 
-def _safe(line: str) -> str:
-    """Return a line in which nothing can end the list it stands in, or begin a heading."""
+def _one_line(line: str) -> str:
+    """Return a redacted text on one line, so that it can neither end its list nor start a heading."""
     return " ".join(redact(line).split())

@@ -21,8 +21,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.settings import Settings
 from consolidator.store.queries import rows
-from tests.nights import workday
-from tests.support import PATIENCE, command, free_port, in_thread, later, logged, night
+from tests.nights import workday_events
+from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_cli, run_job
 
 TOOLS = {"recall", "lookup_error", "suggest_next", "list_procedures", "explain", "record_events"}
 
@@ -31,9 +31,9 @@ TOOLS = {"recall", "lookup_error", "suggest_next", "list_procedures", "explain",
 async def learned(database: Database, clock: FrozenClock, settings: Settings) -> Database:
     """Three working days, and the night after them."""
     for number in range(3):
-        await logged(database, f"day{number}", workday(number), peer="mara")
+        await log_events(database, f"day{number}", workday_events(number), peer="mara")
     clock.set(later(clock.now(), hours=1))
-    await night(database, settings)
+    await run_job(database, settings)
     return database
 
 
@@ -66,7 +66,7 @@ async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database
             found = await asked(client, tool, **arguments)
             more = [arguments["error"]] if tool == "lookup_error" else []
             limit = [] if tool == "explain" else ["--limit", "5"]
-            done = await in_thread(command, *words, *more, *limit, "--json", environment=environment)
+            done = await in_thread(run_cli, *words, *more, *limit, "--json", environment=environment)
             told = json.loads(done.stdout) if done.stdout else []
             assert (found if tool == "explain" else next(iter(found.values()))) == told
         assert (
@@ -87,14 +87,14 @@ async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night
         assert more["session"] == first["session"]
         assert more["first_seq"] == 2
         clock.set(later(clock.now(), hours=1))
-        await night(database, settings)
+        await run_job(database, settings)
         assert "tabs" in (await asked(client, "recall", query="indentation", peer="mara"))["block"]
 
 
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
-    "an unknown type": ("record_events", {"session_key": "a", "events": [{"type": "Nonsense"}]}, "no event type"),
+    "an unknown type": ("record_events", {"session_key": "a", "events": [{"type": "Nonsense"}]}, "not an event type"),
     "no events": ("record_events", {"session_key": "a", "events": []}, "between 1 and"),
-    "no key": ("record_events", {"session_key": ":", "events": [{"type": "Error"}]}, "no key of a session"),
+    "no key": ("record_events", {"session_key": ":", "events": [{"type": "Error"}]}, "not a valid session key"),
     "a payload that does not fit": (
         "record_events", {"session_key": "a", "events": [{"type": "UserMessage", "data": {"text": 5}}]}, "does not fit",
     ),
@@ -102,7 +102,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         "record_events", {"session_key": "a", "events": [{"type": "UserMessage", "data": "x"}]}, "not an object",
     ),
     "a key that nothing can have": (
-        "record_events", {"session_key": "a\0:b", "events": [{"type": "Error"}]}, "no key of a session",
+        "record_events", {"session_key": "a\0:b", "events": [{"type": "Error"}]}, "not a valid session key",
     ),
     "a name that nothing can have": ("recall", {"query": "x", "agent": "a\0"}, "no name can"),
     "an unknown id": ("explain", {"id": "nobody"}, "nobody"),

@@ -20,12 +20,10 @@ from consolidator.runtime.harness import Usage
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
-from tests.acceptance.test_cli import Here, here
+from tests.acceptance.command_line import CommandLine
 from tests.conftest import NOON
-from tests.runtime import agent_on, in_words, log_of
+from tests.runtime import describe_log, open_agent, read_log
 from tests.support import assistant_response, call_and_result, later, log_events, run_job, user_message
-
-__all__ = ["here"]  # the fixture
 
 
 def prepare(dsn: str, settings: Settings) -> None:
@@ -61,20 +59,20 @@ def prepare(dsn: str, settings: Settings) -> None:
 
 
 @pytest.fixture
-def told(here: Here, dsn: str, settings: Settings) -> Here:
+def told(cli: CommandLine, dsn: str, settings: Settings) -> CommandLine:
     """The command line on a database that holds such a session."""
     prepare(dsn, settings)
-    return here
+    return cli
 
 
-def printed(told: Here, *words: str) -> Any:
+def printed(told: CommandLine, *words: str) -> Any:
     """Return what a command prints as JSON."""
     code, out, err = told(*words, "--json")
     assert code == 0, err
     return json.loads(out)
 
 
-def test_context_shows_what_the_model_would_see_and_what_it_takes(told: Here) -> None:
+def test_context_shows_what_the_model_would_see_and_what_it_takes(told: CommandLine) -> None:
     found = printed(told, "context", "late", "--strategy", "full")
     assert found["tokens"] == sum(found["parts"].values())
     assert set(found["parts"]) == {"recalled", "transcript", "working memory"}
@@ -92,7 +90,7 @@ def test_context_shows_what_the_model_would_see_and_what_it_takes(told: Here) ->
     assert told("context", "nobody")[0] == 3
 
 
-def test_compact_sums_up_and_the_log_keeps_all(told: Here) -> None:
+def test_compact_sums_up_and_the_log_keeps_all(told: CommandLine) -> None:
     before = printed(told, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
     done = printed(told, "compact", "late", "--budget", "1500", "--no-model")
     assert done["by"] == "digest"
@@ -112,7 +110,7 @@ def test_compact_sums_up_and_the_log_keeps_all(told: Here) -> None:
     assert "digest\trequest" in told("compact", "late", "--history")[1]
 
 
-def test_replay_shows_the_conversation_again(told: Here) -> None:
+def test_replay_shows_the_conversation_again(told: CommandLine) -> None:
     code, out, _ = told("replay", "late")
     assert code == 0
     assert "> Which editor do I like?\nHelix." in out
@@ -122,7 +120,7 @@ def test_replay_shows_the_conversation_again(told: Here) -> None:
     assert [line["kind"] for line in lines[-2:]] == ["user", "piece"]
 
 
-def test_cost_tells_tokens_money_and_what_is_left(told: Here) -> None:
+def test_cost_tells_tokens_money_and_what_is_left(told: CommandLine) -> None:
     found = printed(told, "cost")
     (line,) = found["costs"]
     assert (line["name"], line["calls"], line["input_tokens"], line["cached_tokens"]) == ("late", 1, 100, 40)
@@ -162,7 +160,7 @@ async def waits(dsn: str) -> str:
     try:
         async with (
             ModelServer(answers=[ScriptedReply.calling(*calls)]) as server,
-            agent_on(database, server, [send_mail, deploy]) as agent,
+            open_agent(database, server, [send_mail, deploy]) as agent,
         ):
             session = await agent.open("main:test:ines")
             await sessions.send_message(database, session.id, "ship it")
@@ -178,26 +176,26 @@ async def words_of(dsn: str, session: str) -> list[str]:
     """Return a session's log in words."""
     database = Database(dsn, FrozenClock(NOON))
     try:
-        return in_words(await log_of(database, session))
+        return describe_log(await read_log(database, session))
     finally:
         await database.close()
 
 
-def test_a_person_sees_what_waits_for_them_and_says_their_word(here: Here, dsn: str) -> None:
+def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine, dsn: str) -> None:
     session = asyncio.run(waits(dsn))
-    found = {one["arguments"]: one for one in printed(here, "sessions", "--attention")}
+    found = {one["arguments"]: one for one in printed(cli, "sessions", "--attention")}
     assert {one["kind"] for one in found.values()} == {"uncertain", "approval"}
     mail, north, south = (
         found[told]["call"] for told in ('{"to": "ines"}', '{"where": "north"}', '{"where": "south"}')
     )
-    assert here("approve", mail)[0] == 3, "nobody asked to be allowed that"
-    assert here("resolve", mail, "perhaps")[0] == 2
-    code, out, _ = here("approve", north)
+    assert cli("approve", mail)[0] == 3, "nobody asked to be allowed that"
+    assert cli("resolve", mail, "perhaps")[0] == 2
+    code, out, _ = cli("approve", north)
     assert (code, f"consolidator wake {session}" in out) == (0, True)
-    assert here("approve", north)[0] == 3, "it is said already"
-    assert here("deny", south, "--reason", "not on a Friday")[0] == 0
-    assert here("resolve", mail, "ok")[0] == 0
-    assert printed(here, "sessions", "--attention") == []
+    assert cli("approve", north)[0] == 3, "it is said already"
+    assert cli("deny", south, "--reason", "not on a Friday")[0] == 0
+    assert cli("resolve", mail, "ok")[0] == 0
+    assert printed(cli, "sessions", "--attention") == []
     assert asyncio.run(words_of(dsn, session))[-4:] == [
         "result: send_mail uncertain", "ApprovalGranted", "ApprovalDenied", "decision: call_settled",
     ]  # fmt: skip

@@ -2,40 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, LiteralString, TypeVar
+
+from psycopg.rows import kwargs_row
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Row, load, row, rows
+from consolidator.models.fact import FactRow
+from consolidator.models.procedure import ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.store.queries import fetch_one, fetch_value, load
 
+T = TypeVar("T")
 _SQL = load("memory/learned")
 KINDS = ("facts", "changed", "procedures", "solutions")
 
 
-async def latest(conn: Connection) -> datetime | None:
-    """Return when the latest night began that learned something."""
-    found = await row(conn, _SQL["latest"])
-    return found["since"] if found else None
+@dataclass(frozen=True, slots=True)
+class ChangedFactRow(FactRow):
+    """A fact that replaced another one."""
+
+    instead_of: str  # id of the fact that it replaced
+    before: str  # the replaced fact's sentence
 
 
-async def learned(
+@dataclass(frozen=True, slots=True)
+class NightSumsRow:
+    """The sums of the nights' ledger, in events."""
+
+    nights: int
+    sessions: int  # a session that several nights read counts in each
+    seen: int
+    learned: int
+    nothing: int
+    deferred: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCountsRow:
+    """How much waits for a person, whenever it came."""
+
+    to_review: int  # candidates in quarantine
+    flagged: int  # facts that were kept beside similar ones
+    dead_letters: int
+    calls: int  # sessions with a call that needs approval or whose outcome is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedNews:
+    """What was learned since a moment: the best of each kind, and how many more there are."""
+
+    since: datetime
+    sums: NightSumsRow
+    facts: list[FactRow]
+    changed: list[ChangedFactRow]
+    procedures: list[ProcedureRow]
+    solutions: list[SolutionRow]
+    limit: int  # of each kind
+    more: dict[str, int]  # by kind: how many the limit left out
+    waiting: WaitingCountsRow
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON, the sums beside the kinds."""
+        json = asdict(self)
+        return {"since": json.pop("since"), **json.pop("sums"), **json}
+
+
+async def find_latest_night(conn: Connection) -> datetime | None:
+    """Return when the latest night that learned something started."""
+    started_at: datetime | None = await fetch_value(conn, _SQL["latest_night"])
+    return started_at
+
+
+async def load_learned(
     conn: Connection, since: datetime, *, agent: str | None = None, project: str | None = None, limit: int = 10
-) -> dict[str, Any]:
-    """Return what was learned since then: the nights' ledger, each kind's best with how many there are, and what waits.
-
-    Of the ledger's `sessions`, one that several `nights` have read counts in each. The kinds are `facts`, `changed`
-    (facts that took another's place, with `instead_of` and `before`), `procedures` and `solutions`; `more` says how
-    many of each are left out.
-    """
+) -> LearnedNews:
+    """Return what was learned since a moment, of one agent or project if named."""
     values = {"since": since, "agent": agent or None, "project": project or None, "limit": limit}
-    told: dict[str, Any] = {"since": since, **(await row(conn, _SQL["ledger"], values) or {})}
-    more: dict[str, int] = {}
-    for kind in KINDS:
-        found = await rows(conn, _SQL[kind], values)
-        more[kind] = found[0]["of_all"] - len(found) if found else 0
-        told[kind] = [_without_count(one) for one in found]
-    return {**told, "limit": limit, "more": more, "waiting": await row(conn, _SQL["waiting"])}
+    sums = await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
+    facts, more_facts = await _fetch_best(conn, FactRow, _SQL["facts"], values)
+    changed, more_changed = await _fetch_best(conn, ChangedFactRow, _SQL["changed"], values)
+    procedures, more_procedures = await _fetch_best(conn, ProcedureRow, _SQL["procedures"], values)
+    solutions, more_solutions = await _fetch_best(conn, SolutionRow, _SQL["solutions"], values)
+    waiting = await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
+    assert sums is not None
+    assert waiting is not None
+    more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions), strict=True))
+    return LearnedNews(since, sums, facts, changed, procedures, solutions, limit, more, waiting)
 
 
-def _without_count(found: Row) -> Row:
-    return {name: value for name, value in found.items() if name != "of_all"}
+async def _fetch_best(
+    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any]
+) -> tuple[list[T], int]:
+    """Return the rows of a query, and how many more there are than its limit: its column `total` counts all."""
+    async with conn.cursor(row_factory=kwargs_row(partial(_split_total, row_type))) as cursor:
+        await cursor.execute(query, values)
+        counted = await cursor.fetchall()
+    return [row for row, _ in counted], counted[0][1] - len(counted) if counted else 0
+
+
+def _split_total(row_type: type[T], *, total: int, **columns: Any) -> tuple[T, int]:
+    return row_type(**columns), total

@@ -1,11 +1,11 @@
--- name: latest
+-- name: latest_night
 -- When the latest night began that learned something.
 select max(r.started_at) as since from run r
 where r.job in ('consolidation', 'backfill', 'retry') and coalesce(
     (r.report ->> 'learned')::bigint, (select sum(c.learned) from claim c where c.run_id = r.id)
 ) > 0
 
--- name: ledger
+-- name: night_sums
 -- What the nights of a stretch of time saw, and what came of it. A run that has ended keeps its sums in its report; its
 -- claims go with retention.
 select count(*) as nights, coalesce(sum(coalesce((r.report ->> 'sessions')::bigint, c.sessions)), 0)::bigint as sessions,
@@ -23,7 +23,7 @@ where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(sinc
 
 -- name: facts
 -- What is believed since then; what took another's place is told with it, below.
-select f.*, count(*) over () as of_all from fact f
+select f.*, count(*) over () as total from fact f
 where f.recorded_at >= %(since)s and f.superseded_at is null
   and not exists (select from fact o where o.superseded_by = f.id and o.valid_to is not null and o.superseded_at >= %(since)s)
   and (%(agent)s::text is null or f.agent = %(agent)s)
@@ -32,7 +32,7 @@ order by f.sessions desc, f.recorded_at desc, f.id limit %(limit)s
 
 -- name: changed
 -- What is believed no longer since then, and what took its place.
-select f.*, o.id as instead_of, o.sentence as before, count(*) over () as of_all
+select f.*, o.id as instead_of, o.sentence as before, count(*) over () as total
 from fact o join fact f on f.id = o.superseded_by
 where o.superseded_at >= %(since)s and o.valid_to is not null
   and (%(agent)s::text is null or f.agent = %(agent)s)
@@ -40,14 +40,14 @@ where o.superseded_at >= %(since)s and o.valid_to is not null
 order by o.superseded_at desc, f.id limit %(limit)s
 
 -- name: procedures
-select p.*, count(*) over () as of_all from procedure p
+select p.*, count(*) over () as total from procedure p
 where p.learned_at >= %(since)s and p.retired_at is null
   and (%(agent)s::text is null or p.agent = %(agent)s)
   and (%(project)s::text is null or p.project is null or strpos(p.project, %(project)s) > 0)
 order by p.rank desc, p.id limit %(limit)s
 
 -- name: solutions
-select s.*, count(*) over () as of_all from solution s
+select s.*, count(*) over () as total from solution s
 where s.learned_at >= %(since)s and s.retired_at is null
   and (%(agent)s::text is null or s.agent = %(agent)s)
   and (%(project)s::text is null or s.project is null or strpos(s.project, %(project)s) > 0)

@@ -1,44 +1,85 @@
-"""Reading memory: facts, procedures and solutions by filters and text, and the rows that explain each."""
+"""Reading memory: facts, procedures and solutions by filters and text, and what an explanation needs of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import case, func, literal_column
 from sqlmodel import and_, col, or_, select
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
-from consolidator.models.fact import CandidateTable, FactTable, FactVersionTable, TombstoneTable
-from consolidator.models.procedure import ProcedureTable, SolutionTable
-from consolidator.store.queries import Row, load, row, rows
-from consolidator.store.select import fetch
+from consolidator.models.fact import (
+    CandidateRow,
+    CandidateTable,
+    CitedCandidateRow,
+    FactRow,
+    FactTable,
+    FactVersionTable,
+    TombstoneTable,
+)
+from consolidator.models.procedure import ProcedureRow, ProcedureTable, ToolProfileRow
+from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.store.queries import fetch_all, fetch_one, load
+from consolidator.store.select import fetch_selected
 
+T = TypeVar("T")
 _SQL = load("memory/lookup")
-FITTING = 40  # solutions that may fit a request
-_TOLD = ("value", "sentence", "valid_from", "valid_to", "superseded_at", "superseded_by")  # what a version keeps
-_WAS = "was_"
+MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
+_VERSIONED = (
+    "value", "sentence", "valid_from", "valid_to", "superseded_at", "superseded_by", "superseded_reason"
+)  # the columns of a fact that `fact_version` keeps  # fmt: skip
 _SIMPLE: Any = literal_column("'simple'::regconfig")
 
 
-def _words(column: Any, query: str) -> Any:
-    """Say whether a text holds the words of a query."""
+@dataclass(frozen=True, slots=True)
+class RejectionCountRow:
+    """How many candidates were rejected for one reason."""
+
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOriginRow:
+    """A session as evidence names it."""
+
+    id: str
+    origin: str | None  # "format:name" if it was imported
+    pruned_to: int  # every event up to here is gone
+
+
+@dataclass(frozen=True, slots=True)
+class FittingProcedureRow:
+    """A procedure that may fit a request."""
+
+    id: str
+    title: str
+    rank: float
+    goals: list[str]  # what people had asked for when its steps were taken
+
+
+def _matches_words(column: Any, query: str) -> Any:
+    """Return the condition that a text holds the words of a query."""
     return func.to_tsvector(_SIMPLE, column).op("@@")(func.plainto_tsquery(_SIMPLE, query))
 
 
-async def _searched(conn: Connection, found: Any, column: Any, query: str | None, limit: int) -> list[Row]:
-    """Return what holds the words of a query, by the index; where nothing does, what holds it as a part of a word."""
-    found = found.limit(limit)
+async def _search(
+    conn: Connection, row_type: type[T], statement: Any, column: Any, query: str | None, limit: int
+) -> list[T]:
+    """Return the rows that hold the words of a query, by the index; if none does, those that hold it as a substring."""
+    statement = statement.limit(limit)
     if not query:
-        return await fetch(conn, found)
+        return await fetch_selected(conn, row_type, statement)
     query = escape(query)
-    exact = await fetch(conn, found.where(_words(column, query)))
-    return exact or await fetch(conn, found.where(column.icontains(query, autoescape=True)))
+    exact = await fetch_selected(conn, row_type, statement.where(_matches_words(column, query)))
+    return exact or await fetch_selected(conn, row_type, statement.where(column.icontains(query, autoescape=True)))
 
 
-async def facts(
+async def list_facts(
     conn: Connection,
     *,
     query: str | None = None,
@@ -50,59 +91,62 @@ async def facts(
     as_of: datetime | None = None,
     valid_at: datetime | None = None,
     limit: int = 50,
-) -> list[Row]:
-    """Return facts, those most sessions support first.
+) -> list[FactRow]:
+    """Return facts, those that most sessions support first.
 
-    `as_of` asks what was believed at a time, in the words that it had, `valid_at` what was true then by what is known
-    (at `as_of`); `flagged` asks for those that were kept beside what they resemble, since nobody could decide.
+    `as_of` selects what was believed at a time, in the words it had then. `valid_at` selects what was true at a time,
+    by what is known now (or at `as_of`). `flagged` selects facts that were kept beside similar ones because neither
+    code nor model could decide.
     """
-    found, told = _told_at(as_of)
-    found = found.order_by(col(FactTable.sessions).desc(), told["valid_from"].desc(), col(FactTable.id))
-    ended, over = told["superseded_at"], told["valid_to"]
+    statement, then = _select_facts(as_of)
+    statement = statement.order_by(col(FactTable.sessions).desc(), then["valid_from"].desc(), col(FactTable.id))
+    superseded_at, valid_to = then["superseded_at"], then["valid_to"]
     if as_of is not None:
-        found = found.where(col(FactTable.recorded_at) <= as_of, or_(ended.is_(None), ended > as_of))
+        statement = statement.where(
+            col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
+        )
     if valid_at is not None:
-        buried = select(col(TombstoneTable.fact_id))
-        found = found.where(told["valid_from"] <= valid_at, or_(over.is_(None), over > valid_at))
-        found = found.where(col(FactTable.id).not_in(buried))
-        # What was merged into another fact, or read otherwise by another generation, is not known now.
-        found = found.where(or_(ended.is_(None), over.is_not(None)))
-        found = found.where(told["superseded_by"].is_distinct_from("another generation"))
+        forgotten = select(col(TombstoneTable.fact_id))
+        statement = statement.where(then["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at))
+        statement = statement.where(col(FactTable.id).not_in(forgotten))
+        # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
+        statement = statement.where(or_(superseded_at.is_(None), valid_to.is_not(None)))
+        statement = statement.where(then["superseded_reason"].is_distinct_from("revision"))
     if not superseded_too and as_of is None and valid_at is None:
-        found = found.where(ended.is_(None))
+        statement = statement.where(superseded_at.is_(None))
     if agent:
-        found = found.where(FactTable.agent == agent)
+        statement = statement.where(FactTable.agent == agent)
     if project:
-        found = found.where(col(FactTable.project).contains(project, autoescape=True))
+        statement = statement.where(col(FactTable.project).contains(project, autoescape=True))
     if peer:
-        found = found.where(FactTable.peer == peer)
+        statement = statement.where(FactTable.peer == peer)
     if flagged:
-        found = found.where(col(FactTable.flagged).is_not(None))
-    listed = await _searched(conn, found, told["sentence"], query, limit)
-    return [_as_it_was(one) for one in listed]
+        statement = statement.where(col(FactTable.flagged).is_not(None))
+    return await _search(conn, FactRow, statement, then["sentence"], query, limit)
 
 
-def _told_at(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
-    """Return a select of facts, and by name the columns of what they said at a time; None: now."""
-    now = {name: col(getattr(FactTable, name)) for name in _TOLD}
+def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
+    """Return a select of facts as they were at a time (None: now), and the expressions of its versioned columns."""
+    now = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
     if as_of is None:
         return select(FactTable), now
-    of, until = col(FactVersionTable.fact_id), col(FactVersionTable.until)
-    first = select(of, func.min(until).label("until")).where(until > as_of).group_by(of).subquery("first")
-    was = select(FactVersionTable).join(first, and_(of == first.c.fact_id, until == first.c.until)).subquery("was")
-    then = {name: case((was.c.fact_id.is_not(None), was.c[name]), else_=column) for name, column in now.items()}
-    labels = [column.label(f"{_WAS}{name}") for name, column in then.items()]
-    found: Any = select(FactTable, *labels)
-    return found.outerjoin(was, was.c.fact_id == FactTable.id), then
+    fact_id, until = col(FactVersionTable.fact_id), col(FactVersionTable.until)
+    first = select(fact_id, func.min(until).label("until")).where(until > as_of).group_by(fact_id).subquery("first")
+    version = (
+        select(FactVersionTable)
+        .join(first, and_(fact_id == first.c.fact_id, until == first.c.until))
+        .subquery("version")
+    )
+    then = {name: case((version.c.fact_id.is_not(None), version.c[name]), else_=now[name]) for name in _VERSIONED}
+    columns = [
+        then[field.name].label(field.name) if field.name in then else col(getattr(FactTable, field.name))
+        for field in fields(FactRow)
+    ]
+    statement: Any = select(*columns).select_from(FactTable)
+    return statement.outerjoin(version, version.c.fact_id == FactTable.id), then
 
 
-def _as_it_was(fact: Row) -> Row:
-    """Return a fact with what it said at the time that was asked for."""
-    then = {name.removeprefix(_WAS): value for name, value in fact.items() if name.startswith(_WAS)}
-    return {name: value for name, value in fact.items() if not name.startswith(_WAS)} | then
-
-
-async def procedures(
+async def list_procedures(
     conn: Connection,
     *,
     query: str | None = None,
@@ -110,38 +154,38 @@ async def procedures(
     project: str | None = None,
     retired_too: bool = False,
     limit: int = 50,
-) -> list[Row]:
-    """Return procedures, the best first; those of the agent as a whole belong to every project."""
-    found = select(ProcedureTable).order_by(col(ProcedureTable.rank).desc(), col(ProcedureTable.id))
+) -> list[ProcedureRow]:
+    """Return procedures, the best first; those of an agent as a whole belong to each of its projects."""
+    statement = select(ProcedureTable).order_by(col(ProcedureTable.rank).desc(), col(ProcedureTable.id))
     if not retired_too:
-        found = found.where(col(ProcedureTable.retired_at).is_(None))
-    scoped = _scoped(found, ProcedureTable, agent, project)
-    return await _searched(conn, scoped, col(ProcedureTable.title), query, limit)
+        statement = statement.where(col(ProcedureTable.retired_at).is_(None))
+    scoped = _in_scope(statement, ProcedureTable, agent, project)
+    return await _search(conn, ProcedureRow, scoped, col(ProcedureTable.title), query, limit)
 
 
-async def solutions(
+async def list_solutions(
     conn: Connection, *, query: str | None = None, agent: str | None = None, project: str | None = None, limit: int = 50
-) -> list[Row]:
-    """Return solutions: confirmed ones first, then those met in most sessions."""
+) -> list[SolutionRow]:
+    """Return solutions: confirmed ones first, then those of errors that most sessions met."""
     order = (
         col(SolutionTable.confirmed).desc(),
         col(SolutionTable.sessions).desc(),
         col(SolutionTable.occurrences).desc(),
     )
-    found = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None)).order_by(*order, col(SolutionTable.id))
-    scoped = _scoped(found, SolutionTable, agent, project)
-    return await _searched(conn, scoped, col(SolutionTable.search), query, limit)
+    statement = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
+    scoped = _in_scope(statement.order_by(*order, col(SolutionTable.id)), SolutionTable, agent, project)
+    return await _search(conn, SolutionRow, scoped, col(SolutionTable.search), query, limit)
 
 
-def _scoped(query: Any, table: Any, agent: str | None, project: str | None) -> Any:
+def _in_scope(statement: Any, table: Any, agent: str | None, project: str | None) -> Any:
     if agent:
-        query = query.where(table.agent == agent)
+        statement = statement.where(table.agent == agent)
     if project:
-        query = query.where(or_(table.project.is_(None), table.project.contains(project, autoescape=True)))
-    return query
+        statement = statement.where(or_(table.project.is_(None), table.project.contains(project, autoescape=True)))
+    return statement
 
 
-async def solutions_of(
+async def find_solutions_for_error(
     conn: Connection,
     *,
     fingerprint: str | None,
@@ -150,41 +194,61 @@ async def solutions_of(
     agent: str | None = None,
     project: str | None = None,
     limit: int = 5,
-) -> list[Row]:
-    """Return what is known of an error: by its fingerprint or signature first, else by the words it shares."""
+) -> list[SolutionRow]:
+    """Return the solutions of an error: by its fingerprint or signature, else by the words it shares with others."""
     exact = None if fingerprint is None else escape(fingerprint)
     values = {"fingerprint": exact, "signature": escape(signature), "text": escape(text), "limit": limit}
     values |= {"agent": agent or None, "project": project or None, "error": True}
-    return await rows(conn, _SQL["by_fingerprint"], values) or await rows(conn, _SQL["by_shared_words"], values)
+    by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
+    return by_fingerprint or await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
 
 
-async def mended(conn: Connection, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
-    """Return solutions that may fit a request: those with a fix that share the most of its words."""
+async def find_solutions_for_request(
+    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None
+) -> list[SolutionRow]:
+    """Return solutions that may fit a request: those with a fix that share the most words with it."""
     values = {
         "text": escape(text),
         "agent": agent or None,
         "project": project or None,
         "error": False,
-        "limit": FITTING,
+        "limit": MAX_FITTING_SOLUTIONS,
     }
-    return await rows(conn, _SQL["by_shared_words"], values)
+    return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
 
 
-async def explained(conn: Connection, identity: str) -> tuple[str, Row] | None:
-    """Return the kind and row of whatever has this id."""
-    for kind in ("fact", "procedure", "solution", "candidate"):
-        found = await row(conn, _SQL[f"explain_{kind}"], {"id": identity})
-        if found is not None:
-            return kind, found
-    return None
+async def find_procedures_for_request(
+    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None
+) -> list[FittingProcedureRow]:
+    """Return procedures that may fit a request, those whose tools it names first."""
+    values = {"text": escape(text), "agent": agent or None, "project": project or None}
+    return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
 
 
-async def evidence(conn: Connection, ids: Sequence[str]) -> list[Row]:
-    """Return the candidates that a fact cites, with their quotes."""
-    return await rows(conn, _SQL["evidence"], {"ids": list(ids)})
+async def load_fact(conn: Connection, fact_id: str) -> FactRow | None:
+    """Return a fact; None where there is none."""
+    return await fetch_one(conn, FactRow, _SQL["fact_by_id"], {"id": fact_id})
 
 
-async def rejected(
+async def load_by_id(
+    conn: Connection, memory_id: str
+) -> FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | None:
+    """Return whatever has this id."""
+    values = {"id": memory_id}
+    return (
+        await load_fact(conn, memory_id)
+        or await fetch_one(conn, ProcedureRow, _SQL["procedure_by_id"], values)
+        or await fetch_one(conn, SolutionRow, _SQL["solution_by_id"], values)
+        or await fetch_one(conn, CitedCandidateRow, _SQL["candidate_by_id"], values)
+    )
+
+
+async def load_cited_candidates(conn: Connection, ids: Sequence[str]) -> list[CitedCandidateRow]:
+    """Return the candidates that a fact cites, with their quotes, the oldest first."""
+    return await fetch_all(conn, CitedCandidateRow, _SQL["cited_candidates"], {"ids": list(ids)})
+
+
+async def list_rejected(
     conn: Connection,
     *,
     query: str | None = None,
@@ -192,44 +256,45 @@ async def rejected(
     project: str | None = None,
     peer: str | None = None,
     limit: int = 50,
-) -> list[Row]:
-    """Return what looked like a fact and may not become one, with the reason, the latest first."""
-    found = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
-    found = found.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
+) -> list[CandidateRow]:
+    """Return the candidates that may not become facts, the latest first."""
+    statement = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
+    statement = statement.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
     if query:
         query = escape(query)
-        said = (col(CandidateTable.sentence), col(CandidateTable.quote))
-        found = found.where(or_(*(column.icontains(query, autoescape=True) for column in said)))
+        texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
+        statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
     if agent:
-        found = found.where(CandidateTable.agent == agent)
+        statement = statement.where(CandidateTable.agent == agent)
     if project:
-        found = found.where(col(CandidateTable.project).contains(project, autoescape=True))
+        statement = statement.where(col(CandidateTable.project).contains(project, autoescape=True))
     if peer:
-        found = found.where(CandidateTable.peer == peer)
-    return await fetch(conn, found.limit(limit))
+        statement = statement.where(CandidateTable.peer == peer)
+    return await fetch_selected(conn, CandidateRow, statement.limit(limit))
 
 
-async def rejections(conn: Connection, fact: Row) -> list[Row]:
-    """Return how many candidates of a fact's agent, subject and predicate were rejected for which `reason`."""
-    return await rows(conn, _SQL["rejections"], fact)
+async def count_rejections(conn: Connection, fact: FactRow) -> list[RejectionCountRow]:
+    """Return how many candidates of a fact's attribute were rejected, by reason."""
+    return await fetch_all(conn, RejectionCountRow, _SQL["rejections"], _attribute_values(fact))
 
 
-async def history(conn: Connection, fact: Row) -> list[Row]:
-    """Return every fact of the same agent, subject and predicate, in order of time."""
-    return await rows(conn, _SQL["history"], fact)
+async def load_fact_history(conn: Connection, fact: FactRow) -> list[FactRow]:
+    """Return every fact of the same attribute and owner, in order of time."""
+    return await fetch_all(conn, FactRow, _SQL["fact_history"], _attribute_values(fact))
 
 
-async def origins(conn: Connection, ids: Sequence[str]) -> dict[str, Row]:
-    """Return foreign name, head and `pruned_to` of sessions, by id."""
-    return {r["id"]: r for r in await rows(conn, _SQL["origins"], {"ids": list(ids)})}
+def _attribute_values(fact: FactRow) -> dict[str, str | None]:
+    names = ("agent", "level", "project", "peer", "subject", "predicate")
+    return {name: getattr(fact, name) for name in names}
 
 
-async def profiles(conn: Connection, agent: str, project: str | None) -> list[Row]:
+async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str, SessionOriginRow]:
+    """Return the sessions that are still there, by id."""
+    return {row.id: row for row in await fetch_all(conn, SessionOriginRow, _SQL["session_origins"], {"ids": list(ids)})}
+
+
+async def load_tool_profiles(conn: Connection, agent: str, project: str | None) -> list[ToolProfileRow]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there."""
-    found = await rows(conn, _SQL["profiles"], {"agent": agent, "project": project or ""})
-    return found or await rows(conn, _SQL["profiles"], {"agent": agent, "project": ""})
-
-
-async def ways(conn: Connection, text: str, *, agent: str | None = None, project: str | None = None) -> list[Row]:
-    """Return procedures that may fit a request, those whose tools it names first, with what people had asked for."""
-    return await rows(conn, _SQL["ways"], {"text": escape(text), "agent": agent or None, "project": project or None})
+    query = _SQL["tool_profiles"]
+    of_project = await fetch_all(conn, ToolProfileRow, query, {"agent": agent, "project": project or ""})
+    return of_project or await fetch_all(conn, ToolProfileRow, query, {"agent": agent, "project": ""})

@@ -214,7 +214,7 @@ def called_with_a_password() -> Sequence[NewEvent]:
 async def test_only_the_sessions_that_are_named_are_exported(database: Database) -> None:
     await log_events(database, "one", [user_message("1")])
     await log_events(database, "two", [user_message("2")])
-    text = await exported(database, words=["tw"])
+    text = await exported(database, session_names=["tw"])
     assert [json.loads(line)["session"]["id"] for line in text.splitlines() if "session" in line] == ["two"]
 
 
@@ -262,7 +262,7 @@ async def test_a_format_that_cannot_tell_sessions_apart_holds_one_of_them(databa
     await log_events(database, "two", [user_message("2")])
     with pytest.raises(UsageError, match="harness can hold one session a file, and these are 2"):
         await exported(database, "harness")
-    assert "1" in await exported(database, "harness", words=["one"])
+    assert "1" in await exported(database, "harness", session_names=["one"])
     assert len((await exported(database, "claw0")).splitlines()) == 4
 
 
@@ -271,7 +271,7 @@ async def test_harness_logs_of_several_sessions_stay_apart_where_they_come_toget
 ) -> None:
     for name in ("one", "two"):
         await log_events(database, name, [user_message("the same"), assistant_response("the same")])
-    texts = [await exported(database, "harness", words=[name]) for name in ("one", "two")]
+    texts = [await exported(database, "harness", session_names=[name]) for name in ("one", "two")]
     ids = [{json.loads(line)["id"] for line in text.splitlines()} for text in texts]
     assert ids[0].isdisjoint(ids[1])
     assert all("one" in told for told in ids[0])

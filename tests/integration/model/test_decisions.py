@@ -24,7 +24,15 @@ from consolidator.store.memory import lookup
 from consolidator.store.nights import runs
 from consolidator.store.queries import Row, execute, rows
 from consolidator.testing import ModelServer, ScriptedReply, model_server
-from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
+from tests.oracle import (
+    candidate_names,
+    decide_by_value,
+    fact_json,
+    parse_lines,
+    parse_statements,
+    schema_name,
+    with_model,
+)
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -32,59 +40,61 @@ Answer = Callable[[dict[str, Any]], ScriptedReply]
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test wait for the next try."""
     monkeypatch.setattr(calls_module, "MAX_RETRY_WAIT", 0.01)
 
 
-def reads(predicate: str = "lives_in") -> Answer:
+def home_reader(predicate: str = "lives_in") -> Answer:
     """Return a model that takes "HOME: value: sentence" for a fact, and decides by the value."""
 
-    def answer(asked: dict[str, Any]) -> ScriptedReply:
-        if schema_of(asked) == "decisions":
-            return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) == "decisions":
+            return ScriptedReply.json(
+                {"operations": [decide_by_value(one, parse_statements(request)) for one in candidate_names(request)]}
+            )
         found = []
-        for name, who, words in lines(asked):
+        for name, who, words in parse_lines(request):
             if who == "user" and words.startswith("HOME: "):
                 _, value, sentence = words.split(": ", 2)
-                found.append(fact(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
+                found.append(fact_json(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
         return ScriptedReply.json({"facts": found})
 
     return answer
 
 
-def asked_of(server: ModelServer, kind: str) -> int:
-    return len([one for one in server.requests if schema_of(one) == kind])
+def count_requests(server: ModelServer, kind: str) -> int:
+    return len([one for one in server.requests if schema_name(one) == kind])
 
 
-async def talk(database: Database, name: str, value: str, sentence: str) -> None:
+async def log_home(database: Database, name: str, value: str, sentence: str) -> None:
     await log_events(database, name, [user_message(f"HOME: {value}: {sentence}")], peer="mara")
 
 
-async def every(database: Database) -> list[Row]:
+async def load_facts(database: Database) -> list[Row]:
     async with database.connection() as conn:
         return await rows(conn, "select * from fact order by valid_from, id")
 
 
-async def current(database: Database) -> list[Row]:
-    return [one for one in await every(database) if one["superseded_at"] is None]
+async def load_believed_facts(database: Database) -> list[Row]:
+    return [one for one in await load_facts(database) if one["superseded_at"] is None]
 
 
 async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     openings = ["I live in", "My home is", "You find me in", "Home for me means", "I sleep in"]
-    async with ModelServer(reads()) as server:
+    async with ModelServer(home_reader()) as server:
         for number in range(100):
             words = f"{openings[number % 5]} Bern{' really' * (number % 7)}{' and truly' * (number % 3)}."
-            await talk(database, f"s{number}", "Bern", words)
+            await log_home(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
-            done = await run_job(database, configured(settings, server))
-            assert done["deferred"] == 0
-    (only,) = await every(database)
+            report = await run_job(database, with_model(settings, server))
+            assert report["deferred"] == 0
+    (only,) = await load_facts(database)
     assert (only["value"], only["sessions"], only["superseded_at"]) == ("Bern", 100, None)
-    assert asked_of(server, "facts") == 100
-    assert asked_of(server, "decisions") < 100
+    assert count_requests(server, "facts") == 100
+    assert count_requests(server, "decisions") < 100
     told = await explain(database, only["id"])
     assert len(told["evidence"]) == 100
     await assert_invariants(database)
@@ -93,36 +103,36 @@ async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
 async def test_a_scopes_night_is_one_question_however_many_sayings(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(reads()) as server:
-        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+    async with ModelServer(home_reader()) as server:
+        await log_home(database, "s0", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
         for number in range(1, 9):
-            await talk(database, f"s{number}", "Bern", f"Bern it is{', yes' * number}, says Mara about home.")
+            await log_home(database, f"s{number}", "Bern", f"Bern it is{', yes' * number}, says Mara about home.")
         clock.advance(HOUR)
-        await run_job(database, configured(settings, server))
-    assert asked_of(server, "decisions") <= 1
-    assert [one["sessions"] for one in await current(database)] == [9]
+        await run_job(database, with_model(settings, server))
+    assert count_requests(server, "decisions") <= 1
+    assert [one["sessions"] for one in await load_believed_facts(database)] == [9]
 
 
 async def test_a_second_night_over_the_same_sayings_changes_nothing(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(reads()) as server:
-        told = configured(settings, server)
+    async with ModelServer(home_reader()) as server:
+        model_settings = with_model(settings, server)
         for number, (value, words) in enumerate(
             [("Bern", "I live in Bern."), ("Bern", "Bern is my home."), ("Basel", "I moved, I live in Basel now.")]
         ):
-            await talk(database, f"s{number}", value, words)
+            await log_home(database, f"s{number}", value, words)
             clock.advance(HOUR)
-            await run_job(database, told)
-        before, asked = await read_memory(database), asked_of(server, "decisions")
+            await run_job(database, model_settings)
+        before, asked = await read_memory(database), count_requests(server, "decisions")
         async with database.transaction() as conn:
             await execute(conn, "update candidate set reconciled = false", {})
         clock.advance(HOUR)
-        await run_job(database, told)
+        await run_job(database, model_settings)
         assert await read_memory(database) == before
-        assert asked_of(server, "decisions") == asked
+        assert count_requests(server, "decisions") == request
 
 
 async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with_history(
@@ -130,24 +140,24 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
 ) -> None:
     reach = {"ok": False}
 
-    def shaky(asked: dict[str, Any]) -> ScriptedReply:
-        if schema_of(asked) == "decisions" and not reach["ok"]:
+    def shaky(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) == "decisions" and not reach["ok"]:
             return ScriptedReply.failed(500)
-        return reads()(asked)
+        return home_reader()(request)
 
     async with ModelServer(shaky) as server:
-        told = configured(settings, server)
+        model_settings = with_model(settings, server)
         for number, words in enumerate(["Mara has a home in Bern.", "Bern it is, says Mara about where home is."]):
-            await talk(database, f"s{number}", "Bern", words)
+            await log_home(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
-            await run_job(database, told)
-        first, second = await current(database)
+            await run_job(database, model_settings)
+        first, second = await load_believed_facts(database)
         clock.advance(HOUR)
         reach["ok"] = True
-        await run_job(database, told)
-    (only,) = await current(database)
+        await run_job(database, model_settings)
+    (only,) = await load_believed_facts(database)
     assert (only["id"], only["sessions"]) == (first["id"], 2)
-    merged = next(one for one in await every(database) if one["id"] == second["id"])
+    merged = next(one for one in await load_facts(database) if one["id"] == second["id"])
     assert merged["superseded_by"] == only["id"]
     assert merged["superseded_at"] is not None
     await assert_invariants(database)
@@ -157,17 +167,19 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
 async def test_what_shares_no_word_is_compared_where_vectors_are_near(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def onto_the_first(asked: dict[str, Any]) -> ScriptedReply:
-        if schema_of(asked) != "decisions":
-            return reads()(asked)
-        told = [{"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}]
-        return ScriptedReply.json({"operations": told})
+    def onto_the_first(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) != "decisions":
+            return home_reader()(request)
+        model_settings = [
+            {"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}
+        ]
+        return ScriptedReply.json({"operations": model_settings})
 
     monkeypatch.setattr(model_server, "vector", lambda text: [1.0, 0.0] if "water" in text or "tea" in text else [0, 1])
     for embed, facts in ((None, 3), ("small-vectors", 2)):
         agent = f"agent-{facts}"
         async with ModelServer(onto_the_first) as server:
-            told = configured(settings, server, embed_model=embed)
+            model_settings = with_model(settings, server, embed_model=embed)
             for number, words in enumerate(
                 ("tea: tea warms mornings.", "socks: wool it is.", "kettle: hot water first.")
             ):
@@ -175,24 +187,24 @@ async def test_what_shares_no_word_is_compared_where_vectors_are_near(
                     database, f"{agent}-{number}", [user_message(f"HOME: {words}")], peer="mara", agent=agent
                 )
                 clock.advance(HOUR)
-                await run_job(database, told)
-        assert len([one for one in await current(database) if one["agent"] == agent]) == facts
-        assert asked_of(server, "decisions") == (embed is not None)
-    (merged,) = [one for one in await current(database) if one["sessions"] == 2]
+                await run_job(database, model_settings)
+        assert len([one for one in await load_believed_facts(database) if one["agent"] == agent]) == facts
+        assert count_requests(server, "decisions") == (embed is not None)
+    (merged,) = [one for one in await load_believed_facts(database) if one["sessions"] == 2]
     assert "by model gpt-4o-mini" in str((await explain(database, merged["id"]))["lines"])
 
 
 async def test_without_vectors_from_the_server_words_decide(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(reads()) as server:
+    async with ModelServer(home_reader()) as server:
         server.embedding = ScriptedReply.failed(500)
-        told = configured(settings, server, embed_model="small-vectors")
+        model_settings = with_model(settings, server, embed_model="small-vectors")
         for number in range(2):
-            await talk(database, f"s{number}", "Bern", f"Bern is home number {number}.")
+            await log_home(database, f"s{number}", "Bern", f"Bern is home number {number}.")
             clock.advance(HOUR)
-            await run_job(database, told)
-    assert [one["sessions"] for one in await current(database)] == [2]
+            await run_job(database, model_settings)
+    assert [one["sessions"] for one in await load_believed_facts(database)] == [2]
     async with database.connection() as conn:
         assert not await rows(conn, "select id from candidate where operation is null and rejected is null")
 
@@ -201,8 +213,8 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     waiting = "select id from candidate where operation is null"
-    async with ModelServer(reads()) as server:
-        await talk(database, "s1", "Bern", "Mara has a home in Bern.")
+    async with ModelServer(home_reader()) as server:
+        await log_home(database, "s1", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
         async with database.transaction() as conn:
             now = clock.now()
@@ -216,26 +228,32 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
                 arguments={"vectors": False},
             )
             await runs.add_units(conn, begun.id, "turn_index", ["s1"])
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
         async with database.transaction() as conn:
             assert len(await rows(conn, waiting)) == 1
             await execute(conn, "update run set status = 'done' where id = %(id)s", {"id": begun.id})
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
         async with database.connection() as conn:
             assert not await rows(conn, waiting)
-    assert len(await current(database)) == 1
+    assert len(await load_believed_facts(database)) == 1
 
 
 async def test_a_merge_and_an_explanation_keep_to_one_peer(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(asked: dict[str, Any]) -> ScriptedReply:
-        if schema_of(asked) == "decisions":
-            return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+    def read(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) == "decisions":
+            return ScriptedReply.json(
+                {"operations": [decide_by_value(one, parse_statements(request)) for one in candidate_names(request)]}
+            )
         found = [
-            fact(name, words, "lives_in", words, f"Home is {words}.", "profile") for name, _, words in lines(asked)
+            fact_json(name, words, "lives_in", words, f"Home is {words}.", "profile")
+            for name, _, words in parse_lines(request)
         ]
-        found += [fact(name, "never said", "lives_in", "Ulm", "Home is Ulm.", "profile") for name, _, _ in lines(asked)]
+        found += [
+            fact_json(name, "never said", "lives_in", "Ulm", "Home is Ulm.", "profile")
+            for name, _, _ in parse_lines(request)
+        ]
         return ScriptedReply.json({"facts": found})
 
     looked: list[str] = []
@@ -246,15 +264,15 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
         return reconcile_candidates(given)
 
     async with ModelServer(read) as server:
-        told = configured(settings, server)
+        model_settings = with_model(settings, server)
         for number, (peer, town) in enumerate([("ann", "Bern"), ("bob", "Rome"), ("ann", "Kiel")]):
             await log_events(database, f"s{number}", [user_message(town)], peer=peer)
             clock.advance(HOUR)
             if number == 2:
-                monkeypatch.setattr("consolidator.jobs.consolidation.reconciling.reconcile", watched)
-            await run_job(database, told)
+                monkeypatch.setattr("consolidator.jobs.consolidation.reconciling.reconcile_candidates", watched)
+            await run_job(database, model_settings)
     assert set(looked) == {"ann"}
-    facts = {one["value"]: one["id"] for one in await every(database)}
+    facts = {one["value"]: one["id"] for one in await load_facts(database)}
     lines_told = "\n".join((await explain(database, facts["Kiel"]))["lines"])
     assert "before: Home is Bern." in lines_told
     assert "Rome" not in lines_told
@@ -265,9 +283,9 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
 async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with_an_erasure(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def refining(asked: dict[str, Any]) -> ScriptedReply:
-        if schema_of(asked) != "decisions":
-            return reads()(asked)
+    def refining(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) != "decisions":
+            return home_reader()(request)
         told = [{"saying": "c1", "operation": "refine", "target": "f1", "reason": "it says more"}]
         return ScriptedReply.json({"operations": told})
 
@@ -275,9 +293,9 @@ async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with
     moments = []
     async with ModelServer(refining) as server:
         for number, words in enumerate(told):
-            await talk(database, f"s{number}", "Bern", words)
+            await log_home(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
-            await run_job(database, configured(settings, server))
+            await run_job(database, with_model(settings, server))
             moments.append(clock.now())
             clock.advance(HOUR)
     async with database.connection() as conn:
@@ -306,16 +324,16 @@ BAD: dict[str, Callable[[], ScriptedReply]] = {
 async def test_a_bad_answer_keeps_both_and_says_so(
     database: Database, clock: FrozenClock, settings: Settings, kind: str
 ) -> None:
-    def bad(asked: dict[str, Any]) -> ScriptedReply:
-        return BAD[kind]() if schema_of(asked) == "decisions" else reads()(asked)
+    def bad(request: dict[str, Any]) -> ScriptedReply:
+        return BAD[kind]() if schema_name(request) == "decisions" else home_reader()(request)
 
     async with ModelServer(bad) as server:
-        told = configured(settings, server)
+        model_settings = with_model(settings, server)
         for number, value in enumerate(["Bern", "Basel"]):
-            await talk(database, f"s{number}", value, f"I am at home in {value}{'!' * number}")
+            await log_home(database, f"s{number}", value, f"I am at home in {value}{'!' * number}")
             clock.advance(HOUR)
-            await run_job(database, told)
-    first, second = await current(database)
+            await run_job(database, model_settings)
+    first, second = await load_believed_facts(database)
     assert first["flagged"] is None
     assert second["flagged"]
     assert any("kept" in line for line in (await explain(database, second["id"]))["lines"])
@@ -325,17 +343,17 @@ async def test_a_late_backfill_ends_where_timely_nights_would_have(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     earlier = (clock.now() - timedelta(days=300)).isoformat()
-    async with ModelServer(reads("lives")) as server:
-        told = configured(settings, server)
-        await talk(database, "new", "Basel", "I am at home in Basel.")
+    async with ModelServer(home_reader("lives")) as server:
+        model_settings = with_model(settings, server)
+        await log_home(database, "new", "Basel", "I am at home in Basel.")
         clock.advance(HOUR)
-        await run_job(database, told)
+        await run_job(database, model_settings)
         old = user_message("HOME: Bern: I am at home in Bern!!", occurred_at=earlier)
         await log_events(database, "old", [old], peer="mara")
         clock.advance(HOUR)
-        await run_job(database, told)
-    assert [one["value"] for one in await current(database)] == ["Basel"]
-    bern = next(one for one in await every(database) if one["value"] == "Bern")
+        await run_job(database, model_settings)
+    assert [one["value"] for one in await load_believed_facts(database)] == ["Basel"]
+    bern = next(one for one in await load_facts(database) if one["value"] == "Bern")
     assert bern["valid_to"] is not None
 
 
@@ -343,36 +361,38 @@ async def test_a_late_backfill_ends_where_timely_nights_would_have(
 async def test_what_a_person_said_holds_against_a_paraphrase(
     database: Database, clock: FrozenClock, settings: Settings, word: str
 ) -> None:
-    async with ModelServer(reads()) as server:
-        told = configured(settings, server)
-        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+    async with ModelServer(home_reader()) as server:
+        model_settings = with_model(settings, server)
+        await log_home(database, "s0", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
-        await run_job(database, told)
-        (only,) = await current(database)
+        await run_job(database, model_settings)
+        (only,) = await load_believed_facts(database)
         if word == "forget":
             await forget_fact(database, only["id"])
         else:
             await correct_fact(database, only["id"], "Mara lives in Thun.")
-        await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
+        await log_home(database, "s1", "Bern", "In Bern, there is the home of Mara.")
         clock.advance(HOUR)
-        await run_job(database, told)
-    assert [one["sentence"] for one in await current(database)] == ([] if word == "forget" else ["Mara lives in Thun."])
+        await run_job(database, model_settings)
+    assert [one["sentence"] for one in await load_believed_facts(database)] == (
+        [] if word == "forget" else ["Mara lives in Thun."]
+    )
 
 
 async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(reads()) as server:
-        told = configured(settings, server)
-        await talk(database, "s0", "Bern", "Mara Zebra has a home in Bern.")
+    async with ModelServer(home_reader()) as server:
+        model_settings = with_model(settings, server)
+        await log_home(database, "s0", "Bern", "Mara Zebra has a home in Bern.")
         clock.advance(HOUR)
-        await run_job(database, told)
-        await talk(database, "s1", "Bern", "In Bern, there is the home of Mara.")
+        await run_job(database, model_settings)
+        await log_home(database, "s1", "Bern", "In Bern, there is the home of Mara.")
         clock.advance(HOUR)
-        await run_job(database, told)
-        assert [one["sessions"] for one in await current(database)] == [2]
-        await erase_sessions(database, told, await plan_erasure(database, session="s0"), reason="asked")
-    (only,) = await every(database)
+        await run_job(database, model_settings)
+        assert [one["sessions"] for one in await load_believed_facts(database)] == [2]
+        await erase_sessions(database, model_settings, await plan_erasure(database, session="s0"), reason="asked")
+    (only,) = await load_facts(database)
     assert (only["sentence"], only["sessions"]) == ("In Bern, there is the home of Mara.", 1)
     async with database.connection() as conn:
         for table in ("fact", "candidate", "indexed_fact"):
@@ -383,30 +403,30 @@ async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
 async def test_deriving_by_rules_again_keeps_what_a_model_read(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(reads()) as server:
-        told = configured(settings, server)
-        await talk(database, "s0", "Bern", "Mara has a home in Bern.")
+    async with ModelServer(home_reader()) as server:
+        model_settings = with_model(settings, server)
+        await log_home(database, "s0", "Bern", "Mara has a home in Bern.")
         clock.advance(HOUR)
-        await run_job(database, told)
+        await run_job(database, model_settings)
         before = await read_memory(database)
-        await Backfill(database, told, SessionFilter(reprocess=True), asyncio.Event()).run()
+        await Backfill(database, model_settings, SessionFilter(reprocess=True), asyncio.Event()).run()
     assert await read_memory(database) == before
 
 
 async def test_what_is_over_is_recalled_and_explained_with_its_end(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def answer(asked: dict[str, Any]) -> ScriptedReply:
+    def answer(request: dict[str, Any]) -> ScriptedReply:
         quote, sentence = "in Bern until 2020", "The user lived in Bern until 2020."
         return ScriptedReply.json(
-            {"facts": [fact("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]}
+            {"facts": [fact_json("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]}
         )
 
     async with ModelServer(answer) as server:
         await log_events(database, "s1", [user_message("I had a flat in Bern until 2020.")], peer="mara")
         clock.advance(HOUR)
-        await run_job(database, configured(settings, server))
-    (only,) = await current(database)
+        await run_job(database, with_model(settings, server))
+    (only,) = await load_believed_facts(database)
     (line,) = [one.line for one in (await recall.recall(database, "Bern flat")).items if one.kind == "fact"]
     assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id']}]"
     assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]

@@ -38,24 +38,24 @@ LOG = ("event", "blob", "session")  # the log keeps what happened
 SESSIONS = ("one", "two", "three")
 KEYED = {"user": "ann", "password": "hunter2x9", "api_key": "Sup3rS3cret", "auth": {"token": TOKEN}}
 NAMED = [{"name": "API_TOKEN", "value": TOKEN}, {"value": "s3cretPw", "name": "DB_PASSWORD"}]
-_PIECE = re.compile(r"[A-Za-z0-9!&/+._~-]{6,}")
+_WORD = re.compile(r"[A-Za-z0-9!&/+._~-]{6,}")
 
 
-def hidden(text: str) -> list[str]:
+def secret_words(text: str) -> list[str]:
     """Return what is secret in a text that holds a credential: all that it says with a digit in it."""
-    pieces = (piece for start, end, _ in find(text) for piece in _PIECE.findall(text[start:end]))
+    pieces = (piece for start, end, _ in find(text) for piece in _WORD.findall(text[start:end]))
     return [piece for piece in pieces if any(char.isdigit() for char in piece)]
 
 
-SECRETS = {name: hidden(text) for name, text in CREDENTIALS.items()}
+SECRETS = {name: secret_words(text) for name, text in CREDENTIALS.items()}
 
 
-def leaked(text: str) -> set[str]:
+def find_leaked_kinds(text: str) -> set[str]:
     """Return which kinds of credentials a text betrays."""
     return {name for name, secrets in SECRETS.items() if any(secret in text for secret in secrets)}
 
 
-def planted(number: int, text: str) -> list[NewEvent]:
+def plant_credential(number: int, text: str) -> list[NewEvent]:
     """Use a credential in everything an agent does."""
     line = text.replace("\n", " ")
     fails = {"command": f"deploy{number} --now /srv/shop {line}"}
@@ -86,26 +86,28 @@ def planted(number: int, text: str) -> list[NewEvent]:
     ]
 
 
-async def betrayed(database: Database) -> dict[str, set[str]]:
+async def find_leaking_tables(database: Database) -> dict[str, set[str]]:
     """Return which tables hold which credentials; the log's are left out."""
-    return {table: found for table, text in (await dump(database, but=LOG)).items() if (found := leaked(text))}
+    return {
+        table: found for table, text in (await dump(database, but=LOG)).items() if (found := find_leaked_kinds(text))
+    }
 
 
 @pytest.fixture
-async def remembered(
+async def program_log(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> str:
     """Let two nights learn from all of it, in small windows, with a call open between them; return their log."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(session_window, "WINDOW", 700)
     half = len(CREDENTIALS) // 2
-    events = [planted(number, text) for number, text in enumerate(CREDENTIALS.values())]
+    events = [plant_credential(number, text) for number, text in enumerate(CREDENTIALS.values())]
     first, second = ([event for some in part for event in some] for part in (events[:half], events[half:]))
     for name in SESSIONS:
         opened = [tool_call(f"o{n}", "wait_for", {"text": text}) for n, text in enumerate(CREDENTIALS.values())]
         await log_events(database, name, [*first, *opened], project="shop", peer="ann")
     await run_next_night(database, clock, settings, hours=30)  # so the open calls are given up, and kept as open
-    assert not await betrayed(database)
+    assert not await find_leaking_tables(database)
     for name in SESSIONS:
         await log_events(database, name, second)
     await run_next_night(database, clock, settings)
@@ -116,25 +118,25 @@ async def remembered(
 
 def test_every_kind_has_something_to_hide() -> None:
     assert all(SECRETS.values())
-    assert leaked(" ".join(CREDENTIALS.values())) == set(CREDENTIALS)
+    assert find_leaked_kinds(" ".join(CREDENTIALS.values())) == set(CREDENTIALS)
 
 
 async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
     database: Database, settings: Settings, remembered: str, tmp_path: Path
 ) -> None:
-    assert not await betrayed(database)
-    assert not leaked(remembered)
+    assert not await find_leaking_tables(database)
+    assert not find_leaked_kinds(remembered)
     for table in ("digest", "error_record", "candidate", "procedure", "tool_profile", "solution", "claim", "run"):
         assert await query_number(database, f"select count(*) from {table}"), f"nothing was learned into {table}"
-    assert leaked((await dump(database))["event"]) == set(CREDENTIALS)  # which keeps what happened
+    assert find_leaked_kinds((await dump(database))["event"]) == set(CREDENTIALS)  # which keeps what happened
     assert "[redacted:" in str(await query_rows(database, "select body from procedure"))
     assert "[redacted:" in str(await query_rows(database, "select body from solution"))
     assert "[redacted:" in str(await query_rows(database, "select quote from candidate"))
-    await _no_answer_tells(database, settings)
-    await _no_export_tells(database, tmp_path)
+    await _assert_answers_hide_secrets(database, settings)
+    await _assert_exports_hide_secrets(database, tmp_path)
 
 
-async def _no_answer_tells(database: Database, settings: Settings) -> None:
+async def _assert_answers_hide_secrets(database: Database, settings: Settings) -> None:
     told: list[Any] = []
     for table in ("fact", "candidate", "procedure", "solution"):
         for one in await query_rows(database, f"select id from {table} order by id limit 60"):
@@ -145,17 +147,17 @@ async def _no_answer_tells(database: Database, settings: Settings) -> None:
         told += [await lookup.list_facts(conn), await lookup.list_rejected(conn)]
     for text in CREDENTIALS.values():
         told.append(await find_solutions(database, f"Error: cannot log in with {text}", tool="Bash"))
-    assert not leaked(json.dumps(told, default=encode_json, ensure_ascii=False))
+    assert not find_leaked_kinds(json.dumps(told, default=encode_json, ensure_ascii=False))
 
 
-async def _no_export_tells(database: Database, tmp_path: Path) -> None:
+async def _assert_exports_hide_secrets(database: Database, tmp_path: Path) -> None:
     skills = await export_skills(database, tmp_path, agent=None, project=None, limit=100)
     assert skills
     for file in skills:
-        assert not leaked(file.name + file.read_text(encoding="utf-8"))
+        assert not find_leaked_kinds(file.name + file.read_text(encoding="utf-8"))
     exported: list[str] = []
     await export_sessions(database, "consolidator", exported.append)
-    assert not leaked("".join(exported))
+    assert not find_leaked_kinds("".join(exported))
 
 
 async def test_what_an_extractor_dies_of_is_hidden_in_its_dead_letter(
@@ -173,8 +175,8 @@ async def test_what_an_extractor_dies_of_is_hidden_in_its_dead_letter(
     await log_events(database, "one", [user_message(f"poison: {text}") for text in CREDENTIALS.values()])
     done = await run_next_night(database, clock, settings)
     assert done["dead"] == len(CREDENTIALS)
-    assert not await betrayed(database)
-    assert not leaked(caplog.text)
+    assert not await find_leaking_tables(database)
+    assert not find_leaked_kinds(caplog.text)
 
 
 async def test_a_unit_that_fails_on_a_row_does_not_tell_what_was_in_it(
@@ -190,5 +192,5 @@ async def test_a_unit_that_fails_on_a_row_does_not_tell_what_was_in_it(
     await log_events(database, "one", [user_message("hello")])
     done = await run_next_night(database, clock, settings)
     assert done["status"] == "failed"
-    assert not await betrayed(database)
-    assert not leaked(caplog.text)
+    assert not await find_leaking_tables(database)
+    assert not find_leaked_kinds(caplog.text)

@@ -28,7 +28,15 @@ from consolidator.store.memory import revisions as store
 from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import hold_locks, wait_for_lock_waiters
-from tests.oracle import configured, decided, fact, lines, sayings, schema_of, shown
+from tests.oracle import (
+    candidate_names,
+    decide_by_value,
+    fact_json,
+    parse_lines,
+    parse_statements,
+    schema_name,
+    with_model,
+)
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -38,44 +46,46 @@ LIKES = re.compile(r"(\w+) delights me")
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test wait for the next try."""
     monkeypatch.setattr(calls_module, "MAX_RETRY_WAIT", 0.01)
 
 
-def two_models(asked: dict[str, Any]) -> ScriptedReply:
+def two_models(request: dict[str, Any]) -> ScriptedReply:
     """Answer as a model that sees the first thing said only, or as a better one that sees all and says it otherwise."""
-    if schema_of(asked) == "decisions":
-        return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
+    if schema_name(request) == "decisions":
+        return ScriptedReply.json(
+            {"operations": [decide_by_value(one, parse_statements(request)) for one in candidate_names(request)]}
+        )
     found = []
-    for name, who, words in lines(asked):
+    for name, who, words in parse_lines(request):
         liked = LIKES.findall(words) if who == "user" else []
-        for what in liked if asked["model"] == BETTER else liked[:1]:
-            sentence = f"The user is fond of {what}." if asked["model"] == BETTER else f"The user likes {what}."
-            told = fact(name, f"{what} delights me", "likes", what, sentence, "preference", single_valued=False)
+        for what in liked if request["model"] == BETTER else liked[:1]:
+            sentence = f"The user is fond of {what}." if request["model"] == BETTER else f"The user likes {what}."
+            told = fact_json(name, f"{what} delights me", "likes", what, sentence, "preference", single_valued=False)
             found.append(told)
     return ScriptedReply.json({"facts": found})
 
 
-async def talked(database: Database, clock: FrozenClock, name: str, *words: str) -> None:
+async def log_session(database: Database, clock: FrozenClock, name: str, *words: str) -> None:
     talk: list[NewEvent] = [user_message(one) for one in words]
     await log_events(database, name, talk, peer="mara")
     clock.advance(HOUR)
 
 
-async def believed(database: Database) -> set[str]:
+async def load_believed_sentences(database: Database) -> set[str]:
     async with database.connection() as conn:
         return {r["sentence"] for r in await rows(conn, "select sentence from fact where superseded_at is null")}
 
 
-async def drafted(database: Database, settings: Settings, **more: Any) -> dict[str, Any]:
+async def read_draft(database: Database, settings: Settings, **more: Any) -> dict[str, Any]:
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
     choice = SessionFilter(reprocess=True, **more)
     return await Reprocessing(database, settings, choice, BETTER, asyncio.Event()).run()
 
 
-async def promoted(database: Database, settings: Settings, number: int) -> dict[str, Any]:
+async def promote_draft(database: Database, settings: Settings, number: int) -> dict[str, Any]:
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(HOUR)
     return await revisions.promote_revision(database, settings, number, asyncio.Event())
@@ -85,11 +95,11 @@ async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me, rain delights me.", "snow delights me.")
-        await run_job(database, told)
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me, rain delights me.", "snow delights me.")
+        await run_job(database, model_settings)
         before = await read_memory(database)
-        shown = await drafted(database, told)
+        shown = await read_draft(database, model_settings)
         assert await read_memory(database) == before
         assert shown["added"] == ["coder: The user is fond of rain."]
         assert shown["lost"] == []
@@ -97,9 +107,9 @@ async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
             [f"coder: The user likes {one}.", f"coder: The user is fond of {one}."] for one in ("snow", "tea")
         ]
         clock.advance(HOUR)
-        await run_job(database, told)  # and no night believes a draft
+        await run_job(database, model_settings)  # and no night believes a draft
         assert await read_memory(database) == before
-        again = await drafted(database, told)
+        again = await read_draft(database, model_settings)
         assert (again["revision"], again["calls"]["calls"]) == (shown["revision"], 0)
         assert again["changed"] == shown["changed"]
     await assert_invariants(database)
@@ -111,30 +121,30 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     told_then: list[tuple[datetime, set[str]]] = []
 
     async def seen() -> set[str]:
-        told_then.append((clock.now(), await believed(database)))
+        told_then.append((clock.now(), await load_believed_sentences(database)))
         return told_then[-1][1]
 
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me, rain delights me.")
-        await run_job(database, told)
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me, rain delights me.")
+        await run_job(database, model_settings)
         before = await seen()
-        draft = (await drafted(database, told))["revision"]
-        await talked(database, clock, "s1", "snow delights me.")
-        await run_job(database, told)
-        await promoted(database, told, draft)
+        draft = (await read_draft(database, model_settings))["revision"]
+        await log_session(database, clock, "s1", "snow delights me.")
+        await run_job(database, model_settings)
+        await promote_draft(database, model_settings, draft)
         after = {"The user is fond of tea.", "The user is fond of rain.", "The user likes snow."}
         assert await seen() == after
-        await talked(database, clock, "s2", "frost delights me.")
-        await run_job(database, told)  # nights go on from there
+        await log_session(database, clock, "s2", "frost delights me.")
+        await run_job(database, model_settings)  # nights go on from there
         assert await seen() == after | {"The user likes frost."}
         with pytest.raises(UsageError, match="is not a draft"):
-            await promoted(database, told, draft)
+            await promote_draft(database, model_settings, draft)
         await assert_invariants(database)
         clock.advance(HOUR)
-        await revisions.restore_revision(database, told, asyncio.Event())
+        await revisions.restore_revision(database, model_settings, asyncio.Event())
         assert await seen() == before | {"The user likes snow.", "The user likes frost."}
-        await promoted(database, told, draft)
+        await promote_draft(database, model_settings, draft)
         assert await seen() == after | {"The user likes frost."}
     await assert_invariants(database)
     async with database.connection() as conn:  # what was believed at each of these moments is still told
@@ -142,19 +152,19 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
             assert {one.sentence for one in await lookup.list_facts(conn, as_of=moment)} == facts
 
 
-async def drafted_by_one_that_finds_nothing(database: Database, clock: FrozenClock, settings: Settings) -> int:
+async def draft_without_facts(database: Database, clock: FrozenClock, settings: Settings) -> int:
     """Have a fact believed, and a draft made without it; return the draft."""
-    async with ModelServer(lambda asked: two_models(asked) if asked["model"] != BETTER else NOTHING) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me.")
-        await run_job(database, told)
-        return int((await drafted(database, told))["revision"])
+    async with ModelServer(lambda request: two_models(request) if request["model"] != BETTER else NOTHING) as server:
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.")
+        await run_job(database, model_settings)
+        return int((await read_draft(database, model_settings))["revision"])
 
 
 async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    draft = await drafted_by_one_that_finds_nothing(database, clock, settings)
+    draft = await draft_without_facts(database, clock, settings)
 
     async def merged() -> None:
         async with database.transaction() as conn:
@@ -165,17 +175,17 @@ async def test_what_a_promotion_retires_during_a_merge_is_believed_no_more(
     with hold_locks(database.dsn, "lock table fact in exclusive mode"):
         merging = asyncio.create_task(merged())
         await wait_for_lock_waiters(database.dsn)  # it has read what the revision before said
-        promoting = asyncio.create_task(promoted(database, settings, draft))
+        promoting = asyncio.create_task(promote_draft(database, settings, draft))
         await wait_for_lock_waiters(database.dsn, 2)
     await asyncio.gather(merging, promoting)
-    assert await believed(database) == set()
+    assert await load_believed_sentences(database) == set()
     await assert_invariants(database)
 
 
 async def test_what_is_outdated_already_is_not_written_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await promoted(database, settings, await drafted_by_one_that_finds_nothing(database, clock, settings))
+    await promote_draft(database, settings, await draft_without_facts(database, clock, settings))
     async with database.transaction() as conn:
         written = "select xmin::text, ctid::text, superseded_by, superseded_reason from fact"
         before = await rows(conn, written)
@@ -190,12 +200,12 @@ async def test_turning_to_a_revision_waits_for_a_merge_before_it_locks_anything_
     database: Database, clock: FrozenClock, settings: Settings, doing: str
 ) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
-        await run_job(database, told)
-        draft = (await drafted(database, told))["revision"]
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.", "snow delights me.")
+        await run_job(database, model_settings)
+        draft = (await read_draft(database, model_settings))["revision"]
         if doing == "restore":
-            await promoted(database, told, draft)
+            await promote_draft(database, model_settings, draft)
     turning: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "compare": lambda: revisions.compare_revision(database, draft),
         "promote": lambda: revisions.promote_revision(database, settings, draft, asyncio.Event()),
@@ -215,29 +225,29 @@ async def test_turning_to_a_revision_waits_for_a_merge_before_it_locks_anything_
 
 async def test_what_a_person_told_memory_stays_so(database: Database, clock: FrozenClock, settings: Settings) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me.", "snow delights me.")
-        await run_job(database, told)
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.", "snow delights me.")
+        await run_job(database, model_settings)
         async with database.connection() as conn:
             ids = {r["value"]: r["id"] for r in await rows(conn, "select id, value from fact")}
         await forget_fact(database, ids["tea"])
         await correct_fact(database, ids["snow"], "The user likes snow on mountains only.")
-        draft = (await drafted(database, told))["revision"]
-        await promoted(database, told, draft)
-    assert await believed(database) == {"The user likes snow on mountains only."}
+        draft = (await read_draft(database, model_settings))["revision"]
+        await promote_draft(database, model_settings, draft)
+    assert await load_believed_sentences(database) == {"The user likes snow on mountains only."}
 
 
 async def test_a_discarded_draft_leaves_nothing(database: Database, clock: FrozenClock, settings: Settings) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me, rain delights me.")
-        await run_job(database, told)
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me, rain delights me.")
+        await run_job(database, model_settings)
         before = await read_memory(database)
-        draft = (await drafted(database, told))["revision"]
+        draft = (await read_draft(database, model_settings))["revision"]
         async with database.transaction() as conn:
             await store.discard(conn, draft)
         with pytest.raises(UsageError, match="is not a draft"):
-            await promoted(database, told, draft)
+            await promote_draft(database, model_settings, draft)
     async with database.connection() as conn:
         assert not await rows(conn, "select 1 from candidate where revision > 1")
         assert not await rows(conn, "select 1 from revision_reach")
@@ -250,34 +260,34 @@ async def test_what_was_pruned_keeps_what_the_revision_before_read(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me, rain delights me.")
-        await run_job(database, told)
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me, rain delights me.")
+        await run_job(database, model_settings)
         clock.advance(timedelta(days=40))
         await prune(database, older_than=timedelta(days=30))
-        await talked(database, clock, "s1", "snow delights me.")
-        await run_job(database, told)
-        draft = (await drafted(database, told))["revision"]
-        await promoted(database, told, draft)
-    assert {"The user likes tea.", "The user is fond of snow."} <= await believed(database)
+        await log_session(database, clock, "s1", "snow delights me.")
+        await run_job(database, model_settings)
+        draft = (await read_draft(database, model_settings))["revision"]
+        await promote_draft(database, model_settings, draft)
+    assert {"The user likes tea.", "The user is fond of snow."} <= await load_believed_sentences(database)
 
 
 async def test_after_retention_the_revision_before_is_gone(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me.")
-        await run_job(database, told)
-        await promoted(database, told, (await drafted(database, told))["revision"])
-        after = await believed(database)
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.")
+        await run_job(database, model_settings)
+        await promote_draft(database, model_settings, (await read_draft(database, model_settings))["revision"])
+        after = await load_believed_sentences(database)
         clock.advance(timedelta(days=40))
         await prune(database, older_than=timedelta(days=30))
         with pytest.raises(UsageError, match="past retention"):
-            await revisions.restore_revision(database, told, asyncio.Event())
+            await revisions.restore_revision(database, model_settings, asyncio.Event())
     async with database.connection() as conn:
         assert not await rows(conn, "select 1 from candidate where retired_by is not null")
-    assert await believed(database) == after
+    assert await load_believed_sentences(database) == after
     await assert_invariants(database)
 
 
@@ -285,49 +295,51 @@ async def test_an_erased_session_leaves_every_revision(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "zebras delights me.")
-        await talked(database, clock, "s1", "tea delights me.")
-        await run_job(database, told)
-        draft = (await drafted(database, told))["revision"]
-        await promoted(database, told, draft)
-        await erase_sessions(database, told, await plan_erasure(database, session="s0"), reason="asked")
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "zebras delights me.")
+        await log_session(database, clock, "s1", "tea delights me.")
+        await run_job(database, model_settings)
+        draft = (await read_draft(database, model_settings))["revision"]
+        await promote_draft(database, model_settings, draft)
+        await erase_sessions(database, model_settings, await plan_erasure(database, session="s0"), reason="asked")
         async with database.connection() as conn:
             for table in ("candidate", "fact", "revision_reach"):
                 assert not await rows(conn, f"select 1 from {table} t where t::text ~ 'zebras|s0'"), table
         clock.advance(HOUR)
-        await revisions.restore_revision(database, told, asyncio.Event())
-    assert await believed(database) == {"The user likes tea."}
+        await revisions.restore_revision(database, model_settings, asyncio.Event())
+    assert await load_believed_sentences(database) == {"The user likes tea."}
 
 
 async def test_a_server_that_fails_leaves_a_draft_to_go_on_with(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     sick = {"now": False}
-    async with ModelServer(lambda asked: ScriptedReply.failed(401) if sick["now"] else two_models(asked)) as server:
-        told = configured(settings, server)
-        await talked(database, clock, "s0", "tea delights me.")
-        await run_job(database, told)
+    async with ModelServer(lambda request: ScriptedReply.failed(401) if sick["now"] else two_models(request)) as server:
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.")
+        await run_job(database, model_settings)
         sick["now"] = True
-        first = await drafted(database, told)
+        first = await read_draft(database, model_settings)
         assert first["deferred"] == 1
         sick["now"] = False
-        second = await drafted(database, told)
+        second = await read_draft(database, model_settings)
     assert (second["revision"], second["deferred"]) == (first["revision"], 0)
     assert [now for _, now in second["changed"]] == ["coder: The user is fond of tea."]
 
 
 async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: FrozenClock, settings: Settings) -> None:
     async with ModelServer(two_models) as server:
-        told = configured(settings, server).model_copy(update={"workers": 1})
+        model_settings = with_model(settings, server).model_copy(update={"workers": 1})
         for number in range(4):
-            await talked(database, clock, f"s{number}", f"tea{number} delights me.")
-        await run_job(database, told)
+            await log_session(database, clock, f"s{number}", f"tea{number} delights me.")
+        await run_job(database, model_settings)
         stop = asyncio.Event()
-        asked = len(server.requests)
-        job = Reprocessing(database, told, SessionFilter(reprocess=True), BETTER, stop, progress=lambda _: stop.set())
+        request = len(server.requests)
+        job = Reprocessing(
+            database, model_settings, SessionFilter(reprocess=True), BETTER, stop, progress=lambda _: stop.set()
+        )
         with pytest.raises(Interrupted):
             await job.run()
-        done = await drafted(database, told)
-        assert len(server.requests) - asked == 4  # no session is read twice
+        done = await read_draft(database, model_settings)
+        assert len(server.requests) - request == 4  # no session is read twice
     assert len(done["changed"]) == 4

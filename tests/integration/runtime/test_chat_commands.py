@@ -78,7 +78,7 @@ def chatting(settings: Settings, server: ModelServer, tmp_path: Path) -> Setting
     return settings.model_copy(update={"model": "stand-in", "openai_base_url": server.url})
 
 
-class Talks:
+class ChatRunner:
     """Conversations with lines that come from a pipe, each in an agent of its own."""
 
     def __init__(self, database: Database, settings: Settings, capsys: pytest.CaptureFixture[str], home: Path) -> None:
@@ -100,12 +100,12 @@ class Talks:
 
 
 @pytest.fixture
-def talk(database: Database, chatting: Settings, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Talks:
-    return Talks(database, chatting, capsys, tmp_path)
+def talk(database: Database, chatting: Settings, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> ChatRunner:
+    return ChatRunner(database, chatting, capsys, tmp_path)
 
 
 async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes_on(
-    database: Database, clock: FrozenClock, talk: Talks
+    database: Database, clock: FrozenClock, talk: ChatRunner
 ) -> None:
     seen, warned = await talk("hello", "shout it", "/cost", "/nonsense")
     assert "You said 'hello' in turn 1." in seen
@@ -129,7 +129,9 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
     assert all(f"/{name} " in seen for name in COMMANDS)
 
 
-async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(database: Database, talk: Talks) -> None:
+async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
+    database: Database, talk: ChatRunner
+) -> None:
     await talk("hello", "/new", "other")
     async with database.connection() as conn:
         [older] = [one.id for one in await sessions.list_latest(conn) if not one.current]
@@ -156,7 +158,7 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(datab
     assert "has ended: `consolidator replay" in warned
 
 
-async def test_a_call_that_needs_approval_waits_for_the_person(talk: Talks, tmp_path: Path) -> None:
+async def test_a_call_that_needs_approval_waits_for_the_person(talk: ChatRunner, tmp_path: Path) -> None:
     seen, _ = await talk("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen
     assert "not on a Friday" in next(line for line in seen.splitlines() if line.startswith("It says:"))
@@ -169,7 +171,7 @@ async def test_a_call_that_needs_approval_waits_for_the_person(talk: Talks, tmp_
 
 
 async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
-    database: Database, chatting: Settings, talk: Talks, tmp_path: Path
+    database: Database, chatting: Settings, talk: ChatRunner, tmp_path: Path
 ) -> None:
     await talk("push it")
     async with Consolidator(
@@ -189,7 +191,7 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
 
 
 async def test_what_the_night_learned_of_a_person_is_known_the_next_day(
-    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, talk: Talks
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, talk: ChatRunner
 ) -> None:
     await log_events(database, "yesterday", [user_message("I prefer tabs, always.")], agent="main", peer="mara")
     await log_events(database, "elsewhere", [user_message("I prefer spaces, always.")], agent="main", peer="tom")
@@ -225,7 +227,7 @@ def test_a_chat_without_a_model_says_what_to_set(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (None, "no Python file"),
+        (None, "not a Python file"),
         ("def plain() -> None: ...", "has no tools"),
         ("import nothing_of_that_name", "ModuleNotFoundError"),
         ("from consolidator import tool\n@tool\ndef odd(*words: str) -> None: ...", "a model cannot fill"),

@@ -3,102 +3,100 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.service import corrections
-from consolidator.service.erasure import erase, plan
+from consolidator.models.fact import FactRow
+from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.explain import explain
+from consolidator.service.facts import correct_fact, forget_fact, list_facts, list_quarantined, review_candidate
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
-from consolidator.store.memory import facts
-from consolidator.store.memory import lookup as reading
-from consolidator.store.queries import Row, rows
+from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.oracle import configured, fact, lines
-from tests.support import command, in_thread, logged, night, said, step, unbroken
+from tests.oracle import fact_json, parse_lines, with_model
+from tests.support import assert_invariants, call_and_result, in_thread, log_events, run_cli, run_job, user_message
 
 DAY = timedelta(days=1)
 NPM, PNPM = "Our package manager is npm.", "Our package manager is pnpm."
 
 
-async def told(database: Database, clock: FrozenClock, settings: Settings, *words: str, **columns: str) -> None:
+async def learn_from(database: Database, clock: FrozenClock, settings: Settings, *words: str, **columns: str) -> None:
     """Let a user say something in a session of its own, and a night pass."""
     number = str(clock.now().timestamp())
-    await logged(
-        database, f"s{number}", [said(text) for text in words], **{"peer": "mara", "project": "/shop", **columns}
+    await log_events(
+        database,
+        f"s{number}",
+        [user_message(text) for text in words],
+        **{"peer": "mara", "project": "/shop", **columns},
     )
     clock.advance(DAY)
-    await night(database, settings)
+    await run_job(database, settings)
 
 
-async def believed(database: Database, **filters: object) -> list[Row]:
-    async with database.connection() as conn:
-        return await reading.facts(conn, **filters)  # type: ignore[arg-type]
+async def package_managers(database: Database, **filters: Any) -> list[str]:
+    return [fact.value for fact in await list_facts(database, **filters) if fact.predicate == "package manager"]
 
 
-async def manager(database: Database, **filters: object) -> list[str]:
-    return [one["value"] for one in await believed(database, **filters) if one["predicate"] == "package manager"]
-
-
-async def only(database: Database, predicate: str = "package manager") -> Row:
-    (found,) = [one for one in await believed(database) if one["predicate"] == predicate]
-    return found
+async def single_fact(database: Database, predicate: str = "package manager") -> FactRow:
+    (fact,) = [fact for fact in await list_facts(database) if fact.predicate == predicate]
+    return fact
 
 
 async def test_what_a_person_has_forgotten_is_not_learned_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await told(database, clock, settings, NPM)
-    identity = (await only(database))["id"]
+    await learn_from(database, clock, settings, NPM)
+    fact_id = (await single_fact(database)).id
     assert "npm" in (await recall(database, "package manager", project="/shop")).block
-    await corrections.forget(database, identity)
-    assert not await manager(database)
+    await forget_fact(database, fact_id)
+    assert not await package_managers(database)
     assert not [i for i in (await recall(database, "package manager", project="/shop")).items if i.kind == "fact"]
-    await told(database, clock, settings, NPM)
-    assert not await manager(database)
-    assert await manager(database, superseded_too=True) == ["npm"]
-    assert (await explain(database, identity))["evidence"]
-    await unbroken(database)
+    await learn_from(database, clock, settings, NPM)
+    assert not await package_managers(database)
+    assert await package_managers(database, superseded_too=True) == ["npm"]
+    assert (await explain(database, fact_id))["evidence"]
+    await assert_invariants(database)
 
 
 async def test_a_persons_word_outranks_what_is_said_later(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await told(database, clock, settings, NPM)
-    old = await only(database)
-    new = await corrections.correct(database, old["id"], "The package manager is yarn.")
-    assert [one["sentence"] for one in await believed(database)] == ["The package manager is yarn."]
-    assert new["trust"] == "person"
-    await told(database, clock, settings, NPM)
-    await told(database, clock, settings, PNPM)
-    assert [one["sentence"] for one in await believed(database)] == ["The package manager is yarn."]
+    await learn_from(database, clock, settings, NPM)
+    old = await single_fact(database)
+    new = await correct_fact(database, old.id, "The package manager is yarn.")
+    assert [fact.sentence for fact in await list_facts(database)] == ["The package manager is yarn."]
+    assert new.trust == "person"
+    await learn_from(database, clock, settings, NPM)
+    await learn_from(database, clock, settings, PNPM)
+    assert [fact.sentence for fact in await list_facts(database)] == ["The package manager is yarn."]
     assert "yarn" in (await recall(database, "which package manager", project="/shop")).block
-    history = await believed(database, superseded_too=True)
-    assert {one["value"] for one in history} >= {"npm", "pnpm"}
-    assert (await explain(database, new["id"]))["by"] == "by a person"
-    again = await corrections.correct(database, new["id"], "The package manager is bun.")
-    assert [one["id"] for one in await believed(database)] == [again["id"]]
-    await unbroken(database)
+    history = await list_facts(database, superseded_too=True)
+    assert {fact.value for fact in history} >= {"npm", "pnpm"}
+    assert (await explain(database, new.id))["by"] == "by a person"
+    again = await correct_fact(database, new.id, "The package manager is bun.")
+    assert [fact.id for fact in await list_facts(database)] == [again.id]
+    await assert_invariants(database)
 
 
 async def test_what_was_believed_then_and_what_was_true_then_can_be_asked(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     start = clock.now()
-    await told(database, clock, settings, NPM)
+    await learn_from(database, clock, settings, NPM)
     clock.advance(5 * DAY)
-    await told(database, clock, settings, PNPM)
-    assert not await manager(database, as_of=start)
-    assert await manager(database, as_of=start + 2 * DAY) == ["npm"]
-    assert await manager(database, as_of=clock.now()) == ["pnpm"]
-    assert await manager(database, valid_at=start + 2 * DAY) == ["npm"]
-    assert await manager(database, valid_at=clock.now()) == ["pnpm"]
+    await learn_from(database, clock, settings, PNPM)
+    assert not await package_managers(database, as_of=start)
+    assert await package_managers(database, as_of=start + 2 * DAY) == ["npm"]
+    assert await package_managers(database, as_of=clock.now()) == ["pnpm"]
+    assert await package_managers(database, valid_at=start + 2 * DAY) == ["npm"]
+    assert await package_managers(database, valid_at=clock.now()) == ["pnpm"]
     for moment in (start + 2 * DAY, clock.now()):  # what was believed then to be true, then and now
-        assert await manager(database, as_of=start + 2 * DAY, valid_at=moment) == ["npm"]
+        assert await package_managers(database, as_of=start + 2 * DAY, valid_at=moment) == ["npm"]
 
 
 async def test_an_order_of_a_tool_waits_for_a_person(
@@ -108,37 +106,41 @@ async def test_an_order_of_a_tool_waits_for_a_person(
 
     def obedient(asked: dict[str, object]) -> ScriptedReply:
         found = [
-            fact(n, order, f"build_{n}", order, order, "constraint") for n, _, words in lines(asked) if order in words
+            fact_json(n, order, f"build_{n}", order, order, "constraint")
+            for n, _, words in parse_lines(asked)
+            if order in words
         ]
         return ScriptedReply.json({"facts": found})
 
-    talk = [said("Read both."), *step("a", "Read", {}, order), *step("b", "Read", {}, f"{order} Or so.")]
-    await logged(database, "s1", talk, project="/shop", peer="mara")
+    talk = [
+        user_message("Read both."),
+        *call_and_result("a", "Read", {}, order),
+        *call_and_result("b", "Read", {}, f"{order} Or so."),
+    ]
+    await log_events(database, "s1", talk, project="/shop", peer="mara")
     clock.advance(DAY)
     async with ModelServer(obedient) as server:
-        await night(database, configured(settings, server))
-    assert not await believed(database)
-    async with database.connection() as conn:
-        first, second = await facts.quarantined(conn)
-    assert "in quarantine: an instruction from" in (await explain(database, first["id"]))["lines"][0]
-    await corrections.review(database, first["id"], accept=True)
-    await corrections.review(database, second["id"], accept=False)
-    assert [one["sentence"] for one in await believed(database)] == [order]
-    assert "rejected by a person" in (await explain(database, second["id"]))["lines"][0]
-    assert "quarantine" not in (await explain(database, first["id"]))["lines"][0]
-    async with database.connection() as conn:
-        assert not await facts.quarantined(conn)
+        await run_job(database, with_model(settings, server))
+    assert not await list_facts(database)
+    first, second = await list_quarantined(database)
+    assert "in quarantine: an instruction from" in (await explain(database, first.id))["lines"][0]
+    await review_candidate(database, first.id, accept=True)
+    await review_candidate(database, second.id, accept=False)
+    assert [fact.sentence for fact in await list_facts(database)] == [order]
+    assert "rejected by a person" in (await explain(database, second.id))["lines"][0]
+    assert "quarantine" not in (await explain(database, first.id))["lines"][0]
+    assert not await list_quarantined(database)
     with pytest.raises(NotFound, match="nothing in quarantine"):
-        await corrections.review(database, second["id"], accept=True)
+        await review_candidate(database, second.id, accept=True)
 
 
 async def test_a_persons_words_go_with_the_peer_they_are_about(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await told(database, clock, settings, "I prefer small commits.", project="")
-    found = await believed(database)
-    await corrections.correct(database, found[0]["id"], "Mara prefers marzipan commits.")
-    await erase(database, settings, await plan(database, peer="mara"), reason="asked for")
+    await learn_from(database, clock, settings, "I prefer small commits.", project="")
+    (fact,) = await list_facts(database)
+    await correct_fact(database, fact.id, "Mara prefers marzipan commits.")
+    await erase_sessions(database, settings, await plan_erasure(database, peer="mara"), reason="asked for")
     async with database.connection() as conn:
         assert not await rows(conn, "select id from fact")
         assert not await rows(conn, "select fact_id from tombstone")
@@ -147,18 +149,18 @@ async def test_a_persons_words_go_with_the_peer_they_are_about(
 async def test_the_command_line_says_what_it_did(
     database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str]
 ) -> None:
-    await told(database, clock, settings, NPM)
-    identity = (await only(database))["id"]
+    await learn_from(database, clock, settings, NPM)
+    fact_id = (await single_fact(database)).id
     for option, moment, shown in (("--as-of", "2026-03-03T13:00:00Z", True), ("--valid-at", "2026-03-02", False)):
-        done = await in_thread(command, "facts", option, moment, environment=environment)
+        done = await in_thread(run_cli, "facts", option, moment, environment=environment)
         assert ("npm" in done.stdout) is shown, (option, moment)
-    done = await in_thread(command, "facts", "correct", identity, "We use yarn.", environment=environment)
+    done = await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
-    new = (await believed(database))[0]["id"]
-    done = await in_thread(command, "facts", "forget", new, environment=environment)
+    new = (await list_facts(database))[0].id
+    done = await in_thread(run_cli, "facts", "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
     for words, code in ((("forget", "nobody"), 3), (("correct", new, " "), 2), (("review", "--accept", "nobody"), 3)):
-        done = await in_thread(command, "facts", *words, environment=environment, code=code)
+        done = await in_thread(run_cli, "facts", *words, environment=environment, code=code)
         assert "Traceback" not in done.stderr
     with pytest.raises(UsageError):
-        await corrections.correct(database, new, "x" * 500)
+        await correct_fact(database, new, "x" * 500)

@@ -2,102 +2,105 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from consolidator.cli.learned import _show_person
+from consolidator.cli.learned import print_screen
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune
+from consolidator.service.learned import KINDS, LearnedNews, load_learned
 from consolidator.settings import Settings
-from consolidator.store.memory import learned
+from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON
-from tests.nights import count, tonight, workday, worked
-from tests.support import answered, later, logged, said
+from tests.nights import log_workdays, query_number, run_next_night, workday_events
+from tests.support import assistant_response, later, log_events, user_message
 
 
-async def told(database: Database, **more: Any) -> dict[str, Any]:
-    """Return what was learned since the latest night that learned something."""
-    async with database.connection() as conn:
-        since = await learned.latest(conn)
-        assert since is not None
-        return await learned.learned(conn, since, **more)
+async def load_news(database: Database, since: datetime | None = None, **filters: Any) -> LearnedNews:
+    """Return what was learned, by default since the latest night that learned something."""
+    news = await load_learned(database, since, **filters)
+    assert news is not None
+    return news
 
 
 async def test_nothing_was_learned_before_the_first_night(database: Database) -> None:
-    async with database.connection() as conn:
-        assert await learned.latest(conn) is None
+    assert await load_learned(database) is None
 
 
 async def test_each_night_tells_its_own_news(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await worked(database, 4)
-    await logged(database, "one", [said("Our package manager is npm."), answered("Good.")], project="/src")
-    await tonight(database, clock, settings)
-    first = await told(database)
-    assert (first["nights"], first["sessions"]) == (1, 5)
-    assert first["seen"] == first["learned"] + first["nothing"]
-    assert "Their package manager is npm." in [one["sentence"] for one in first["facts"]]
-    assert first["procedures"]
-    assert first["changed"] == []
-    assert first["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0}
+    await log_workdays(database, 4)
+    await log_events(
+        database, "one", [user_message("Our package manager is npm."), assistant_response("Good.")], project="/src"
+    )
+    await run_next_night(database, clock, settings)
+    first = await load_news(database)
+    assert (first.sums.nights, first.sums.sessions) == (1, 5)
+    assert first.sums.seen == first.sums.learned + first.sums.nothing
+    assert "Their package manager is npm." in [fact.sentence for fact in first.facts]
+    assert first.procedures
+    assert first.changed == []
+    assert first.as_json()["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0}
 
     clock.set(later(clock.now(), hours=1))
-    await logged(database, "two", [said("Our package manager is pnpm."), answered("Good.")], project="/src")
-    await tonight(database, clock, settings)
-    second = await told(database)
-    assert [(one["before"], one["sentence"]) for one in second["changed"]] == [
+    await log_events(
+        database, "two", [user_message("Our package manager is pnpm."), assistant_response("Good.")], project="/src"
+    )
+    await run_next_night(database, clock, settings)
+    second = await load_news(database)
+    assert [(fact.before, fact.sentence) for fact in second.changed] == [
         ("Their package manager is npm.", "Their package manager is pnpm.")
     ]
-    assert (second["facts"], second["procedures"], second["sessions"]) == ([], [], 1)
+    assert (second.facts, second.procedures, second.sums.sessions) == ([], [], 1)
 
 
 async def test_what_is_left_out_is_counted(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await worked(database, 4)
-    await logged(database, "more", workday(9), agent="other")
-    await tonight(database, clock, settings)
-    everything, some = await told(database, limit=1000), await told(database, limit=1)
-    for kind in learned.KINDS:
-        assert len(some[kind]) + some["more"][kind] == len(everything[kind])
-    assert {one["agent"] for one in (await told(database, agent="other"))["facts"]} <= {"other"}
+    await log_workdays(database, 4)
+    await log_events(database, "more", workday_events(9), agent="other")
+    await run_next_night(database, clock, settings)
+    everything, best = await load_news(database, limit=1000), await load_news(database, limit=1)
+    for kind in KINDS:
+        assert len(getattr(best, kind)) + best.more[kind] == len(getattr(everything, kind))
+    assert {fact.agent for fact in (await load_news(database, agent="other")).facts} <= {"other"}
 
 
 async def test_what_nights_came_to_is_told_when_their_units_are_forgotten(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     begin = clock.now()
-    await worked(database, 3)
-    await logged(database, "idle", [said("Hello.")])
-    await tonight(database, clock, settings)
-    await worked(database, 1, begin=2)  # goes on: each night has read it
-    await tonight(database, clock, settings)
-    async with database.connection() as conn:
-        before, latest = await learned.learned(conn, begin), await learned.latest(conn)
-        assert (before["nights"], before["sessions"], before["seen"]) == (2, 5, 4 * len(workday(0)) + 1)
-        clock.advance(timedelta(days=40))
-        await prune(database, older_than=timedelta(days=30))
-        assert await count(database, "select count(*) from claim") == 0
-        assert await learned.learned(conn, begin) == before
-        assert await learned.latest(conn) == latest
+    await log_workdays(database, 3)
+    await log_events(database, "idle", [user_message("Hello.")])
+    await run_next_night(database, clock, settings)
+    await log_workdays(database, 1, begin=2)  # goes on: each night has read it
+    await run_next_night(database, clock, settings)
+    before, latest = await load_news(database, begin), await load_news(database)
+    assert (before.sums.nights, before.sums.sessions, before.sums.seen) == (2, 5, 4 * len(workday_events(0)) + 1)
+    clock.advance(timedelta(days=40))
+    await prune(database, older_than=timedelta(days=30))
+    assert await query_number(database, "select count(*) from claim") == 0
+    assert await load_news(database, begin) == before
+    assert (await load_news(database)).since == latest.since
 
 
 async def test_a_night_that_is_at_work_is_told_from_its_units(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    await tonight(database, clock, settings)
-    done = await told(database)
+    await log_workdays(database, 2)
+    await run_next_night(database, clock, settings)
+    done = await load_news(database)
     async with database.connection() as conn:
         await conn.execute("update run set status = 'running', finished_at = null, report = '{}'")
-    assert await told(database) == done
+    assert await load_news(database) == done
 
 
 def test_a_person_is_told_of_how_many_sessions_where_that_is_certain(capsys: pytest.CaptureFixture[str]) -> None:
-    found: dict[str, Any] = dict.fromkeys(learned.KINDS, ())
-    found |= {"since": NOON, "nights": 1, "seen": 182, "sessions": 10, "more": {}}
-    _show_person(found)
-    _show_person({**found, "nights": 5})
+    sums = NightSumsRow(nights=1, sessions=10, seen=182, learned=0, nothing=182, deferred=0, dead=0)
+    news = LearnedNews(NOON, sums, [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0))
+    print_screen(news)
+    print_screen(replace(news, sums=replace(sums, nights=5)))
     first, _, second, _ = capsys.readouterr().out.splitlines()
     assert first.endswith("from 182 events of 10 sessions:")
     assert second.endswith("from 182 events in 5 nights:")

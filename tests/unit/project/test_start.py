@@ -28,5 +28,5 @@ def test_a_file_of_tools_needs_no_database() -> None:
 def test_every_public_name_is_where_it_is_said_to_be() -> None:
     import consolidator
 
-    assert set(consolidator._WHERE) == set(consolidator.__all__)
+    assert set(consolidator._MODULE_OF) == set(consolidator.__all__)
     assert all(getattr(consolidator, name) is not None for name in consolidator.__all__)

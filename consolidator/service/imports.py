@@ -1,0 +1,46 @@
+"""Import of session logs that agents left on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from consolidator.database import Database
+from consolidator.errors import NotFound, UsageError
+from consolidator.formats import format_named, is_there, on_this_machine
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.source_files import ImportSource
+
+__all__ = ["ImportReport", "ImportSource", "import_logs", "select_sources"]
+
+
+def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource]:
+    """Return what to import: the paths, else the places where a format ("auto": any format) leaves its logs here."""
+    if format_name == "auto":
+        if paths:
+            return [ImportSource(path) for path in paths]
+        sources = [ImportSource(path, log_format) for log_format, path in on_this_machine(Path.home())]
+        if not sources:
+            raise NotFound("no agent left its logs in a known place on this machine; name a path")
+        return sources
+    log_format = format_named(format_name)
+    if paths:
+        return [ImportSource(path, log_format) for path in paths]
+    sources = [ImportSource(path, log_format) for path in log_format.default_paths(Path.home()) if is_there(path)]
+    if not sources:
+        raise UsageError(f"name the files or directories to import: {format_name} has none in a known place here")
+    return sources
+
+
+async def import_logs(
+    database: Database,
+    sources: list[ImportSource],
+    stop: asyncio.Event,
+    *,
+    strict: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> ImportReport:
+    """Import sources; with `strict` write nothing if a line cannot be explained."""
+    return await import_sources(database, sources, strict=strict, stop=stop, progress=progress)

@@ -1,0 +1,87 @@
+"""Runs of jobs: start one now, list them, show one, learn again from its dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.jobs.consolidation import dead_letters
+from consolidator.jobs.model.model_report import model_line
+from consolidator.jobs.nightly import JOBS, Job, JobRunner
+from consolidator.jobs.retention import prune
+from consolidator.jobs.scheduler import summarize
+from consolidator.settings import Settings
+from consolidator.store.nights import runs
+from consolidator.store.nights.runs import ListedRun
+
+__all__ = [
+    "JOBS",
+    "MANUAL_JOBS",
+    "Job",
+    "ListedRun",
+    "list_runs",
+    "load_run",
+    "model_line",
+    "preview_retention",
+    "retry_dead_letters",
+    "run_job",
+    "summarize",
+]
+MANUAL_JOBS = ("backfill", "retry", "reindex")  # the jobs that only a person starts
+
+
+async def run_job(
+    database: Database,
+    settings: Settings,
+    job: Job,
+    stop: asyncio.Event,
+    *,
+    older_than: timedelta | None = None,
+    started: Callable[[int], None] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Run a job now, the scheduled run if one is due; return its report. `older_than` is an option of retention."""
+    runner = JobRunner(database, settings, stop, started=started, progress=progress)
+    return await runner.run_now(job, **({"older_than": older_than} if older_than else {}))
+
+
+async def preview_retention(
+    database: Database, settings: Settings, *, older_than: timedelta | None = None
+) -> dict[str, Any]:
+    """Return the report of what retention would prune; prune nothing."""
+    age = older_than or timedelta(days=settings.retention_days)
+    report = await prune(database, older_than=age, dry_run=True)
+    return {"job": "retention", **report.as_json()}
+
+
+async def list_runs(database: Database, *, job: str | None = None, limit: int = 20) -> list[ListedRun]:
+    """Return runs with their sums, the latest first."""
+    async with database.connection() as conn:
+        return await runs.list_runs(conn, job=job, limit=limit)
+
+
+async def load_run(database: Database, run_id: str, *, limit: int = 200) -> dict[str, Any]:
+    """Return a run as JSON: its row, its sums or report, up to `limit` of its units, and its dead letters."""
+    async with database.connection() as conn:
+        run = await runs.get(conn, run_id)
+        units = await runs.list_units(conn, run_id, limit=limit)
+        letters = await runs.list_dead_letters(conn, run_or_letter_id=run_id, include_settled=True)
+        sums = await runs.sum_units(conn, run_id)
+    return {
+        **asdict(sums),
+        **run.report,
+        **asdict(run),
+        "claims": [asdict(unit) for unit in units],
+        "dead_letters": [asdict(letter) for letter in letters],
+    }
+
+
+async def retry_dead_letters(
+    database: Database, settings: Settings, *, run_or_letter_id: str | None = None, discard: bool = False
+) -> dict[str, Any]:
+    """Learn again from events that were set aside, or discard them; return how many are settled and how many remain."""
+    return await dead_letters.retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)

@@ -1,0 +1,27 @@
+"""The service that does every night by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+
+from consolidator.database import Database
+from consolidator.jobs.nightly import JobRunner
+from consolidator.jobs.scheduler import Service
+from consolidator.settings import Settings
+
+
+async def serve_nights(
+    database: Database,
+    settings: Settings,
+    stop: asyncio.Event,
+    routes: Sequence[BaseRoute] = (),
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None,
+) -> None:
+    """Run every job when it is due, and serve a health page and `routes` on the health port, until `stop` is set."""
+    await Service(JobRunner(database, settings, stop), routes, lifespan).serve()

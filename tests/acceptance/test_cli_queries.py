@@ -1,0 +1,142 @@
+"""The commands that ask memory and the log: filters, queries, exports, dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import psycopg
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from tests.acceptance.command_line import MISSING_MODULE, CommandLine, add_rejected_candidates, fill_memory
+from tests.conftest import NOON
+from tests.support import (
+    log_events,
+    user_message,
+)
+
+
+def test_what_usually_follows_may_be_nothing_however_it_is_asked(cli: CommandLine, dsn: str) -> None:
+    asyncio.run(fill_memory(dsn))
+    asyncio.run(start_fresh_session(dsn))
+    assert json.loads(cli("next", "fresh", "--json")[1]) == []
+    code, out, _ = cli("next", "fresh")
+    assert (code, out) == (0, "nothing usually follows: too few sessions have been where this one is\n")
+
+
+async def start_fresh_session(dsn: str) -> None:
+    """Start a session of an agent that has no procedures."""
+    database = Database(dsn, FrozenClock(NOON))
+    await log_events(database, "fresh", [user_message("hello")], agent="newcomer")
+    await database.close()
+
+
+def test_procedures_are_asked_for_words_and_exported_by_the_same_command(
+    cli: CommandLine, dsn: str, tmp_path: Any
+) -> None:
+    ids = asyncio.run(fill_memory(dsn))
+    for words in (["git commit"], ["git", "commit", "--agent", "coder"], ["git", "--agent", "coder", "commit"]):
+        assert ids["procedure"] in cli("procedures", *words)[1], words
+    for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
+        assert cli("procedures", *words)[:2] == (0, ""), words
+    code, out, _ = cli("procedures", "export", str(tmp_path / "skills"), "--limit", "1")
+    assert (code, out) == (0, f"1 skills in {tmp_path / 'skills'}\n")
+    (tmp_path / "file").touch()
+    assert cli("procedures", "export", str(tmp_path / "file"))[0] == 2
+
+
+def test_several_words_are_one_query_with_and_without_quotes(cli: CommandLine, dsn: str) -> None:
+    asyncio.run(fill_memory(dsn))
+    queries = {"facts": "short answers", "solutions": "named foo", "recall": "short answers please"}
+    for name, query in queries.items():
+        quoted = cli(name, query, "--agent", "coder")
+        assert quoted[1].strip(), name
+        assert cli(name, *query.split(), "--agent", "coder") == quoted, name
+        assert cli(name, "--agent", "coder", *query.split()) == quoted, name
+
+
+def test_memory_is_asked_and_answers_with_a_block_and_citations(cli: CommandLine, dsn: str) -> None:
+    ids = asyncio.run(fill_memory(dsn))
+    code, out, _ = cli("recall", MISSING_MODULE, "--agent", "coder")
+    assert code == 0
+    assert f"[solution:{ids['solution']}]" in out.splitlines()[2]
+    result = json.loads(cli("recall", MISSING_MODULE, "--json")[1])
+    assert result["items"][0]["id"] == ids["solution"]
+    assert cli("recall", "zebras")[:2] == (0, "nothing is known of that\n")
+
+
+def test_filters_count_wherever_they_are_taken(cli: CommandLine, dsn: str) -> None:
+    asyncio.run(fill_memory(dsn))
+    asyncio.run(add_rejected_candidates(dsn))
+    error = ["solutions", "--error", MISSING_MODULE]
+    for words in (error, [*error, "--tool", "Bash"], ["facts", "--rejected"]):
+        project = "/elsewhere" if "--rejected" in words else "/src"
+        agent = "other" if "--rejected" in words else "coder"
+        assert cli(*words)[1].strip(), words
+        assert cli(*words, "--agent", agent, "--project", project)[1].strip(), words
+        assert cli(*words, "--agent", "nobody")[:2] == (0, ""), words
+        assert cli(*words, "--project", "/nowhere")[:2] == (0, ""), words
+    assert cli("facts", "--rejected", "secret word")[1].strip()
+    assert cli("facts", "--rejected", "--peer", "ann")[1].strip()
+    assert cli("facts", "--rejected", "elephant")[:2] == (0, "")
+    assert cli("facts", "--rejected", "--peer", "bob")[:2] == (0, "")
+
+
+def test_an_explanation_names_extractor_rejections_and_what_published_it(cli: CommandLine, dsn: str) -> None:
+    ids = asyncio.run(fill_memory(dsn))
+    asyncio.run(add_rejected_candidates(dsn))
+    explanation = json.loads(cli("explain", ids["fact"], "--json")[1])
+    shown = cli("explain", ids["fact"])[1]
+    assert f"extracted by {explanation['extractors'][0]}\n" in shown
+    assert "1 rejected: 1 a question\n" in shown
+    assert f"by run {ids['run']}\n" in shown
+    with psycopg.connect(dsn) as conn:
+        conn.execute("update consolidator.procedure set run_id = null, cause = 'review'")
+        conn.execute("update consolidator.solution set run_id = null, cause = 'erasure'")
+    assert cli("explain", ids["procedure"])[1].endswith(" after a review\n")
+    assert cli("explain", ids["solution"])[1].endswith(" after an erasure\n")
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(cli: CommandLine, dsn: str, tmp_path: Any) -> None:
+    asyncio.run(fill_memory(dsn))
+    file = tmp_path / "log.jsonl"
+    file.write_text("precious")
+    file.chmod(0o600)
+    for words in (["claude-code"], ["no-such-format"], ["--session", "nobody"]):
+        assert cli("export", *words, "-o", str(file))[0] in (2, 3)
+        assert file.read_text() == "precious", words
+    (tmp_path / "link").symlink_to(file)
+    assert cli("export", "-o", str(tmp_path / "link"))[0] == 0
+    assert file.read_text() == cli("export")[1]
+    assert (file.stat().st_mode & 0o777, (tmp_path / "link").is_symlink()) == (0o600, True)
+    assert not list(tmp_path.glob(".*.part"))
+    assert cli("export", "-o", str(tmp_path / "no" / "log.jsonl"))[0] == 2
+    assert cli("export", "-o", str(tmp_path / ("x" * 5000)))[0] == 2
+    assert cli("export", "-o", "/dev/null")[0] == 0
+
+
+def test_what_was_erased_can_be_listed_with_the_reason(cli: CommandLine, dsn: str) -> None:
+    asyncio.run(fill_memory(dsn))
+    assert cli("erase", "--log")[:2] == (0, "")
+    assert cli("erase", "--session", "s0", "--reason", "asked by ada", "--yes")[0] == 0
+    (line,) = cli("erase", "--log")[1].splitlines()
+    assert line.split("\t")[1:3] == ["s0", "11"]
+    assert line.endswith("\tasked by ada")
+
+
+def test_every_open_dead_letter_is_tried_however_many_there_are(cli: CommandLine, dsn: str) -> None:
+    run = asyncio.run(fill_memory(dsn))["run"]
+    with psycopg.connect(dsn) as conn:
+        conn.execute(
+            "insert into consolidator.dead_letter (id, run_id, session_id, seq, extractor, error, created_at) "
+            "select 'letter-' || n, %s, 'gone', n, 'facts', 'lost', now() from generate_series(1, 450) as n",
+            [run],
+        )
+    assert cli("retry", "letter-1")[0] == 7
+    code, out, _ = cli("retry", run)
+    assert (code, out) == (7, "0 settled, 450 still cannot be learned from\n")  # in vain: nothing hides behind these
+    assert cli("retry", "letter-2", "--discard")[:2] == (0, "1 settled, 0 still cannot be learned from\n")
+    assert cli("retry", "letter-2")[:2] == (0, "0 settled, 0 still cannot be learned from\n")
+    assert cli("retry", "--discard")[:2] == (0, "449 settled, 0 still cannot be learned from\n")
