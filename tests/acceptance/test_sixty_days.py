@@ -1,6 +1,6 @@
 """Sixty days: agents work, their logs grow, every night imports, consolidates and prunes, and nothing is forgotten.
 
-On the twentieth day a model is configured; a fact is told to it, and superseded. On the fortieth day a person has a
+On the twentieth day a model is configured; a fact is stated, and superseded. On the fortieth day a person has a
 session and a peer erased. At the end all of it equals one batch.
 """
 
@@ -21,19 +21,19 @@ from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.explain import explain
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
-from consolidator.store.queries import Row, rows
+from consolidator.store.queries import fetch_value
 from consolidator.testing import ModelServer
-from tests.acceptance.agents import Claude, Office, named
-from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, SHOP, diary
-from tests.databases import copied
-from tests.oracle import configured, oracle
+from tests.acceptance.agents import ClaudeCodeLog, LogFolder, stable_uuid
+from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, SHOP, write_diary
+from tests.databases import Row, copied, fetch_dicts
+from tests.oracle import oracle, with_model
 from tests.support import assert_invariants, read_memory
 
 DAYS = 60
 ERASURE = 40
 RETENTION = 21  # three weeks, and every week is like the one before: from then on nothing may grow
 STEADY = 32
-MODEL, TOLD, CHANGED = 20, 21, 40  # days on which a model appears, and is told where staging lives
+MODEL, STATED, CHANGED = 20, 21, 40  # days on which a model appears, and where staging lives is stated and changed
 REREAD = 10  # old files a day that are read again as if they were new
 AT = {"import": (2, 45), "consolidation": (3, 0), "retention": (3, 30)}
 
@@ -63,7 +63,7 @@ TRACES = """
     union all select 'profile' from tool_profile where body::text ilike %(word)s
     union all select 'solution' from solution where body::text ilike %(word)s or body::text ~ %(any)s
 """
-LEFT = "select coalesce(sum(head - consolidated_to), 0)::bigint as events from session"
+UNCONSOLIDATED = "select coalesce(sum(head - consolidated_to), 0)::bigint from session"
 RETURNED = "select session_id from event e join session s on s.id = session_id where e.seq <= s.pruned_to"
 HEADS = "select id, head from session where agent <> 'pi' order by id"
 
@@ -78,13 +78,13 @@ async def batch(server_dsn: str, template: str) -> AsyncIterator[Database]:
 
 
 @dataclass(slots=True)
-class Life:
-    """The sixty days, and what was seen in them."""
+class Simulation:
+    """The sixty days, and what was measured in them."""
 
     database: Database
     clock: FrozenClock
     settings: Settings
-    office: Office
+    office: LogFolder
     start: datetime
     known: dict[str, dict[str, Row]] = field(default_factory=dict)
     sizes: dict[int, Row] = field(default_factory=dict)
@@ -95,8 +95,8 @@ class Life:
     pruned: int = 0
     deferred: int = 0
 
-    async def night(self, day: int) -> None:
-        """Let a day's night run, and hold it to the ledger."""
+    async def run_night(self, day: int) -> None:
+        """Run a day's night, and check its reports."""
         for job in JOBS:
             hour, minute = AT[job]
             self.clock.set(self.start + timedelta(days=day + 1, hours=hour, minutes=minute))
@@ -104,7 +104,7 @@ class Life:
                 self.office.write(self.clock.now())
                 self.office.touch(REREAD if day < DAYS - 1 else None)
             async with self.database.connection() as conn:
-                left = (await rows(conn, LEFT))[0]["events"]
+                unconsolidated = await fetch_value(conn, UNCONSOLIDATED)
             done = await JobRunner(self.database, self.settings).run_due(job)
             assert done is not None, f"{job} was not owed on day {day}"
             assert done["status"] == "done", done
@@ -113,35 +113,36 @@ class Life:
                 self.repeated += done["repeated"]
             elif job == "consolidation":
                 assert done["seen"] == done["learned"] + done["nothing"] + done["deferred"], done
-                assert left == done["seen"] or (day == MODEL and left < done["seen"])  # it read what was kept, too
+                late = done["seen"] - unconsolidated
+                assert late == 0 or (day == MODEL and late > 0)  # the model reads what was consolidated without it
                 self.deferred += done["deferred"]
             else:
                 self.pruned += done["events"]
 
-    async def nothing_fell(self, day: int) -> None:
-        """Hold what is known to what was known the day before."""
+    async def check_nothing_lost(self, day: int) -> None:
+        """Assert that everything known the day before is still known, with counts no lower."""
         async with self.database.connection() as conn:
-            now = {kind: {r["id"]: r for r in await rows(conn, query)} for kind, query in KNOWN.items()}
-            self.sizes[day] = (await rows(conn, SIZE))[0]
+            now = {kind: {r["id"]: r for r in await fetch_dicts(conn, query)} for kind, query in KNOWN.items()}
+            self.sizes[day] = (await fetch_dicts(conn, SIZE))[0]
         for kind, before in self.known.items() if day != ERASURE else ():
-            for identity, was in before.items():
-                found = now[kind].get(identity)
-                assert found is not None, f"day {day}: {kind} {identity} is gone"
-                assert found["count"] >= was["count"], f"day {day}: {kind} {identity} fell: {was} {found}"
+            for identity, previous in before.items():
+                item = now[kind].get(identity)
+                assert item is not None, f"day {day}: {kind} {identity} is gone"
+                assert item["count"] >= previous["count"], f"day {day}: {kind} {identity} fell: {previous} {item}"
                 if kind == "fact":
-                    assert was["live"] or not found["live"], f"day {day}: fact {identity} holds again"
+                    assert previous["live"] or not item["live"], f"day {day}: fact {identity} holds again"
         self.known = now
 
-    async def staging(self) -> list[str]:
+    async def staging_facts(self) -> list[str]:
         """Return the facts in recall's block on where staging lives."""
-        found = await recall(self.database, "where does staging live?", project=SHOP)
-        assert all(item.line in found.block for item in found.items if item.kind == "fact")
-        facts = [str(item.data["text"]) for item in found.items if item.kind == "fact"]
+        result = await recall(self.database, "where does staging live?", project=SHOP)
+        assert all(item.line in result.block for item in result.items if item.kind == "fact")
+        facts = [str(item.data["text"]) for item in result.items if item.kind == "fact"]
         return [text for text in facts if "staging" in text.lower()]
 
     async def erase(self) -> None:
         """Have a session and a peer erased."""
-        session = Claude(ERASED, self.start, "/").session
+        session = ClaudeCodeLog(ERASED, self.start, "/").session
         for plan in (
             await plan_erasure(self.database, session=session),
             await plan_erasure(self.database, peer=ERASED_PEER),
@@ -149,12 +150,12 @@ class Life:
             self.erased += [session.id for session in plan.sessions]
             await erase_sessions(self.database, self.settings, plan, reason="asked for")
 
-    async def nothing_returned(self) -> None:
+    async def check_nothing_returned(self) -> None:
         """Assert that of the erased nothing is there, and of the pruned no event."""
         async with self.database.connection() as conn:
             values = {"ids": self.erased, "any": "|".join(self.erased), "word": f"%{FORGOTTEN}%"}
-            assert not await rows(conn, TRACES, values)
-            assert not await rows(conn, RETURNED)
+            assert not await fetch_dicts(conn, TRACES, values)
+            assert not await fetch_dicts(conn, RETURNED)
 
 
 async def test_sixty_days_lose_nothing_and_keep_nothing_too_long(
@@ -168,106 +169,110 @@ async def test_sixty_days_lose_nothing_and_keep_nothing_too_long(
     )
     for name in ("claude", "support", "claw0", "pi"):
         (folder / name).mkdir(parents=True)
-    life = Life(database, clock, settings, Office(folder, diary(start, DAYS)), start)
+    simulation = Simulation(database, clock, settings, LogFolder(folder, write_diary(start, DAYS)), start)
     async with ModelServer(oracle) as server:
-        await _live(life, server)
-        _stayed_flat(life)
-        await _first_week_is_still_explained(life)
-        await _minds_changed(life)
-        await _the_loop_closed(life)
-        await _equals_one_batch(life, batch)
+        await _run_days(simulation, server)
+        _check_size_is_steady(simulation)
+        await _check_first_week_is_explained(simulation)
+        await _check_changed_minds(simulation)
+        await _check_model_facts(simulation)
+        await _check_equals_one_batch(simulation, batch)
 
 
-async def _live(life: Life, server: ModelServer) -> None:
+async def _run_days(simulation: Simulation, server: ModelServer) -> None:
     """Let the sixty days pass."""
     for day in range(DAYS):
         if day == MODEL:
             assert not server.requests
-            life.settings = configured(life.settings, server)
-        await life.night(day)
-        await life.nothing_fell(day)
+            simulation.settings = with_model(simulation.settings, server)
+        await simulation.run_night(day)
+        await simulation.check_nothing_lost(day)
         if day == 6:
-            life.first_week = await read_memory(life.database)
-        if day in (TOLD - 1, TOLD, CHANGED):
-            known = {TOLD: ["Staging lives on box7."], CHANGED: ["Staging lives on box9."]}
-            assert await life.staging() == known.get(day, [])
+            simulation.first_week = await read_memory(simulation.database)
+        if day in (STATED - 1, STATED, CHANGED):
+            known = {STATED: ["Staging lives on box7."], CHANGED: ["Staging lives on box9."]}
+            assert await simulation.staging_facts() == known.get(day, [])
         if day == ERASURE - 1:
-            await life.erase()
+            await simulation.erase()
         if day >= ERASURE - 1:
-            await life.nothing_returned()
+            await simulation.check_nothing_returned()
         if day % 10 == 9:
-            await assert_invariants(life.database)
+            await assert_invariants(simulation.database)
 
 
-def _stayed_flat(life: Life) -> None:
+def _check_size_is_steady(simulation: Simulation) -> None:
     """Three weeks are kept, and every week is like the one before: after the first of them nothing grows."""
-    then = life.sizes[STEADY]
+    then = simulation.sizes[STEADY]
     for day in range(STEADY + 3, DAYS):
-        now = life.sizes[day]
+        now = simulation.sizes[day]
         for measure in ("events", "blobs", "bytes", "pages"):
             assert now[measure] <= then[measure] * 1.05, f"{measure} grew: {then} on day {STEADY}, {now} on day {day}"
         # what is kept, a week of a session that was open all week, yesterday, today and what is made ahead
         assert now["partitions"] <= RETENTION + 7 + 2 + partitions.DAYS_AHEAD
-    assert life.pruned > life.events / 2
-    assert life.repeated > life.events  # what was imported was read again, also what had been pruned
-    assert life.deferred >= DAYS  # a call was open every night
+    assert simulation.pruned > simulation.events / 2
+    assert simulation.repeated > simulation.events  # what was imported was read again, also what had been pruned
+    assert simulation.deferred >= DAYS  # a call was open every night
 
 
-async def _first_week_is_still_explained(life: Life) -> None:
+async def _check_first_week_is_explained(simulation: Simulation) -> None:
     """What was learned in the first week still shows its quotes, though the log has long lost the events."""
     for kind, least in (("fact", 5), ("procedure", 2), ("solution", 3)):
-        learned = [identity for identity, *told in life.first_week[kind] if FORGOTTEN not in str(told)]
+        learned = [identity for identity, *content in simulation.first_week[kind] if FORGOTTEN not in str(content)]
         logs = set()
         for identity in learned:
-            told = await explain(life.database, identity)
-            assert told["evidence"]
-            assert all(proof["quote"].strip() for proof in told["evidence"])
-            logs |= {proof["log"] for proof in told["evidence"]}
+            explanation = await explain(simulation.database, identity)
+            assert explanation["evidence"]
+            assert all(proof["quote"].strip() for proof in explanation["evidence"])
+            logs |= {proof["log"] for proof in explanation["evidence"]}
         assert len(learned) >= least
         assert kind == "procedure" or "pruned" in logs  # procedures cite their latest sessions, which are there
 
 
-async def _minds_changed(life: Life) -> None:
+async def _check_changed_minds(simulation: Simulation) -> None:
     """What was superseded a month ago, and has lost its events, is known as what was believed then."""
-    async with life.database.connection() as conn:
-        found = await rows(conn, "select value, superseded_by, valid_to from fact where predicate = 'package manager'")
-    assert {one["value"]: one["valid_to"] and (one["valid_to"] - life.start).days for one in found} == {
+    async with simulation.database.connection() as conn:
+        facts = await fetch_dicts(
+            conn, "select value, superseded_by, valid_to from fact where predicate = 'package manager'"
+        )
+    assert {fact["value"]: fact["valid_to"] and (fact["valid_to"] - simulation.start).days for fact in facts} == {
         "npm": 20,
         "pnpm": None,
     }
 
 
-async def _the_loop_closed(life: Life) -> None:
+async def _check_model_facts(simulation: Simulation) -> None:
     """What a model was told, and what took its place, is explained by both quotes when their events are gone."""
-    life.clock.advance(timedelta(days=RETENTION))
-    assert await JobRunner(life.database, life.settings).run_due("retention") is not None
-    async with life.database.connection() as conn:
-        found = await rows(conn, "select id, value from fact where predicate = 'staging_server' order by valid_from")
-    assert [one["value"] for one in found] == ["box7", "box9"]
-    for one in found:
-        told = await explain(life.database, one["id"])
-        (proof,) = told["evidence"]
-        assert (proof["quote"], proof["log"]) == (f"{one['value']} is where staging lives", "pruned")
-        assert "model:gpt-4o-mini:1" in told["extractors"]
-    assert "box9" in str(await explain(life.database, found[0]["id"]))
+    simulation.clock.advance(timedelta(days=RETENTION))
+    assert await JobRunner(simulation.database, simulation.settings).run_due("retention") is not None
+    async with simulation.database.connection() as conn:
+        facts = await fetch_dicts(
+            conn, "select id, value from fact where predicate = 'staging_server' order by valid_from"
+        )
+    assert [fact["value"] for fact in facts] == ["box7", "box9"]
+    for fact in facts:
+        explanation = await explain(simulation.database, fact["id"])
+        (proof,) = explanation["evidence"]
+        assert (proof["quote"], proof["log"]) == (f"{fact['value']} is where staging lives", "pruned")
+        assert "model:gpt-4o-mini:1" in explanation["extractors"]
+    assert "box9" in str(await explain(simulation.database, facts[0]["id"]))
 
 
-async def _equals_one_batch(life: Life, batch: Database) -> None:
+async def _check_equals_one_batch(simulation: Simulation, batch: Database) -> None:
     """A newcomer who imports the files as they are on the last day learns the same in one night.
 
     Left out: who was erased, and the tree, whose abandoned branch is a fork only to who sees it when it is abandoned.
     """
-    session = Claude(ERASED, life.start, "/").session
-    names = (session, named(f"{ERASED}-resumed"), f"/{ERASED_PEER}-", "pi/")
-    life.office.remove(file.path for file in life.office.files if any(name in file.path for name in names))
+    session = ClaudeCodeLog(ERASED, simulation.start, "/").session
+    names = (session, stable_uuid(f"{ERASED}-resumed"), f"/{ERASED_PEER}-", "pi/")
+    simulation.office.remove(file.path for file in simulation.office.files if any(name in file.path for name in names))
     assert isinstance(batch.clock, FrozenClock)
-    batch.clock.set(life.clock.now())
+    batch.clock.set(simulation.clock.now())
     async with batch.connection() as conn:
         await partitions.ensure_ahead(conn, batch.clock.now())
     for job in JOBS[:2]:
-        assert await JobRunner(batch, life.settings).run_due(job) is not None
-    once, nightly = await read_memory(batch), await read_memory(life.database)
+        assert await JobRunner(batch, simulation.settings).run_due(job) is not None
+    once, nightly = await read_memory(batch), await read_memory(simulation.database)
     for kind in once:
         assert [row for row in nightly[kind] if BRANCHED not in str(row)] == once[kind]
-    async with batch.connection() as one, life.database.connection() as other:
-        assert await rows(one, HEADS) == await rows(other, HEADS)
+    async with batch.connection() as batch_conn, simulation.database.connection() as nightly_conn:
+        assert await fetch_dicts(batch_conn, HEADS) == await fetch_dicts(nightly_conn, HEADS)

@@ -16,7 +16,7 @@ from consolidator.jobs.indexing import indexer
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
 from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
-from consolidator.memory.solutions.error_tracker import ErrorRecord
+from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
@@ -33,9 +33,8 @@ async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, 
         for window in windows
     ]
     await agent_locks.lock_agents_shared(conn, {window.session.agent for window in windows})
-    if not await sessions.advance_watermarks(
-        conn, spans
-    ):  # it locks the sessions: an erasure of one waits for this transaction
+    # This locks the sessions: an erasure of one waits for the end of this transaction.
+    if not await sessions.advance_watermarks(conn, spans):
         raise WatermarkMoved
     learned = [(window.session, window.learned) for window in windows if window.learned is not None]
     await save_memory(conn, learned, run_id=run_id)
@@ -43,7 +42,7 @@ async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, 
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
     await events.stamp(conn, spans, now=now, dead=[list(result.dead) for _, result in learned])
-    await extraction.advance(
+    await extraction.advance_watermarks(
         conn, [(window.session.id, window.session.extracted_to, window.upto) for window in windows if window.read]
     )
 
@@ -57,7 +56,7 @@ async def save_memory(
     errors: bool = True,
     candidates: bool = True,
 ) -> None:
-    """Store the digests, error records and candidates of windows, or some of these; have their scopes merged."""
+    """Store the digests, error records and candidates of windows, or only some of these; mark what has to be merged."""
     if digest:
         rows = [
             _digest_row(session, result, result.folds.digest)

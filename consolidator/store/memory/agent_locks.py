@@ -1,4 +1,4 @@
-"""Locks on agents: one transaction merges an agent at a time, any number learn about it meanwhile or instead.
+"""Locks on agents: one transaction at a time merges an agent, or any number of them learn about it.
 
 Take them before any row lock, in order of agent, so that no two transactions can deadlock.
 """

@@ -1,6 +1,6 @@
-"""Erasing a session or a peer takes what was derived from it, and nothing else; it is logged, and does not come back.
+"""Erasing a session or a peer deletes what was derived from it, and nothing else; it is logged, and nothing comes back.
 
-What is left is what would have been learned had the erased never been there.
+What is left is what would have been learned if the erased had never been there.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from tests.nights import (
     run_next_night,
     workday_events,
 )
-from tests.oracle import configured, fact, lines, oracle, schema_of
+from tests.oracle import fact_json, oracle, parse_lines, schema_name, with_model
 from tests.support import assert_invariants, call_and_result, in_thread, log_events, read_memory, run_cli, user_message
 
-WORD = "marzipan"  # only the erased say it
-SCANS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
+SECRET_WORD = "marzipan"  # only erased sessions say it
+INDEX_SCANS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
 INDEXED_QUERIES = {
     "memory/erasures": (
         "erase_refs", "erase_blobs", "erase_events", "erase_model_facts", "erase_model_calls", "erase_session",
@@ -54,42 +54,42 @@ INDEXED_QUERIES = {
 }  # fmt: skip
 
 
-def private(number: int = 50) -> list[NewEvent]:
-    """What everybody does, with things that only one person says: a fact, an error with its fix, a large result."""
-    wrong, right = {"command": f"{WORD} --bkae tests"}, {"command": f"{WORD} --bake tests"}
+def private_events(number: int = 50) -> list[NewEvent]:
+    """Return a workday, and events with a word of their own: a fact, an error with its fix, a large result."""
+    wrong, right = {"command": f"{SECRET_WORD} --bkae tests"}, {"command": f"{SECRET_WORD} --bake tests"}
     return [
         *workday_events(number),
-        user_message(f"From now on, always write {WORD} in the changelog."),
-        *call_and_result("w", "Bash", wrong, f"{WORD}: unrecognised option --bkae", "error"),
+        user_message(f"From now on, always write {SECRET_WORD} in the changelog."),
+        *call_and_result("w", "Bash", wrong, f"{SECRET_WORD}: unrecognised option --bkae", "error"),
         *call_and_result("w", "Bash", right, "baked"),
-        *call_and_result("r", "Read", {"file_path": f"{WORD}.txt"}, f"{WORD}\n" * 4000),
+        *call_and_result("r", "Read", {"file_path": f"{SECRET_WORD}.txt"}, f"{SECRET_WORD}\n" * 4000),
     ]
 
 
-async def gone(database: Database, settings: Settings, **what: str) -> dict[str, Any]:
-    """Erase, and assert that nothing but the record of it tells of who was erased."""
-    planned = await plan_erasure(database, **what)
-    done = await erase_sessions(database, settings, planned, reason="asked to")
-    names = [member.id for member in planned.sessions]
+async def erase_and_check(database: Database, settings: Settings, **target: str) -> dict[str, Any]:
+    """Erase, and assert that only the log of erasures still names the erased sessions."""
+    plan = await plan_erasure(database, **target)
+    done = await erase_sessions(database, settings, plan, reason="asked to")
+    names = [member.id for member in plan.sessions]
     for table, text in (await dump(database, but=("erasure", "claim"))).items():
-        assert not [name for name in (*names, WORD) if name in text], table
+        assert not [name for name in (*names, SECRET_WORD) if name in text], table
     await assert_invariants(database)
     return done
 
 
 async def test_what_is_left_is_what_would_be_without_the_erased(fresh: Fresh, settings: Settings) -> None:
     memories = []
-    for with_them in (True, False):
+    for with_erased in (True, False):
         async with fresh() as database:
             assert isinstance(database.clock, FrozenClock)
             await log_workdays(database, 3)
-            if with_them:
-                await log_events(database, "theirs", private(), project="shop")
+            if with_erased:
+                await log_events(database, "theirs", private_events(), project="shop")
             await log_workdays(database, 1, begin=3, agent="helper")
             await run_next_night(database, database.clock, settings)
-            if with_them:
-                assert WORD in str(await read_memory(database))
-                assert (await gone(database, settings, session="theirs"))["events"] == len(private())
+            if with_erased:
+                assert SECRET_WORD in str(await read_memory(database))
+                assert (await erase_and_check(database, settings, session="theirs"))["events"] == len(private_events())
                 assert await query_number(database, "select count(*) from blob") == 0
             memories.append(await read_memory(database))
             await run_next_night(database, database.clock, settings)
@@ -104,7 +104,7 @@ async def test_what_others_support_stays_with_lower_counts(
     names = await log_workdays(database, 4)
     await run_next_night(database, clock, settings)
     before = await read_memory(database)
-    await gone(database, settings, session=names[0])
+    await erase_and_check(database, settings, session=names[0])
     after = await read_memory(database)
     assert [row[:2] for row in after["procedure"]] == [row[:2] for row in before["procedure"]]
     assert {row[2] for row in before["procedure"]} == {4}
@@ -114,9 +114,9 @@ async def test_what_others_support_stays_with_lower_counts(
     assert [row["sessions"] for row in await query_rows(database, facts, "%tabs%")] == [3]
     for kind in ("procedure", "solution", "fact"):
         for identity, *_ in after[kind]:
-            told = await explain(database, identity)
-            assert told["evidence"]
-            assert names[0] not in str(told)
+            explanation = await explain(database, identity)
+            assert explanation["evidence"]
+            assert names[0] not in str(explanation)
 
 
 async def test_what_too_few_support_without_them_is_no_longer_published(
@@ -127,9 +127,9 @@ async def test_what_too_few_support_without_them_is_no_longer_published(
     await log_events(database, "session-3", failed_command_events(3), project="shop")
     await run_next_night(database, clock, settings)
     assert (await read_memory(database))["procedure"]
-    await gone(database, settings, session="session-1")
+    await erase_and_check(database, settings, session="session-1")
     assert await query_number(database, "select count(*) from procedure") == 0
-    await gone(database, settings, session="session-3")
+    await erase_and_check(database, settings, session="session-3")
     assert await query_number(database, "select count(*) from solution") == 0
 
 
@@ -137,10 +137,10 @@ async def test_all_sessions_with_a_peer_go_and_nobody_elses(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for name, peer, agent in (("a", "rosa", "coder"), ("b", "rosa", "helper"), ("c", "karl", "coder")):
-        said_so = private() if peer == "rosa" else workday_events(1)
-        await log_events(database, f"{name}-session", said_so, agent=agent, peer=peer, project="shop")
+        events = private_events() if peer == "rosa" else workday_events(1)
+        await log_events(database, f"{name}-session", events, agent=agent, peer=peer, project="shop")
     await run_next_night(database, clock, settings)
-    assert (await gone(database, settings, peer="rosa"))["sessions"] == 2
+    assert (await erase_and_check(database, settings, peer="rosa"))["sessions"] == 2
     assert [row["peer"] for row in await query_rows(database, "select peer from session")] == ["karl"]
     assert {row["peer"] for row in await query_rows(database, "select peer from candidate")} == {"karl"}
     with pytest.raises(NotFound):
@@ -150,29 +150,33 @@ async def test_all_sessions_with_a_peer_go_and_nobody_elses(
 async def test_forks_and_sub_agents_go_with_their_parent(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await log_events(database, "parent-1", private())
+    await log_events(database, "parent-1", private_events())
     for name, parent, kind in (("fork-1", "parent-1", "fork"), ("sub-1", "fork-1", "sub-agent")):
-        await log_events(database, name, private(), parent_id=parent, root_id="parent-1", kind=kind, parent_seq=4)
+        await log_events(
+            database, name, private_events(), parent_id=parent, root_id="parent-1", kind=kind, parent_seq=4
+        )
     await log_events(database, "other-1", workday_events(1))
     await run_next_night(database, clock, settings)
-    await gone(database, settings, session="parent-1")
+    await erase_and_check(database, settings, session="parent-1")
     assert [row["id"] for row in await query_rows(database, "select id from session")] == ["other-1"]
 
 
 async def test_a_fork_can_go_alone(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_events(database, "parent-1", workday_events(1))
-    await log_events(database, "fork-1", private(), parent_id="parent-1", root_id="parent-1", kind="fork", parent_seq=4)
+    await log_events(
+        database, "fork-1", private_events(), parent_id="parent-1", root_id="parent-1", kind="fork", parent_seq=4
+    )
     await run_next_night(database, clock, settings)
-    await gone(database, settings, session="fork-1")
+    await erase_and_check(database, settings, session="fork-1")
     assert [row["id"] for row in await query_rows(database, "select id from session")] == ["parent-1"]
 
 
 async def test_what_others_hold_too_is_kept(database: Database, clock: FrozenClock, settings: Settings) -> None:
     large = call_and_result("r", "Read", {"file_path": "shared.txt"}, "shared\n" * 4000)
     await log_events(database, "mine-1", large)
-    await log_events(database, "theirs-1", [*private(), *large])
+    await log_events(database, "theirs-1", [*private_events(), *large])
     assert await query_number(database, "select count(*) from blob") == 2
-    await gone(database, settings, session="theirs-1")
+    await erase_and_check(database, settings, session="theirs-1")
     assert await query_number(database, "select count(*) from blob") == 1
     assert await query_number(database, "select count(*) from blob_ref where session_id = 'mine-1'") == 1
 
@@ -180,19 +184,19 @@ async def test_what_others_hold_too_is_kept(database: Database, clock: FrozenClo
 async def test_what_was_learned_from_events_that_are_pruned_is_erased_too(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await log_events(database, "old-1", private())
+    await log_events(database, "old-1", private_events())
     await run_next_night(database, clock, settings, hours=26)
     clock.advance(timedelta(days=40))
     await prune(database, older_than=timedelta(days=30))
     assert await query_number(database, "select count(*) from event") == 0
-    assert WORD in str(await read_memory(database))
-    assert (await gone(database, settings, session="old-1"))["events"] == 0
+    assert SECRET_WORD in str(await read_memory(database))
+    assert (await erase_and_check(database, settings, session="old-1"))["events"] == 0
 
 
 async def test_what_was_not_learned_from_yet_can_go(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_workdays(database, 1)
-    await log_events(database, "new-1", private())
-    await gone(database, settings, session="new-1")
+    await log_events(database, "new-1", private_events())
+    await erase_and_check(database, settings, session="new-1")
     done = await run_next_night(database, clock, settings)
     assert done["seen"] == len(workday_events(0))
     await assert_ledger_balances(database)
@@ -201,29 +205,29 @@ async def test_what_was_not_learned_from_yet_can_go(database: Database, clock: F
 async def test_it_is_logged_and_the_log_says_nothing_of_what_went(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await log_events(database, "theirs-1", private())
+    await log_events(database, "theirs-1", private_events())
     await run_next_night(database, clock, settings)
-    await gone(database, settings, session="theirs-1")
+    await erase_and_check(database, settings, session="theirs-1")
     async with database.connection() as conn:
         (record,) = await erasures.list_erasures(conn)
-    assert (record.session_id, record.events, record.reason) == ("theirs-1", len(private()), "asked to")
+    assert (record.session_id, record.events, record.reason) == ("theirs-1", len(private_events()), "asked to")
     assert record.derived > 2
     assert record.erased_at == clock.now()
-    assert WORD not in str(record)
+    assert SECRET_WORD not in str(record)
 
 
 async def test_it_is_all_or_nothing(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await log_workdays(database, 3)
-    await log_events(database, "theirs-1", private(), project="shop")
+    await log_events(database, "theirs-1", private_events(), project="shop")
     await run_next_night(database, clock, settings)
     before = await dump_tables(database)
 
-    async def fails(*_: Any, **__: Any) -> None:
-        raise RuntimeError("the power is out")
+    async def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the merge fails")
 
-    monkeypatch.setattr(erasure, "merge_agent", fails)
+    monkeypatch.setattr(erasure, "merge_agent", fail)
     with pytest.raises(RuntimeError):
         await erase_sessions(database, settings, await plan_erasure(database, session="theirs-1"), reason="asked to")
     assert await dump_tables(database) == before
@@ -252,25 +256,27 @@ async def test_what_a_model_read_of_others_is_left_alone(
 ) -> None:
     """Of the same agent, the same subject and the same predicate, but of somebody else."""
 
-    def answer(asked: dict[str, Any]) -> ScriptedReply:
-        if schema_of(asked) == "decisions":
-            return oracle(asked)
-        found = [
-            fact(name, words, "city", "Bern", words, "profile") for name, _, words in lines(asked) if "Bern" in words
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) == "decisions":
+            return oracle(request)
+        facts = [
+            fact_json(name, words, "city", "Bern", words, "profile")
+            for name, _, words in parse_lines(request)
+            if "Bern" in words
         ]
-        return ScriptedReply.json({"facts": found})
+        return ScriptedReply.json({"facts": facts})
 
-    mine = (
+    unerased = (
         "select * from fact where peer = 'bob'",
         "select v.* from fact_version v join fact f on f.id = v.fact_id where f.peer = 'bob'",
         "select * from candidate where peer = 'bob' order by id",
     )
     async with ModelServer(answer) as server:
-        told = configured(settings, server)
+        model_settings = with_model(settings, server)
         for number, words in enumerate(("Bern is home.", "My home, as ever, is Bern.")):
             for peer in ("alice", "bob"):
                 await log_events(database, f"{peer}-{number}", [user_message(words)], peer=peer)
-                await run_next_night(database, clock, told)
+                await run_next_night(database, clock, model_settings)
     async with database.transaction() as conn:
         await conn.execute("update fact set recalled = 7 where peer = 'bob'")
         await conn.execute(
@@ -278,16 +284,16 @@ async def test_what_a_model_read_of_others_is_left_alone(
             "select id, %s, value, 'Bern was home.', valid_from from fact where peer = 'bob'",
             [clock.now()],
         )
-    before = [await query_rows(database, query) for query in mine]
+    before = [await query_rows(database, query) for query in unerased]
     assert [row["recalled"] for row in before[0]] == [7]
     assert {row["operation"] for row in before[2]} >= {"reinforce"}
     clock.advance(timedelta(days=1))
     async with database.transaction() as conn:
         await erasures.erase_session(conn, "alice-0", reason="asked to", now=clock.now())
         await erasures.erase_session(conn, "alice-1", reason="asked to", now=clock.now())
-    assert [await query_rows(database, query) for query in mine] == before
+    assert [await query_rows(database, query) for query in unerased] == before
     await erase_sessions(database, settings, await plan_erasure(database, session="bob-1"), reason="asked to")
-    assert [row["sessions"] for row in await query_rows(database, mine[0])] == [1]
+    assert [row["sessions"] for row in await query_rows(database, unerased[0])] == [1]
 
 
 async def test_what_hangs_from_a_session_is_found_by_indexes(database: Database) -> None:
@@ -297,17 +303,17 @@ async def test_what_hangs_from_a_session_is_found_by_indexes(database: Database)
         for file, names in INDEXED_QUERIES.items():
             for name in names:
                 plan = await plan_of(conn, load(file)[name], values)
-                scans = [node for node in plan if node["Node Type"] in (*SCANS, "Seq Scan")]
+                scans = [node for node in plan if node["Node Type"] in (*INDEX_SCANS, "Seq Scan")]
                 assert scans
                 assert not [scan for scan in scans if "Index Cond" not in scan], name
 
 
 async def test_the_command_wants_a_persons_word(database: Database, environment: dict[str, str]) -> None:
-    await log_events(database, "theirs-1", private(), peer="rosa")
+    await log_events(database, "theirs-1", private_events(), peer="rosa")
     before = await dump_tables(database)
     refused = await in_thread(run_cli, "erase", "--peer", "rosa", environment=environment, code=2)
     assert "--yes" in refused.stderr
     assert await dump_tables(database) == before
     done = await in_thread(run_cli, "erase", "--peer", "rosa", "--yes", "--json", environment=environment)
-    assert json.loads(done.stdout) == {"sessions": 1, "events": len(private())}
+    assert json.loads(done.stdout) == {"sessions": 1, "events": len(private_events())}
     assert await query_number(database, "select count(*) from session") == 0

@@ -36,7 +36,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.log import claude_logs
 from tests.nights import hold_locks, query_number, query_rows, run_next_night, wait_for_lock_waiters
-from tests.oracle import configured, fact, lines, oracle, sayings, schema_of, unless
+from tests.oracle import candidate_names, fact_json, oracle, oracle_except, parse_lines, schema_name, with_model
 from tests.support import PATIENCE, assert_invariants, call_and_result, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -81,13 +81,13 @@ def erase_after(
     monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, database: Database, settings: Settings, *, nth: int = 1
 ) -> None:
     """Erase the session `theirs` right after the nth call of a coroutine function."""
-    original, calls = getattr(owner, name), 0
+    original, call_count = getattr(owner, name), 0
 
     async def call_then_erase(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
+        nonlocal call_count
         result = await original(*arguments, **named)
-        calls += 1
-        if calls == nth:
+        call_count += 1
+        if call_count == nth:
             await erase_sessions(database, settings, await plan_erasure(database, session="theirs"), reason="asked to")
         return result
 
@@ -132,9 +132,9 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
     monkeypatch.setattr(revisions, "WINDOW", 2)
     erase_after(monkeypatch, FactReader, "read", database, settings, nth=2)
     async with ModelServer(oracle) as server:
-        told = configured(settings, server)
-        await Reprocessing(database, told, SessionFilter(reprocess=True), "gpt-4o", asyncio.Event()).run()
-        assert any(SECRET_WORD in asked for asked in server.raw)
+        model_settings = with_model(settings, server)
+        await Reprocessing(database, model_settings, SessionFilter(reprocess=True), "gpt-4o", asyncio.Event()).run()
+        assert any(SECRET_WORD in body for body in server.raw)
     assert await query_number(database, "select count(*) from revision_reach") == 0
     await assert_forgotten(database, "theirs")
 
@@ -142,16 +142,16 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
 async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_erased(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(asked: dict[str, Any]) -> ScriptedReply | None:
-        return ScriptedReply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+    def refuse_cursed(request: dict[str, Any]) -> ScriptedReply | None:
+        return ScriptedReply.refused() if any("cursed" in words for _, _, words in parse_lines(request)) else None
 
     await log_talk(database, clock, f"cursed: {SECRET_STATEMENT}")
-    async with ModelServer(unless(broken)) as server:
-        told = configured(settings, server)
-        assert (await run_job(database, told))["dead"] == 1
+    async with ModelServer(oracle_except(refuse_cursed)) as server:
+        model_settings = with_model(settings, server)
+        assert (await run_job(database, model_settings))["dead"] == 1
         server.answers = oracle
         erase_after(monkeypatch, dead_letters, "reread_events", database, settings)
-        assert (await retry_dead_letters(database, told))["settled"] == 0
+        assert (await retry_dead_letters(database, model_settings))["settled"] == 0
     await assert_forgotten(database, "theirs")
 
 
@@ -160,23 +160,27 @@ async def test_a_models_answer_is_not_kept_when_who_it_speaks_of_is_gone(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     await log_talk(database, clock, SECRET_STATEMENT)
-    owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.ModelCalls, "_known")
+    owner, name = (ModelClient, "send") if moment == "while the model thinks" else (calls.ModelCalls, "_load_answer")
     erase_after(monkeypatch, owner, name, database, settings)
     async with ModelServer(oracle) as server:
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
         assert len(server.requests) == 1
     await assert_forgotten(database, "theirs")
     assert await query_number(database, "select count(*) from model_call where outcome = 'answered'") == 1
 
 
-def answer_alike(asked: dict[str, Any]) -> ScriptedReply:
+def answer_alike(request: dict[str, Any]) -> ScriptedReply:
     """Take everything said for a fact, and tell of sayings that are alike that they are not."""
-    if schema_of(asked) == "decisions":
+    if schema_name(request) == "decisions":
         why = f"It does not say {SECRET_WORD}."
-        found = [{"saying": one, "operation": "add", "target": None, "reason": why} for one in sayings(asked)]
-        return ScriptedReply.json({"operations": found})
-    heard = [(name, words, words.split()[-1]) for name, _, words in lines(asked)]
-    return ScriptedReply.json({"facts": [fact(name, w, f"eats_{last}", w, w, "preference") for name, w, last in heard]})
+        operations = [
+            {"saying": saying, "operation": "add", "target": None, "reason": why} for saying in candidate_names(request)
+        ]
+        return ScriptedReply.json({"operations": operations})
+    statements = [(name, words, words.split()[-1]) for name, _, words in parse_lines(request)]
+    return ScriptedReply.json(
+        {"facts": [fact_json(name, w, f"eats_{last}", w, w, "preference") for name, w, last in statements]}
+    )
 
 
 ALIKE_TALKS = (("theirs", f"I eat bread with {SECRET_WORD}."), ("ours", "I eat bread with butter."))
@@ -189,8 +193,8 @@ async def test_an_answer_about_facts_of_many_sessions_is_not_kept(
     async with ModelServer(answer_alike) as server:
         for name, words in ALIKE_TALKS:
             await log_talk(database, clock, words, name=name)
-            await run_job(database, configured(settings, server))
-        assert [one for one in server.requests if schema_of(one) == "decisions"]
+            await run_job(database, with_model(settings, server))
+        assert any(schema_name(request) == "decisions" for request in server.requests)
     assert {row["purpose"] for row in await query_rows(database, "select purpose from model_call")} == {
         "extract",
         "reconcile",
@@ -202,15 +206,15 @@ async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with ModelServer(answer_alike) as server:
-        told = configured(settings, server)
+        model_settings = with_model(settings, server)
         for name, words in ALIKE_TALKS:
             if name == "ours":
                 erase_after(monkeypatch, CandidateDecider, "_ask_model", database, settings)
             await log_talk(database, clock, words, name=name)
-            await run_job(database, told)
-        assert [one for one in server.requests if schema_of(one) == "decisions"]
+            await run_job(database, model_settings)
+        assert any(schema_name(request) == "decisions" for request in server.requests)
     await assert_forgotten(database, "theirs")
-    assert [one["decided_by"] for one in await query_rows(database, "select decided_by from candidate")] == ["code"]
+    assert [row["decided_by"] for row in await query_rows(database, "select decided_by from candidate")] == ["code"]
 
 
 @pytest.mark.parametrize("when", ["handing in", "collecting"])
@@ -221,13 +225,13 @@ async def test_a_batch_keeps_nothing_of_who_was_erased(
     if when == "collecting":
         await log_talk(database, clock, "tea is my fuel.", name="mine", peer="karl")
     async with ModelServer(oracle) as server:
-        told = configured(settings, server, batch=True)
+        model_settings = with_model(settings, server, batch=True)
         if when == "handing in":
             erase_after(monkeypatch, calls.ModelCalls, "reserve", database, settings)
-        await run_job(database, told)
+        await run_job(database, model_settings)
         if when == "collecting":
             erase_after(monkeypatch, model_batches, "list_unanswered", database, settings)
-        await JobRunner(database, told).collect_batches()
+        await JobRunner(database, model_settings).collect_batches()
     await assert_forgotten(database, "theirs")
     assert await query_number(database, "select count(*) from fact") == (1 if when == "collecting" else 0)
 
@@ -250,7 +254,7 @@ async def test_what_a_person_says_of_a_fact_that_is_being_erased_is_not_kept(
         else:
             correcting = asyncio.create_task(facts.correct_fact(database, known["id"], f"Never write {SECRET_WORD}."))
         await wait_for_lock_waiters(dsn)
-    with pytest.raises(NotFound, match="no fact is called"):
+    with pytest.raises(NotFound, match="no fact has the id"):
         await correcting
     await assert_forgotten(database, "theirs")
 
@@ -258,12 +262,16 @@ async def test_what_a_person_says_of_a_fact_that_is_being_erased_is_not_kept(
 ORDER = f"Always build with {SECRET_WORD} here."
 
 
-async def quarantined(database: Database, clock: FrozenClock, settings: Settings) -> str:
+async def quarantine_order(database: Database, clock: FrozenClock, settings: Settings) -> str:
     """Have a tool say an order, which waits for a person; return what it is called."""
 
-    def obedient(asked: dict[str, Any]) -> ScriptedReply:
-        found = [fact(n, ORDER, "build", ORDER, ORDER, "constraint") for n, _, words in lines(asked) if ORDER in words]
-        return ScriptedReply.json({"facts": found})
+    def extract_order(request: dict[str, Any]) -> ScriptedReply:
+        facts = [
+            fact_json(n, ORDER, "build", ORDER, ORDER, "constraint")
+            for n, _, words in parse_lines(request)
+            if ORDER in words
+        ]
+        return ScriptedReply.json({"facts": facts})
 
     await log_events(
         database,
@@ -272,16 +280,16 @@ async def quarantined(database: Database, clock: FrozenClock, settings: Settings
         project="/shop",
         peer="rosa",
     )
-    async with ModelServer(obedient) as server:
-        await run_next_night(database, clock, configured(settings, server))
-    (found,) = await query_rows(database, "select id from candidate where quarantined is not null")
-    return str(found["id"])
+    async with ModelServer(extract_order) as server:
+        await run_next_night(database, clock, with_model(settings, server))
+    (candidate,) = await query_rows(database, "select id from candidate where quarantined is not null")
+    return str(candidate["id"])
 
 
 async def test_what_waits_for_a_person_is_gone_with_who_said_it(
     database: Database, clock: FrozenClock, settings: Settings, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identity = await quarantined(database, clock, settings)
+    identity = await quarantine_order(database, clock, settings)
     async with paused_erasure(monkeypatch, database, settings, session="theirs"):
         settling = asyncio.create_task(facts.review_candidate(database, identity, accept=True))
         await wait_for_lock_waiters(dsn)
@@ -290,24 +298,24 @@ async def test_what_waits_for_a_person_is_gone_with_who_said_it(
     await assert_forgotten(database, "theirs")
 
 
-async def test_of_two_that_settle_the_same_at_once_the_first_is_heard(
+async def test_of_two_reviews_at_once_the_first_counts(
     database: Database, clock: FrozenClock, settings: Settings, dsn: str
 ) -> None:
-    identity = await quarantined(database, clock, settings)
+    identity = await quarantine_order(database, clock, settings)
     with hold_locks(dsn, LOCK_MERGE):
         both = [
             asyncio.create_task(facts.review_candidate(database, identity, accept=accept)) for accept in (False, True)
         ]
         await wait_for_lock_waiters(dsn, 2)
     outcomes = await asyncio.gather(*both, return_exceptions=True)
-    (rejected, believed) = (isinstance(one, dict) for one in outcomes)
+    (rejected, believed) = (not isinstance(outcome, BaseException) for outcome in outcomes)
     assert rejected != believed
-    (found,) = await query_rows(database, "select quarantined, rejected from candidate where id = %s", identity)
-    assert (found["rejected"] is not None, found["quarantined"] is None) == (rejected, believed)
+    (candidate,) = await query_rows(database, "select quarantined, rejected from candidate where id = %s", identity)
+    assert (candidate["rejected"] is not None, candidate["quarantined"] is None) == (rejected, believed)
     assert await query_number(database, "select count(*) from fact") == believed
 
 
-async def test_scopes_are_told_in_the_order_in_which_nights_tell_them(
+async def test_scopes_are_touched_in_the_order_in_which_nights_touch_them(
     database: Database, settings: Settings, dsn: str
 ) -> None:
     await log_events(database, "a-parent", [user_message("hello")], project="z")

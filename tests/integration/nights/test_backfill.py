@@ -1,4 +1,4 @@
-"""Consolidation by hand: some sessions, what is new or all again; resumable, and a rehearsal writes nothing."""
+"""Backfills: some sessions, new events or all of them again; resumable, and a rehearsal writes nothing."""
 
 from __future__ import annotations
 
@@ -11,82 +11,82 @@ from typing import Any
 import pytest
 
 from consolidator.cli import main
-from consolidator.cli.common import moment
+from consolidator.cli.common import parse_moment
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.dead_letters import retry
-from consolidator.jobs.consolidation.manual_run import Choice
+from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from consolidator.store.memory import digests
+from consolidator.store.memory import scopes
 from consolidator.store.nights import runs
 from tests.integration.conftest import SALT, Fresh
 from tests.nights import (
     all_learned,
-    ask,
-    balance,
-    contents,
-    count,
-    held,
-    replica,
-    started,
-    stuck,
-    tonight,
-    workday,
-    worked,
+    assert_ledger_balances,
+    dump_tables,
+    hold_locks,
+    log_workdays,
+    open_replica,
+    query_number,
+    query_rows,
+    run_next_night,
+    start_cli,
+    wait_for_lock_waiters,
+    workday_events,
 )
-from tests.support import PATIENCE, command, in_thread, later, logged, memory_of, said, unbroken
+from tests.support import PATIENCE, assert_invariants, in_thread, later, log_events, read_memory, run_cli, user_message
 
-LENGTH = len(workday(0))
-CANDIDATES = "lock table candidate in exclusive mode"
-DIGESTS = "lock table digest in access exclusive mode"
+WORKDAY_EVENTS = len(workday_events(0))
+LOCK_CANDIDATES = "lock table candidate in exclusive mode"
+LOCK_DIGESTS = "lock table digest in access exclusive mode"
 HOUR = timedelta(hours=1)
-STAMPS = "select session_id, seq, consolidated_at from event order by 1, 2"
+SELECT_STAMPS = "select session_id, seq, consolidated_at from event order by 1, 2"
 
 
-async def backfilled(database: Database, settings: Settings, **chosen: Any) -> dict[str, Any]:
+async def run_backfill(database: Database, settings: Settings, **filters: Any) -> dict[str, Any]:
     """Run a backfill."""
-    return await Backfill(database, settings, Choice(**chosen), asyncio.Event()).run()
+    return await Backfill(database, settings, SessionFilter(**filters), asyncio.Event()).run()
 
 
-async def rehearsed(database: Database, settings: Settings, **chosen: Any) -> dict[str, Any]:
+async def rehearse_backfill(database: Database, settings: Settings, **filters: Any) -> dict[str, Any]:
     """Rehearse a backfill."""
-    return await Backfill(database, settings, Choice(**chosen), asyncio.Event()).rehearse()
+    return await Backfill(database, settings, SessionFilter(**filters), asyncio.Event()).rehearse()
 
 
-async def learned(database: Database) -> list[str]:
+async def learned_sessions(database: Database) -> list[str]:
     """Return the sessions that were learned from."""
-    found = await ask(database, "select id from session where consolidated_to > 0 order by id")
-    return [one["id"] for one in found]
+    rows = await query_rows(database, "select id from session where consolidated_to > 0 order by id")
+    return [row["id"] for row in rows]
 
 
 async def test_a_backfill_learns_as_a_night_does(
     database: Database, clock: FrozenClock, settings: Settings, fresh: Fresh
 ) -> None:
     async with fresh() as other:
-        for each in (database, other):
-            await worked(each, 4)
+        for log in (database, other):
+            await log_workdays(log, 4)
         assert isinstance(other.clock, FrozenClock)
-        await tonight(other, other.clock, settings)
-        expected = await memory_of(other)
+        await run_next_night(other, other.clock, settings)
+        expected = await read_memory(other)
     async with database.connection() as conn:
         await conn.execute("insert into setting (name, value) values ('salt', %s)", [SALT])
     clock.advance(HOUR)
-    done = await backfilled(database, settings)
-    assert (done["job"], done["status"], done["seen"]) == ("backfill", "done", 4 * LENGTH)
-    assert await memory_of(database) == expected
+    done = await run_backfill(database, settings)
+    assert (done["job"], done["status"], done["seen"]) == ("backfill", "done", 4 * WORKDAY_EVENTS)
+    assert await read_memory(database) == expected
     assert await all_learned(database)
-    await balance(database)
-    await unbroken(database)
-    assert (await tonight(database, clock, settings))["seen"] == 0
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
+    assert (await run_next_night(database, clock, settings))["seen"] == 0
 
 
 @pytest.mark.parametrize(
-    ("chosen", "expected"),
+    ("arguments", "expected"),
     [
         ({"agent": "bob"}, ["bob-00", "bob-01"]),
         ({"session": "ann-00"}, ["ann-00"]),
@@ -97,45 +97,46 @@ async def test_a_backfill_learns_as_a_night_does(
     ],
 )
 async def test_filters_choose_sessions(
-    database: Database, clock: FrozenClock, settings: Settings, chosen: dict[str, str], expected: list[str]
+    database: Database, clock: FrozenClock, settings: Settings, arguments: dict[str, str], expected: list[str]
 ) -> None:
-    await worked(database, 1, agent="ann")
-    await worked(database, 1, agent="bob")
+    await log_workdays(database, 1, agent="ann")
+    await log_workdays(database, 1, agent="bob")
     clock.advance(timedelta(days=3))
-    await worked(database, 1, agent="bob", begin=1)
+    await log_workdays(database, 1, agent="bob", begin=1)
     clock.advance(HOUR)
-    choice: dict[str, Any] = {
-        name: moment(told, clock.now()) if name in ("since", "until") else told for name, told in chosen.items()
+    filters: dict[str, Any] = {
+        name: parse_moment(text, clock.now()) if name in ("since", "until") else text
+        for name, text in arguments.items()
     }
-    assert (await rehearsed(database, settings, **choice))["sessions"] == len(expected)
-    assert await learned(database) == []
-    done = await backfilled(database, settings, **choice)
-    assert await learned(database) == expected
+    assert (await rehearse_backfill(database, settings, **filters))["sessions"] == len(expected)
+    assert await learned_sessions(database) == []
+    done = await run_backfill(database, settings, **filters)
+    assert await learned_sessions(database) == expected
     assert done["units"] == len(expected)
 
 
 async def test_a_rehearsal_shows_what_would_be_learned_and_writes_nothing(
     database: Database, clock: FrozenClock, environment: dict[str, str]
 ) -> None:
-    await worked(database, 3)
-    before = await contents(database)
+    await log_workdays(database, 3)
+    before = await dump_tables(database)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
-    told = (await in_thread(command, "backfill", "--dry-run", environment=environment)).stdout
-    assert f"would read {3 * LENGTH} events of 3 sessions; nothing was written" in told
-    assert "tabs for indentation" in told
-    assert "get_user" in told
-    assert "pytets" in told
-    assert await contents(database) == before
+    output = (await in_thread(run_cli, "backfill", "--dry-run", environment=environment)).stdout
+    assert f"would read {3 * WORKDAY_EVENTS} events of 3 sessions; nothing was written" in output
+    assert "tabs for indentation" in output
+    assert "get_user" in output
+    assert "pytets" in output
+    assert await dump_tables(database) == before
 
 
 async def test_a_rehearsal_keeps_no_agent_waiting(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await worked(database, 2)
-    await tonight(database, clock, settings)
-    async with replica(database) as other:
-        with held(database.dsn, CANDIDATES):
-            rehearsing = asyncio.create_task(rehearsed(other, settings, reprocess=True))
-            await stuck(database.dsn)
-            await asyncio.wait_for(logged(database, "coder-00", [said("go on")]), PATIENCE)
+    await log_workdays(database, 2)
+    await run_next_night(database, clock, settings)
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, LOCK_CANDIDATES):
+            rehearsing = asyncio.create_task(rehearse_backfill(other, settings, reprocess=True))
+            await wait_for_lock_waiters(database.dsn)
+            await asyncio.wait_for(log_events(database, "coder-00", [user_message("go on")]), PATIENCE)
             assert not rehearsing.done()
         await rehearsing
 
@@ -143,31 +144,33 @@ async def test_a_rehearsal_keeps_no_agent_waiting(database: Database, clock: Fro
 async def test_an_interrupted_rehearsal_has_written_nothing(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    before = await contents(database)
+    await log_workdays(database, 2)
+    before = await dump_tables(database)
     stop = asyncio.Event()
-    job = Backfill(database, settings, Choice(), stop, progress=lambda _: stop.set())
+    job = Backfill(database, settings, SessionFilter(), stop, progress=lambda _: stop.set())
     with pytest.raises(Interrupted):
         await job.rehearse()
-    assert await contents(database) == before
+    assert await dump_tables(database) == before
 
 
-async def _killed(database: Database, environment: dict[str, str], *words: str, lock: str) -> str:
+async def _kill_backfill(database: Database, environment: dict[str, str], *words: str, lock: str) -> str:
     """Kill a backfill that has done two sessions and holds a third; return its run."""
     with (
-        held(database.dsn, "select from session where id = 'coder-02' for update") as third,
-        started("backfill", *words, environment=environment) as process,
+        hold_locks(database.dsn, "select from session where id = 'coder-02' for update") as third,
+        start_cli("backfill", *words, environment=environment) as process,
     ):
-        await stuck(database.dsn)  # two are done
-        with held(database.dsn, lock):
+        await wait_for_lock_waiters(database.dsn)  # two are done
+        with hold_locks(database.dsn, lock):
             third.rollback()
-            await stuck(database.dsn)
+            await wait_for_lock_waiters(database.dsn)
             process.kill()
             await asyncio.to_thread(process.wait)
     assert process.returncode == -signal.SIGKILL
-    (run,) = await ask(database, "select id, status from run where job = 'backfill'")
+    (run,) = await query_rows(database, "select id, status from run where job = 'backfill'")
     assert run["status"] == "running"
-    assert await count(database, "select count(*) from claim where run_id = %s and status = 'done'", run["id"]) == 2
+    assert (
+        await query_number(database, "select count(*) from claim where run_id = %s and status = 'done'", run["id"]) == 2
+    )
     return str(run["id"])
 
 
@@ -177,132 +180,132 @@ async def test_a_killed_backfill_goes_on_where_it_was(
     since: tuple[str, ...],
 ) -> None:  # fmt: skip
     async with fresh() as other:
-        await worked(other, 5)
+        await log_workdays(other, 5)
         assert isinstance(other.clock, FrozenClock)
-        await tonight(other, other.clock, settings)
-        expected = await memory_of(other)
+        await run_next_night(other, other.clock, settings)
+        expected = await read_memory(other)
     async with database.connection() as conn:
         await conn.execute("insert into setting (name, value) values ('salt', %s)", [SALT])
-    await worked(database, 5)
+    await log_workdays(database, 5)
     environment |= {"CONSOLIDATOR_WORKERS": "1", "CONSOLIDATOR_LEASE_SECONDS": "60"}
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
-    run = await _killed(database, environment, *since, lock=CANDIDATES)
+    run = await _kill_backfill(database, environment, *since, lock=LOCK_CANDIDATES)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=2).isoformat()
-    done = json.loads((await in_thread(command, "backfill", *since, "--json", environment=environment)).stdout)
-    assert (done["run"], done["status"], done["seen"]) == (run, "done", 5 * LENGTH)
-    assert await memory_of(database) == expected
+    done = json.loads((await in_thread(run_cli, "backfill", *since, "--json", environment=environment)).stdout)
+    assert (done["run"], done["status"], done["seen"]) == (run, "done", 5 * WORKDAY_EVENTS)
+    assert await read_memory(database) == expected
     assert await all_learned(database)
-    await balance(database)
-    await unbroken(database)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
 
 
 async def test_a_killed_replacement_goes_on_and_leaves_memory_as_it_was(
     database: Database, clock: FrozenClock, environment: dict[str, str], settings: Settings
 ) -> None:
-    await worked(database, 5)
-    await tonight(database, clock, settings)
-    expected, stamps = await memory_of(database), await ask(database, STAMPS)
+    await log_workdays(database, 5)
+    await run_next_night(database, clock, settings)
+    expected, stamps = await read_memory(database), await query_rows(database, SELECT_STAMPS)
     environment |= {"CONSOLIDATOR_WORKERS": "1", "CONSOLIDATOR_LEASE_SECONDS": "60"}
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
     words = ("--reprocess", "--replace")
-    run = await _killed(database, environment, *words, lock=DIGESTS)
+    run = await _kill_backfill(database, environment, *words, lock=LOCK_DIGESTS)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=2).isoformat()
-    done = json.loads((await in_thread(command, "backfill", *words, "--json", environment=environment)).stdout)
+    done = json.loads((await in_thread(run_cli, "backfill", *words, "--json", environment=environment)).stdout)
     assert (done["run"], done["status"]) == (run, "done")
-    assert await memory_of(database) == expected
-    assert await ask(database, STAMPS) == stamps
-    await unbroken(database)
+    assert await read_memory(database) == expected
+    assert await query_rows(database, SELECT_STAMPS) == stamps
+    await assert_invariants(database)
 
 
 @pytest.mark.parametrize(
-    "chosen", [{"reprocess": True}, *({"only": one} for one in ("facts", "procedures", "solutions"))]
+    "filters", [{"reprocess": True}, *({"only": extractor} for extractor in ("facts", "procedures", "solutions"))]
 )
 async def test_deriving_again_moves_no_stamp_and_changes_nothing_of_what_is_right(
-    database: Database, clock: FrozenClock, settings: Settings, chosen: dict[str, Any]
+    database: Database, clock: FrozenClock, settings: Settings, filters: dict[str, Any]
 ) -> None:
-    await worked(database, 3)
-    await logged(database, "later", workday(7), project="shop")
-    await tonight(database, clock, settings)
-    await logged(database, "later", [said("We use pnpm.")])  # not learned from yet, and not now
-    before, whole = await memory_of(database), await contents(database)
-    shown = await rehearsed(database, settings, **chosen)
+    await log_workdays(database, 3)
+    await log_events(database, "later", workday_events(7), project="shop")
+    await run_next_night(database, clock, settings)
+    await log_events(database, "later", [user_message("We use pnpm.")])  # not learned from yet, and not now
+    before, whole = await read_memory(database), await dump_tables(database)
+    shown = await rehearse_backfill(database, settings, **filters)
     assert not any(any(changes.values()) for changes in shown["memory"].values())
-    assert await contents(database) == whole
-    stamps = await ask(database, STAMPS)
+    assert await dump_tables(database) == whole
+    stamps = await query_rows(database, SELECT_STAMPS)
     clock.advance(HOUR)
-    done = await backfilled(database, settings, **chosen)
+    done = await run_backfill(database, settings, **filters)
     assert done["status"] == "done"
-    assert await memory_of(database) == before
-    assert await ask(database, STAMPS) == stamps
-    assert await count(database, "select head - consolidated_to from session where id = 'later'") == 1
-    await unbroken(database)
+    assert await read_memory(database) == before
+    assert await query_rows(database, SELECT_STAMPS) == stamps
+    assert await query_number(database, "select head - consolidated_to from session where id = 'later'") == 1
+    await assert_invariants(database)
 
 
-async def test_what_differs_is_shown_and_replaced_only_when_told(
+async def test_what_differs_is_shown_and_replaced_only_on_request(
     database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str]
 ) -> None:
-    await worked(database, 3)
-    await tonight(database, clock, settings)
-    right = await memory_of(database)
+    await log_workdays(database, 3)
+    await run_next_night(database, clock, settings)
+    right = await read_memory(database)
     async with database.connection() as conn:  # as an older version might have learned it
         await conn.execute("update fact set sentence = 'The user likes spaces.'")
         await conn.execute("update error_record set record = jsonb_set(record, '{headline}', '\"once upon a time\"')")
         await conn.execute("update candidate set sentence = 'The user likes spaces.' where predicate = 'rule'")
         await conn.execute("update procedure set title = 'an old title', support = 1, rank = 0")
-    wrong = await contents(database)
+    wrong = await dump_tables(database)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
-    shown = (await in_thread(command, "backfill", "--reprocess", environment=environment)).stdout
+    shown = (await in_thread(run_cli, "backfill", "--reprocess", environment=environment)).stdout
     assert "--replace puts it in place" in shown
     assert "tabs for indentation" in shown
-    assert await contents(database) == wrong
+    assert await dump_tables(database) == wrong
     clock.advance(HOUR)
-    await backfilled(database, settings, only="facts")
-    assert (await memory_of(database))["fact"] == right["fact"]
-    assert (await memory_of(database))["procedure"] != right["procedure"]
+    await run_backfill(database, settings, only="facts")
+    assert (await read_memory(database))["fact"] == right["fact"]
+    assert (await read_memory(database))["procedure"] != right["procedure"]
     clock.advance(HOUR)
-    await backfilled(database, settings, reprocess=True)
-    assert await memory_of(database) == right
-    await unbroken(database)
+    await run_backfill(database, settings, reprocess=True)
+    assert await read_memory(database) == right
+    await assert_invariants(database)
 
 
 async def test_what_was_pruned_is_kept_when_the_rest_is_derived_again(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
-    await tonight(database, clock, settings)
+    await log_workdays(database, 3)
+    await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    await logged(database, "coder-00", [said("My name is Ada."), *workday(0)[1:]], project="shop")
-    await tonight(database, clock, settings)
+    await log_events(database, "coder-00", [user_message("My name is Ada."), *workday_events(0)[1:]], project="shop")
+    await run_next_night(database, clock, settings)
     await prune(database, older_than=timedelta(days=30))
-    assert await count(database, "select count(*) from session where pruned_to > 0") > 0
-    before = await memory_of(database)
+    assert await query_number(database, "select count(*) from session where pruned_to > 0") > 0
+    before = await read_memory(database)
     clock.advance(HOUR)
-    done = await backfilled(database, settings, reprocess=True)
+    done = await run_backfill(database, settings, reprocess=True)
     assert done["status"] == "done"
-    assert await memory_of(database) == before
-    await unbroken(database)
+    assert await read_memory(database) == before
+    await assert_invariants(database)
 
 
 async def test_a_session_that_a_night_learns_from_meanwhile_loses_nothing(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 3)
-    await tonight(database, clock, settings)
-    await logged(database, "coder-00", [said("We use pnpm."), *workday(9)[1:]], project="shop")
+    await log_workdays(database, 3)
+    await run_next_night(database, clock, settings)
+    await log_events(database, "coder-00", [user_message("We use pnpm."), *workday_events(9)[1:]], project="shop")
     clock.advance(HOUR)
-    async with replica(database) as other:
-        with held(database.dsn, CANDIDATES):
-            deriving = asyncio.create_task(backfilled(database, settings, session="coder-00", reprocess=True))
-            await stuck(database.dsn)
-            learning = asyncio.create_task(tonight(other, clock, settings))
-            await stuck(database.dsn, 2)
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, LOCK_CANDIDATES):
+            deriving = asyncio.create_task(run_backfill(database, settings, session="coder-00", reprocess=True))
+            await wait_for_lock_waiters(database.dsn)
+            learning = asyncio.create_task(run_next_night(other, clock, settings))
+            await wait_for_lock_waiters(database.dsn, 2)
         await asyncio.gather(deriving, learning)
-    memory = await memory_of(database)
+    memory = await read_memory(database)
     assert any("pnpm" in sentence for _, sentence, *_ in memory["fact"])
     clock.advance(HOUR)
-    await backfilled(database, settings, reprocess=True)
-    assert await memory_of(database) == memory
-    await unbroken(database)
+    await run_backfill(database, settings, reprocess=True)
+    assert await read_memory(database) == memory
+    await assert_invariants(database)
 
 
 @pytest.mark.parametrize("words", [("--replace",), ("--only", "everything")])
@@ -316,88 +319,90 @@ def test_words_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch, word
 async def test_a_session_with_nothing_to_read_begins_no_run(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 1)
-    await tonight(database, clock, settings)
+    await log_workdays(database, 1)
+    await run_next_night(database, clock, settings)
     with pytest.raises(NotFound, match="--reprocess"):
-        await backfilled(database, settings, session="coder-00")
-    assert await count(database, "select count(*) from run where job = 'backfill'") == 0
+        await run_backfill(database, settings, session="coder-00")
+    assert await query_number(database, "select count(*) from run where job = 'backfill'") == 0
 
 
 @pytest.mark.parametrize("job", ["backfill", "retry", "promotion"])
 async def test_what_dies_of_a_bug_is_not_left_running(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
-    await worked(database, 1)
-    done = await tonight(database, clock, settings)
+    await log_workdays(database, 1)
+    done = await run_next_night(database, clock, settings)
     async with database.connection() as conn:
         await runs.add_dead_letter(
             conn, done["run"], session="coder-00", seq=1, extractor="facts", error="a bug", now=clock.now()
         )
-    await worked(database, 1, begin=1)
+    await log_workdays(database, 1, begin=1)
     clock.advance(HOUR)
 
-    async def dying(*_: Any, **__: Any) -> Any:
+    async def fail(*_: Any, **__: Any) -> Any:
         raise KeyError("a bug")
 
-    monkeypatch.setattr("consolidator.jobs.consolidation.backfill.consolidate", dying)
-    monkeypatch.setattr("consolidator.jobs.consolidation.dead_letters._settle", dying)
-    monkeypatch.setattr("consolidator.jobs.consolidation.revisions.merge_news", dying)
+    monkeypatch.setattr("consolidator.jobs.consolidation.backfill.consolidate", fail)
+    monkeypatch.setattr("consolidator.jobs.consolidation.dead_letters._settle", fail)
+    monkeypatch.setattr("consolidator.jobs.consolidation.revisions.merge_agents", fail)
     work = {
-        "backfill": backfilled(database, settings),
-        "retry": retry(database, settings),
-        "promotion": revisions._merged(database, settings, asyncio.Event(), {"promoted": 2}),
+        "backfill": run_backfill(database, settings),
+        "retry": retry_dead_letters(database, settings),
+        "promotion": revisions._merge_in_run(database, settings, asyncio.Event(), {"promoted": 2}),
     }
-    asked = work.pop(job)
-    for other in work.values():
-        other.close()
+    tested = work.pop(job)
+    for unused in work.values():
+        unused.close()
     with pytest.raises(KeyError):
-        await asked
-    (left,) = await ask(database, "select status, error from run where job <> 'consolidation'")
-    assert (left["status"], left["error"]) == ("failed", "KeyError: 'a bug'")
+        await tested
+    (run,) = await query_rows(database, "select status, error from run where job <> 'consolidation'")
+    assert (run["status"], run["error"]) == ("failed", "KeyError: 'a bug'")
 
 
 async def test_a_rehearsal_and_a_merge_wait_for_each_other_in_no_circle(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 2)
-    await tonight(database, clock, settings)
+    await log_workdays(database, 2)
+    await run_next_night(database, clock, settings)
     async with database.connection() as conn:
         await conn.execute("update digest set summed = false")
-        await digests.touch_scopes(conn, [("coder", "shop")])
-    memory_before = await memory_of(database)
+        await scopes.touch(conn, [("coder", "shop")])
+    memory_before = await read_memory(database)
 
-    async def merged(other: Database) -> None:
+    async def merge(other: Database) -> None:
         async with other.transaction() as conn:
             await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
 
-    async with replica(database) as other:
-        with held(database.dsn, CANDIDATES):
-            rehearsing = asyncio.create_task(rehearsed(database, settings, reprocess=True))
-            await stuck(database.dsn)  # it has taken the first session's digest
-            merging = asyncio.create_task(merged(other))
-            await stuck(database.dsn, 2)
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, LOCK_CANDIDATES):
+            rehearsing = asyncio.create_task(rehearse_backfill(database, settings, reprocess=True))
+            await wait_for_lock_waiters(database.dsn)  # it has taken the first session's digest
+            merging = asyncio.create_task(merge(other))
+            await wait_for_lock_waiters(database.dsn, 2)
         await asyncio.gather(rehearsing, merging)
-    assert await memory_of(database) == memory_before
-    await unbroken(database)
+    assert await read_memory(database) == memory_before
+    await assert_invariants(database)
 
 
 async def test_a_rehearsal_and_a_night_wait_for_each_other_in_no_circle_and_no_append_waits(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await worked(database, 1, begin=2)
-    await tonight(database, clock, settings)
-    await worked(database, 2)
+    await log_workdays(database, 1, begin=2)
+    await run_next_night(database, clock, settings)
+    await log_workdays(database, 2)
     clock.advance(HOUR)
-    async with replica(database) as other:
-        with held(database.dsn, CANDIDATES):
-            rehearsing = asyncio.create_task(rehearsed(database, settings))
-            await stuck(database.dsn)  # it has told the scope of what the first session taught
-            learning = asyncio.create_task(backfilled(other, settings, session="coder-01"))
-            await stuck(database.dsn, 2)  # it has learned from the second one
-            with held(database.dsn, "set lock_timeout = '1s'; update session set head = head where id = 'coder-01'"):
-                pass  # whoever appends to it need not wait
+    async with open_replica(database) as other:
+        with hold_locks(database.dsn, LOCK_CANDIDATES):
+            rehearsing = asyncio.create_task(rehearse_backfill(database, settings))
+            await wait_for_lock_waiters(database.dsn)  # it has stored what the first session taught
+            learning = asyncio.create_task(run_backfill(other, settings, session="coder-01"))
+            await wait_for_lock_waiters(database.dsn, 2)  # it has learned from the second session
+            with hold_locks(
+                database.dsn, "set lock_timeout = '1s'; update session set head = head where id = 'coder-01'"
+            ):
+                pass  # an append to it does not wait
         assert (await rehearsing)["sessions"] == 2
         assert (await learning)["status"] == "done"
-    assert await count(database, "select max(attempts) from claim where unit = 'coder-01'") == 1
-    assert await learned(database) == ["coder-01", "coder-02"]
-    await unbroken(database)
+    assert await query_number(database, "select max(attempts) from claim where unit = 'coder-01'") == 1
+    assert await learned_sessions(database) == ["coder-01", "coder-02"]
+    await assert_invariants(database)

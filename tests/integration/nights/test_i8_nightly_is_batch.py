@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings, strat
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import session_window
-from consolidator.jobs.nightly import Nights
+from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from tests.integration.conftest import Fresh
-from tests.logs import Evening, Scripted, Story, story
-from tests.nights import all_learned, balance, replica
-from tests.support import FULL, logged, memory_of, unbroken
+from tests.logs import NightPlan, ScriptedSession, Story, make_story
+from tests.nights import all_learned, assert_ledger_balances, open_replica
+from tests.support import FULL, assert_invariants, log_events, read_memory
 
 PROPERTY = settings(
     max_examples=50 if FULL else 4,
@@ -29,51 +29,51 @@ PROPERTY = settings(
 )
 
 
-async def _log(database: Database, session: Scripted, begin: int, end: int) -> None:
+async def _log_part(database: Database, session: ScriptedSession, begin: int, end: int) -> None:
     if end > begin or begin == 0:
-        await logged(database, session.name, session.events[begin:end], **session.columns)
+        await log_events(database, session.name, session.events[begin:end], **session.columns)
 
 
-async def _evening(database: Database, told: Story, number: int, evening: Evening, home: Any) -> None:
+async def _run_evening(database: Database, story: Story, number: int, evening: NightPlan, home: Any) -> None:
     """Log what has happened by an evening, then let its replicas share the night, and prune."""
-    for place, session in enumerate(told.sessions):
-        before = told.until(place, number - 1) if number else 0
-        await _log(database, session, before, told.until(place, number))
+    for index, session in enumerate(story.sessions):
+        before = story.events_until(index, number - 1) if number else 0
+        await _log_part(database, session, before, story.events_until(index, number))
     assert isinstance(database.clock, FrozenClock)
     database.clock.advance(evening.pause)
-    chosen = Settings(home=home, workers=evening.workers, consolidation_cron="*/5 * * * *")
+    night_settings = Settings(home=home, workers=evening.workers, consolidation_cron="*/5 * * * *")
     with mock.patch.object(session_window, "WINDOW", evening.window):
-        async with replica(database) as other:
-            sharing = (database, other)[: evening.replicas]
-            await asyncio.gather(*(Nights(one, chosen).run_owed("consolidation") for one in sharing))
+        async with open_replica(database) as other:
+            replicas = (database, other)[: evening.replicas]
+            await asyncio.gather(*(JobRunner(replica, night_settings).run_due("consolidation") for replica in replicas))
     if evening.prune is not None:
         await prune(database, older_than=evening.prune)
-    await unbroken(database)
-    await balance(database)
+    await assert_invariants(database)
+    await assert_ledger_balances(database)
 
 
-async def _in_nights(fresh: Fresh, cut: Story, home: Any) -> Any:
+async def _learn_nightly(fresh: Fresh, story: Story, home: Any) -> Any:
     async with fresh() as database:
-        for number, evening in enumerate(cut.evenings):
-            await _evening(database, cut, number, evening, home)
+        for number, evening in enumerate(story.nights):
+            await _run_evening(database, story, number, evening, home)
         assert await all_learned(database)
-        return await memory_of(database)
+        return await read_memory(database)
 
 
-async def _at_once(fresh: Fresh, whole: Story, home: Any) -> Any:
-    return await _in_nights(fresh, Story(whole.sessions, whole.evenings[-1:]), home)
+async def _learn_at_once(fresh: Fresh, story: Story, home: Any) -> Any:
+    return await _learn_nightly(fresh, Story(story.sessions, story.nights[-1:]), home)
 
 
 @PROPERTY
 @given(seed=strategies.integers(0, 2**32))
-@example(seed=203577)  # a project comes to share what another has, on a night without news of the other
+@example(seed=203577)  # two projects come to share a procedure on a night with news of one of them only
 @example(seed=48)  # a call with a credential is given up by one night, and answered in another
 def test_any_cut_into_nights_learns_what_one_batch_does(
     fresh: Fresh, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     home = tmp_path_factory.getbasetemp()
-    batch = asyncio.run(_at_once(fresh, story(seed), home))
-    nightly = asyncio.run(_in_nights(fresh, story(seed), home))
-    for kind, found in batch.items():
+    batch = asyncio.run(_learn_at_once(fresh, make_story(seed), home))
+    nightly = asyncio.run(_learn_nightly(fresh, make_story(seed), home))
+    for kind, rows in batch.items():
         note(kind)
-        assert nightly[kind] == found
+        assert nightly[kind] == rows

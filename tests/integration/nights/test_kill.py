@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock
 from consolidator.database import Database, upgrade
-from tests.acceptance.agents import Chat, Claude, Office
+from tests.acceptance.agents import ChatLog, ClaudeCodeLog, LogFolder
 from tests.conftest import NOON
 from tests.killing import KILLED, Killer
 from tests.nights import assert_ledger_balances
@@ -45,7 +45,7 @@ STATE = {
     "reference": "select session_id, seq, sha256 from blob_ref",
     "key": "select key from imported_key",
     "file": "select format, path, size, mtime_ns from imported_file",
-    "digest": """select session_id, calls, sequence, seqs, keys, counts, terms, quotes, state, folds, summary
+    "digest": """select session_id, calls, sequence, seqs, keys, counts, terms, quotes, state, error_state, summary
                  from digest""",
     "error": "select session_id, seq, fingerprint, status, record::text, merged from error_record",
     "candidate": "select id, session_id, seq, quote, rejected, reconciled from candidate",
@@ -148,25 +148,27 @@ def read_state(dsn: str) -> dict[str, Any]:
     return asyncio.run(read())
 
 
-def write_logs(folder: Path) -> Office:
+def write_logs(folder: Path) -> LogFolder:
     """Write logs of two agents over two days: a procedure, a fix, a fact, a large result, and an open call."""
     files = []
     for number in range(3):
-        agent = Claude(f"kill-{number}", MORNING + number * 10 * HOUR, "/home/ada/shop")
-        agent.hears("From now on run the tests before you commit. We use Postgres 16.")
-        agent.uses("Read", {"file_path": f"src/part_{number}.py"}, f"# part {number}\n" + "x = 1\n" * 4000)
+        agent = ClaudeCodeLog(f"kill-{number}", MORNING + number * 10 * HOUR, "/home/ada/shop")
+        agent.add_user_message("From now on run the tests before you commit. We use Postgres 16.")
+        agent.add_call("Read", {"file_path": f"src/part_{number}.py"}, f"# part {number}\n" + "x = 1\n" * 4000)
         test = f"uv run pytest tests/test_{number}.py"
-        agent.runs(test, "ModuleNotFoundError: No module named 'shop'", fails=True)
-        agent.runs("uv pip install -e .", "Installed 1 package").runs(test, "1 passed")
-        agent.runs("git add .").runs(f"git commit -m 'Part {number}'", "1 file changed").runs("git push", "done")
+        agent.add_command(test, "ModuleNotFoundError: No module named 'shop'", fails=True)
+        agent.add_command("uv pip install -e .", "Installed 1 package").add_command(test, "1 passed")
+        agent.add_command("git add .").add_command(f"git commit -m 'Part {number}'", "1 file changed").add_command(
+            "git push", "done"
+        )
         if number == 1:  # continues the next day; one call is never answered
-            agent.waits(hours=10).hears("And the docs?").runs("make docs", "built")
-            agent.begins("Bash", {"command": "make site"})
+            agent.wait(hours=10).add_user_message("And the docs?").add_command("make docs", "built")
+            agent.start_call("Bash", {"command": "make site"})
         files.append(agent.file)
-    chat = Chat("kill-chat", MORNING, task="refund", reward=1.0)
-    chat.hears("My mug is broken.").uses("get_order", {"id": "F-1"}, {"id": "F-1", "payment": "pay_1"})
-    chat.uses("refund", {"payment": "pay_1"}, {"status": "booked"}).says("It is refunded.")
-    return Office(folder, [*files, chat.file])
+    chat = ChatLog("kill-chat", MORNING, task="refund", reward=1.0)
+    chat.add_user_message("My mug is broken.").add_call("get_order", {"id": "F-1"}, {"id": "F-1", "payment": "pay_1"})
+    chat.add_call("refund", {"payment": "pay_1"}, {"status": "booked"}).add_answer("It is refunded.")
+    return LogFolder(folder, [*files, chat.file])
 
 
 @pytest.fixture(scope="module")
