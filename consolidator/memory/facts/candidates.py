@@ -37,13 +37,13 @@ class Candidate(Assertion):
     occurred_at: datetime
     quote: str  # verbatim in the redacted text of the event
     extractor: str
-    single_valued: bool  # whether a later value takes the place of an earlier one
+    single_valued: bool  # whether a later value replaces an earlier one
     evidence: tuple[tuple[int, str], ...] = ()  # seq and quote of each further event that proves it
     revision: int = 0  # the revision that read it; 0: it belongs to all of them, as what rules find does
     quarantined: str | None = None  # why a person has to review it first
     valid_from: datetime | None = None  # since when it is true, where its words say so
     valid_to: datetime | None = None
-    beside: bool = False  # it replaces no other value: nobody has decided that it may
+    is_additive: bool = False  # it replaces no other value, since nobody has decided that it may
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RejectedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """What an extractor proposes of some events."""
+    """What an extractor makes of some events."""
 
     candidates: list[Candidate] = field(default_factory=list)
     rejected: list[RejectedCandidate] = field(default_factory=list)

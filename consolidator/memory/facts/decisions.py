@@ -57,7 +57,7 @@ def decided_fact_id(decision: Decision, candidate: Candidate) -> str:
 def decide_onto(
     candidate: Candidate, target: ExistingFact, operation: str, by: str, why: str, *, value: str | None = None
 ) -> Decision:
-    """Return the decision that a candidate counts for its target's attribute: for its value, or for another one."""
+    """Return the decision that a candidate counts for its target's attribute, with the target's value or another."""
     value = target.value if value is None else value
     is_own = (target.subject, target.predicate, value) == (candidate.subject, candidate.predicate, candidate.value)
     counts_for = (None, None, None) if is_own else (target.subject, target.predicate, value)
@@ -70,9 +70,9 @@ def keep_beside(candidate: Candidate, flag: str, *, by: str = BY_CODE) -> Decisi
 
 
 def follow_moved_targets(candidates: Mapping[str, Candidate], decisions: Sequence[Decision]) -> list[Decision]:
-    """Return decisions with targets that are facts after all of them hold; the order stays.
+    """Return decisions in the same order, with targets that still exist when all of them hold.
 
-    The target may be the own fact of another candidate that counts for another fact by now: then both count for that.
+    A target may be the own fact of a candidate that another decision moved to another fact: then both count for that.
     """
     moved: dict[str, Decision] = {}  # by the fact that the candidate would have made
     followed = []

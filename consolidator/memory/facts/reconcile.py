@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
 from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
 
-# The start of what is over, where nobody said since when it was true. It is a date in every time zone.
+# The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
 UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
 STANDING_COUNT = 3  # equal answers in a row, or sessions with the same steer, that make a standing preference
 
@@ -102,7 +102,7 @@ def _facts_of_attribute(ordered: Sequence[Candidate]) -> list[Fact]:
     replacing = {
         normalize_value(candidate.value)
         for candidate in ordered
-        if candidate.single_valued and not candidate.beside and not _is_over(candidate)
+        if candidate.single_valued and not candidate.is_additive and not _is_over(candidate)
     }
     chained = [candidate for candidate in ordered if normalize_value(candidate.value) in replacing]
     others = [candidate for candidate in ordered if normalize_value(candidate.value) not in replacing]

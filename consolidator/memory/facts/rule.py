@@ -21,7 +21,7 @@ class Rule:
     kind: str
     _: KW_ONLY
     about: str = "person"  # person | work
-    single_valued: bool = False  # whether a later value takes the place of an earlier one
+    single_valued: bool = False  # whether a later value replaces an earlier one
     check: Callable[[str], bool] = is_generic  # what a value must be; any other is rejected
     whole_sentence: bool = False  # whether the value is the rest of the sentence, and not only its first clause
     project_only: bool = False  # whether it holds in a project alone: elsewhere it is a wish of the moment

@@ -65,7 +65,7 @@ from consolidator.memory.facts.value_checks import (
 )
 
 RULES = (
-    # Corrections of what was said before
+    # Corrections of an earlier statement
     Rule("renamed", "No, it's called Volt, not Bolt.",
          r"(?:(?:no|nope|actually)[,.:;! –-]+)?(?:it's|it’s|it is) (?:called|named|spelled|pronounced) "
          r"(?P<value>[^,;]{2,40}),? not (?P<other>[^,;.]{2,40})[.!]?$",

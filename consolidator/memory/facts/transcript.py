@@ -51,7 +51,7 @@ class TranscriptLine:
         return self.trust is not None
 
     def contains(self, quote: str) -> bool:
-        """Tell whether a quote is in its words: whole words of one piece, the mark of a gap is none of them."""
+        """Tell whether a quote has whole words of one shown piece; the mark of a gap belongs to none."""
         words = set(split_words(quote))
         return any(is_quote_in(quote, piece) and words & set(split_words(piece)) for piece in self._shown_pieces)
 

@@ -1,4 +1,4 @@
-"""Decides by code what clearly happens to a model's candidates, and collects the rest for a question to a model."""
+"""Decides by code about the candidates of a model that are clear, and collects the others for a question to a model."""
 
 from __future__ import annotations
 

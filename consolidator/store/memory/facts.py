@@ -52,7 +52,7 @@ class LineageCandidateRow(CandidateRow):
     """A candidate, and the lineage that it counts for."""
 
     root_id: str
-    beside: bool  # it replaces no other value: nobody has decided that it may
+    is_additive: bool  # it replaces no other value: nobody has decided that it may
 
 
 @dataclass(frozen=True, slots=True)

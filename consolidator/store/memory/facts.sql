@@ -17,7 +17,7 @@ order by id collate "C" for update
 -- name: candidates
 -- Every candidate that counts for one of these attributes; other owners' candidates are not read.
 select c.*, s.root_id,
-       c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as beside
+       c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as is_additive
 from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
      as attribute (level, owner, subject, predicate)
 join candidate c on c.agent = %(agent)s and c.level = attribute.level and c.owner = attribute.owner
@@ -31,7 +31,7 @@ update candidate set reconciled = true where agent = %(agent)s and id = any(%(id
 
 -- name: undecided
 -- Candidates of models that were not yet compared with the facts.
-select c.*, s.root_id, false as beside
+select c.*, s.root_id, false as is_additive
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.agent = %(agent)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null
   and c.active

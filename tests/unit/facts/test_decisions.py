@@ -235,11 +235,13 @@ def test_what_follows_a_saying_that_moved_moves_with_it() -> None:
 
 def test_what_nobody_decided_takes_no_place() -> None:
     bern = make_candidate("z", "Bern", "The user lives in Bern.", occurred_at=NOON)
-    basel = make_candidate("a", "Basel", "The user lives in Basel.", beside=True)
+    basel = make_candidate("a", "Basel", "The user lives in Basel.", is_additive=True)
     assert [fact.superseded_by for fact in reconcile_candidates([bern, basel])] == [None, None]
-    first, second = reconcile_candidates([bern, replace(basel, beside=False)])
+    first, second = reconcile_candidates([bern, replace(basel, is_additive=False)])
     assert (first.superseded_by, second.superseded_by) == (second.id, None)
-    again = make_candidate("b", "Bern", "The user lives in Bern.", beside=True, occurred_at=NOON + timedelta(days=3))
+    again = make_candidate(
+        "b", "Bern", "The user lives in Bern.", is_additive=True, occurred_at=NOON + timedelta(days=3)
+    )
     assert len(reconcile_candidates([bern, again])) == 1
 
 
