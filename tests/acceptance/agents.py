@@ -22,7 +22,7 @@ _REJECTED = (
 )
 
 
-def named(*words: object) -> str:
+def stable_uuid(*words: object) -> str:
     """Return the uuid of something, the same on every run."""
     return str(uuid.uuid5(_SPACE, "/".join(map(str, words))))
 
@@ -39,15 +39,15 @@ class LogFile:
 
     def text(self, until: datetime) -> str:
         """Return the file as it is at a moment."""
-        told = [line for when, line in self.lines if when <= until]
-        if self.chat is None or not told:
-            return "".join(json.dumps(line) + "\n" for line in told)
-        ended = self.rewarded is not None and len(told) == len(self.lines)
-        return json.dumps([{**self.chat, "messages": told} | ({"reward": self.rewarded} if ended else {})])
+        lines = [line for when, line in self.lines if when <= until]
+        if self.chat is None or not lines:
+            return "".join(json.dumps(line) + "\n" for line in lines)
+        ended = self.rewarded is not None and len(lines) == len(self.lines)
+        return json.dumps([{**self.chat, "messages": lines} | ({"reward": self.rewarded} if ended else {})])
 
 
 @dataclass(slots=True)
-class Office:
+class LogFolder:
     """A folder in which agents work."""
 
     folder: Path
@@ -74,8 +74,8 @@ class Office:
         chosen = there if most is None else [there[(self._turn + n) % len(there)] for n in range(min(most, len(there)))]
         self._turn += len(chosen)
         for path in chosen:
-            found = path.stat()
-            os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns + 1_000_000))
+            status = path.stat()
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
 
     def remove(self, paths: Iterable[str]) -> None:
         """Delete files, as their owner would."""
@@ -83,15 +83,22 @@ class Office:
             (self.folder / path).unlink()
 
 
-class Claude:
+class ClaudeCodeLog:
     """A session of Claude Code, and its file."""
 
     def __init__(
-        self, name: str, at: datetime, project: str, *, branch: str = "main", of: Claude | None = None, pace: int = 20
+        self,
+        name: str,
+        at: datetime,
+        project: str,
+        *,
+        branch: str = "main",
+        of: ClaudeCodeLog | None = None,
+        pace: int = 20,
     ) -> None:
         self.now = at
-        self.session: str = of.session if of else named(name)
-        agent = named(name)[:8]
+        self.session: str = of.session if of else stable_uuid(name)
+        agent = stable_uuid(name)[:8]
         where = f"claude/{project.replace('/', '-')}/"
         path = f"{where}{self.session}/subagents/agent-{agent}.jsonl" if of else f"{where}{self.session}.jsonl"
         self.file = LogFile(path)
@@ -103,58 +110,63 @@ class Claude:
             "version": "2.1.39", "gitBranch": branch, **({"agentId": agent} if of else {}),
         }  # fmt: skip
 
-    def waits(self, **span: float) -> Claude:
+    def wait(self, **span: float) -> ClaudeCodeLog:
         """Let time pass."""
         self.now += timedelta(**span)
         return self
 
-    def hears(self, text: str) -> Claude:
+    def add_user_message(self, text: str) -> ClaudeCodeLog:
         """Write down what a person says."""
         return self._write("user", {"role": "user", "content": text})
 
-    def says(self, text: str) -> Claude:
+    def add_answer(self, text: str) -> ClaudeCodeLog:
         """Write down an answer."""
         return self._answer({"type": "text", "text": text})
 
-    def runs(self, command: str, output: str = "", *, fails: bool = False) -> Claude:
+    def add_command(self, command: str, output: str = "", *, fails: bool = False) -> ClaudeCodeLog:
         """Write down a shell command with its output."""
-        return self.uses("Bash", {"command": command}, ("Exit code 1\n" if fails else "") + output, fails=fails)
+        return self.add_call("Bash", {"command": command}, ("Exit code 1\n" if fails else "") + output, fails=fails)
 
-    def uses(self, tool: str, arguments: Line, output: str, *, fails: bool = False, after: float = 0) -> Claude:
+    def add_call(
+        self, tool: str, arguments: Line, output: str, *, fails: bool = False, after: float = 0
+    ) -> ClaudeCodeLog:
         """Write down a call with its result, which comes `after` hours."""
-        call = self.begins(tool, arguments)
-        return self.waits(hours=after).gets(call, output, fails=fails)
+        call = self.start_call(tool, arguments)
+        return self.wait(hours=after).finish_call(call, output, fails=fails)
 
-    def begins(self, tool: str, arguments: Line) -> str:
+    def start_call(self, tool: str, arguments: Line) -> str:
         """Write down a call, and return its id."""
-        call = f"toolu_{named(self._name, 'call', len(self.file.lines))[:20]}"
+        call = f"toolu_{stable_uuid(self._name, 'call', len(self.file.lines))[:20]}"
         self._answer({"type": "tool_use", "id": call, "name": tool, "input": arguments})
         return call
 
-    def gets(self, call: str, output: str, *, fails: bool = False, **more: Any) -> Claude:
+    def finish_call(self, call: str, output: str, *, fails: bool = False, **more: Any) -> ClaudeCodeLog:
         """Write down a call's result."""
         block: Line = {"tool_use_id": call, "type": "tool_result", "content": output}
         if fails:
             block["is_error"] = True
-        told = more or (f"Error: {output}" if fails else {"stdout": output, "stderr": "", "interrupted": False})
-        return self._write("user", {"role": "user", "content": [block]}, toolUseResult=told)
+        result = more or (f"Error: {output}" if fails else {"stdout": output, "stderr": "", "interrupted": False})
+        return self._write("user", {"role": "user", "content": [block]}, toolUseResult=result)
 
-    def is_denied(self, command: str, words: str) -> Claude:
+    def add_denied_command(self, command: str, words: str) -> ClaudeCodeLog:
         """Write down a command that a person refuses."""
-        return self.gets(self.begins("Bash", {"command": command}), _REJECTED + words, fails=True)
+        return self.finish_call(self.start_call("Bash", {"command": command}), _REJECTED + words, fails=True)
 
-    def copies(self, other: Claude) -> Claude:
+    def copy_lines(self, other: ClaudeCodeLog) -> ClaudeCodeLog:
         """Begin with the lines of a session that is resumed here, as they are."""
         self.file.lines = [(self.now, line) for _, line in other.file.lines]
         self._before = other._before
         return self
 
-    def _answer(self, block: Line) -> Claude:
-        body = {"model": "claude-opus-4-6", "id": f"msg_{named(self._name, 'message', len(self.file.lines))[:20]}"}
+    def _answer(self, block: Line) -> ClaudeCodeLog:
+        body = {
+            "model": "claude-opus-4-6",
+            "id": f"msg_{stable_uuid(self._name, 'message', len(self.file.lines))[:20]}",
+        }
         return self._write("assistant", body | {"type": "message", "role": "assistant", "content": [block]})
 
-    def _write(self, kind: str, message: Line, **more: Any) -> Claude:
-        own = named(self._name, len(self.file.lines))
+    def _write(self, kind: str, message: Line, **more: Any) -> ClaudeCodeLog:
+        own = stable_uuid(self._name, len(self.file.lines))
         line = {"type": kind, "uuid": own, "parentUuid": self._before, "message": message, **self._common, **more}
         self.now += self._pace
         self.file.lines.append((self.now, line | {"timestamp": self.now.strftime("%Y-%m-%dT%H:%M:%S.000Z")}))
@@ -162,7 +174,7 @@ class Claude:
         return self
 
 
-class Chat:
+class ChatLog:
     """A customer's conversation with an agent that has tools, as OpenAI's messages in a record with its task."""
 
     def __init__(self, name: str, at: datetime, *, task: str, reward: float) -> None:
@@ -172,20 +184,20 @@ class Chat:
         self._name = name
         self._write({"role": "system", "content": "You answer the customers of a shop."})
 
-    def waits(self, **span: float) -> Chat:
+    def wait(self, **span: float) -> ChatLog:
         """Let time pass."""
         self.now += timedelta(**span)
         return self
 
-    def hears(self, text: str) -> Chat:
+    def add_user_message(self, text: str) -> ChatLog:
         """Write down what the customer says."""
         return self._write({"role": "user", "content": text})
 
-    def says(self, text: str) -> Chat:
+    def add_answer(self, text: str) -> ChatLog:
         """Write down the agent's answer."""
         return self._write({"role": "assistant", "content": text})
 
-    def uses(self, tool: str, arguments: Line, output: Line | str) -> Chat:
+    def add_call(self, tool: str, arguments: Line, output: Line | str) -> ChatLog:
         """Write down a call with its result."""
         identity = f"call_{len(self.file.lines)}"
         call = {"id": identity, "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
@@ -193,13 +205,13 @@ class Chat:
         content = output if isinstance(output, str) else json.dumps(output)
         return self._write({"role": "tool", "tool_call_id": identity, "content": content})
 
-    def _write(self, message: Line) -> Chat:
+    def _write(self, message: Line) -> ChatLog:
         self.now += timedelta(seconds=20)
         self.file.lines.append((self.now, message | {"timestamp": self.now.isoformat()}))
         return self
 
 
-class Messenger:
+class Claw0Log:
     """A conversation with a peer in a claw0 transcript."""
 
     def __init__(self, name: str, at: datetime, peer: str) -> None:
@@ -207,60 +219,60 @@ class Messenger:
         self.file = LogFile(f"claw0/{name}.jsonl")
         self._write({"type": "session", "id": name, "key": f"butler:telegram:{peer}"})
 
-    def waits(self, **span: float) -> Messenger:
+    def wait(self, **span: float) -> Claw0Log:
         """Let time pass."""
         self.now += timedelta(**span)
         return self
 
-    def hears(self, text: str) -> Messenger:
+    def add_user_message(self, text: str) -> Claw0Log:
         """Write down what the peer says."""
         return self._write({"type": "user", "content": text})
 
-    def says(self, text: str) -> Messenger:
+    def add_answer(self, text: str) -> Claw0Log:
         """Write down the agent's answer."""
         return self._write({"type": "assistant", "content": text})
 
-    def uses(self, tool: str, arguments: Line, output: str, *, fails: bool = False) -> Messenger:
+    def add_call(self, tool: str, arguments: Line, output: str, *, fails: bool = False) -> Claw0Log:
         """Write down a call with its result."""
         identity = f"tu_{len(self.file.lines)}"
         self._write({"type": "tool_use", "tool_use_id": identity, "name": tool, "input": arguments})
         return self._write({"type": "tool_result", "tool_use_id": identity, "output": output, "is_error": fails})
 
-    def _write(self, line: Line) -> Messenger:
+    def _write(self, line: Line) -> Claw0Log:
         self.now += timedelta(seconds=20)
         self.file.lines.append((self.now, line | {"ts": self.now.isoformat()}))
         return self
 
 
-class Tree:
+class PiLog:
     """A session of pi: a tree whose last entry says which branch is the active one."""
 
     def __init__(self, name: str, at: datetime, project: str) -> None:
         self.now = at
-        self.session = named(name)
+        self.session = stable_uuid(name)
         self.file = LogFile(f"pi/{at:%Y-%m-%d}_{self.session}.jsonl")
         self._head: str | None = None
         header = {"type": "session", "version": 3, "id": self.session, "cwd": project}
         self.file.lines.append((at, header | {"timestamp": at.isoformat()}))
 
-    def waits(self, **span: float) -> Tree:
+    def wait(self, **span: float) -> PiLog:
         """Let time pass."""
         self.now += timedelta(**span)
         return self
 
-    def back(self, entries: int) -> Tree:
+    def go_back(self, entries: int) -> PiLog:
         """Go back some entries: what is written next begins another branch there."""
         for _ in range(entries):
             self._head = next(line["parentId"] for _, line in self.file.lines if line["id"] == self._head)
         return self
 
-    def hears(self, text: str) -> Tree:
+    def add_user_message(self, text: str) -> PiLog:
         """Write down what a person says."""
         return self._write({"role": "user", "content": text})
 
-    def runs(self, command: str, output: str, *, fails: bool = False) -> Tree:
+    def add_command(self, command: str, output: str, *, fails: bool = False) -> PiLog:
         """Write down a shell command with its output."""
-        call = named(self.session, "call", len(self.file.lines))[:12]
+        call = stable_uuid(self.session, "call", len(self.file.lines))[:12]
         block = {"type": "toolCall", "id": call, "name": "bash", "arguments": {"command": command}}
         self._write({"role": "assistant", "content": [block], "model": "gpt-5"})
         content = [{"type": "text", "text": output}]
@@ -268,9 +280,9 @@ class Tree:
             {"role": "toolResult", "toolCallId": call, "toolName": "bash", "isError": fails, "content": content}
         )
 
-    def _write(self, message: Line) -> Tree:
+    def _write(self, message: Line) -> PiLog:
         self.now += timedelta(seconds=20)
-        own = named(self.session, len(self.file.lines))[:8]
+        own = stable_uuid(self.session, len(self.file.lines))[:8]
         line = {"type": "message", "id": own, "parentId": self._head, "timestamp": self.now.isoformat()}
         self.file.lines.append((self.now, line | {"message": message}))
         self._head = own

@@ -16,29 +16,33 @@ _SAID = re.compile(r"\b(m\d+) (talk|act|ask)\b")
 _ANSWERED = re.compile(r"\bm\d+\b")
 
 
-def answers(asked: dict[str, Any]) -> ScriptedReply:
+def create_reply(request: dict[str, Any]) -> ScriptedReply:
     """Answer all that was said since the last answer; before, act or ask to be allowed to, as the last of it wishes."""
-    messages = asked["messages"]
-    ends = (n for n, one in enumerate(messages) if one["role"] == "assistant" and not one.get("tool_calls"))
+    messages = request["messages"]
+    ends = (n for n, message in enumerate(messages) if message["role"] == "assistant" and not message.get("tool_calls"))
     since = messages[max(ends, default=-1) + 1 :]
-    said = [found for one in since if one["role"] == "user" for found in _SAID.findall(one["content"])]
-    acted = any(one["role"] == "tool" for one in since)
-    wish = said[-1][1] if said else "talk"
+    wishes = [match for message in since if message["role"] == "user" for match in _SAID.findall(message["content"])]
+    acted = any(message["role"] == "tool" for message in since)
+    wish = wishes[-1][1] if wishes else "talk"
     if wish == "act" and not acted:
         return ScriptedReply.calling(("look", {"what": "left"}), ("send_mail", {"to": "ines"}), text="I see to it now.")
     if wish == "ask" and not acted:
         return ScriptedReply.calling(("deploy", {"where": "north"}))
     return ScriptedReply(
-        text=f"To {' and '.join(number for number, _ in said) or 'nothing'}: it is all as well as it can be."
+        text=f"To {' and '.join(number for number, _ in wishes) or 'nothing'}: it is all as well as it can be."
     )
 
 
-def said_in(log: Sequence[Event]) -> list[str]:
+def message_numbers(log: Sequence[Event]) -> list[str]:
     """Return the numbers of what people said, in order."""
-    return [str(one.data["text"]).split()[0] for one in log if one.type == EventType.USER_MESSAGE]
+    return [str(event.data["text"]).split()[0] for event in log if event.type == EventType.USER_MESSAGE]
 
 
-def answered_in(log: Sequence[Event]) -> Counter[str]:
+def count_answers(log: Sequence[Event]) -> Counter[str]:
     """Count in how many whole answers each number was answered."""
-    whole = (one for one in log if one.type == EventType.ASSISTANT_RESPONSE and one.data.get("finish") != "interrupted")
-    return Counter(number for one in whole for number in set(_ANSWERED.findall(str(one.data["text"]))))
+    whole = (
+        event
+        for event in log
+        if event.type == EventType.ASSISTANT_RESPONSE and event.data.get("finish") != "interrupted"
+    )
+    return Counter(number for event in whole for number in set(_ANSWERED.findall(str(event.data["text"]))))

@@ -15,9 +15,9 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
-from consolidator.store.queries import Row, rows
 from consolidator.testing import ScriptedReply
-from tests.acceptance.matrix_agent import Forker
+from tests.acceptance.matrix_agent import ForkServer
+from tests.databases import Row, fetch_dicts
 
 KILLED = -9
 Shown = tuple[str, int, str, str]  # message, piece, text, kind
@@ -61,13 +61,15 @@ SCENARIOS = {
 }
 
 
-def answers(asked: dict[str, Any]) -> ScriptedReply:
+def create_reply(request: dict[str, Any]) -> ScriptedReply:
     """Answer as the last message of the user asks, by how many results there are after it."""
-    messages = asked["messages"]
-    if not asked.get("stream"):
+    messages = request["messages"]
+    if not request.get("stream"):
         return ScriptedReply.json(SUMMARY)
-    last = max(n for n, one in enumerate(messages) if one["role"] == "user" and _is_said(one["content"]))
-    results = sum(one["role"] == "tool" for one in messages[last:])
+    last = max(
+        n for n, message in enumerate(messages) if message["role"] == "user" and _is_user_text(message["content"])
+    )
+    results = sum(message["role"] == "tool" for message in messages[last:])
     wish = messages[last]["content"].rsplit("\n\n", 1)[-1]
     if wish == "talk" or messages[-1]["role"] == "assistant":
         return ScriptedReply(text=LONG)
@@ -87,7 +89,7 @@ def answers(asked: dict[str, Any]) -> ScriptedReply:
     return ScriptedReply(text=FINAL)
 
 
-def _is_said(text: str) -> bool:
+def _is_user_text(text: str) -> bool:
     return not text.startswith("[harness:")
 
 
@@ -95,13 +97,13 @@ def _is_said(text: str) -> bool:
 class Matrix:
     """Runs scenarios in children that die, wakes what they left, and looks at it."""
 
-    forker: Forker
+    forker: ForkServer
     database: Database
     url: str
     home: Path
     number: int = 0
 
-    def told(self, name: str) -> dict[str, Any]:
+    def new_run(self, name: str) -> dict[str, Any]:
         """Return a run of a scenario in a session and a world of its own."""
         self.number += 1
         scenario = SCENARIOS[name]
@@ -111,17 +113,17 @@ class Matrix:
             "prefill": scenario.prefill, "lease": scenario.lease,
         }  # fmt: skip
 
-    def run(self, told: Mapping[str, Any], *, kill: tuple[int, str | None] | None = None) -> dict[str, Any] | None:
+    def run_child(self, run: Mapping[str, Any], *, kill: tuple[int, str | None] | None = None) -> dict[str, Any] | None:
         """Run a child; None where it died as it was to: at a boundary, the n-th of its name or of all."""
-        code, found = self.forker.run({**told, "kill": kill})
+        code, report = self.forker.run({**run, "kill": kill})
         if kill and code == KILLED:
             return None
-        assert code == 0, found
-        return found
+        assert code == 0, report
+        return report
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SessionOutcome:
     """All that can be seen of a session from outside, and its row."""
 
     log: list[Event]
@@ -131,48 +133,50 @@ class Outcome:
     effects: list[Effect]
     spends: list[Row]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the log in short, for who reads a failure."""
-        return "\n".join(f"{one.seq} {one.type} {one.data}" for one in self.log)
+        return "\n".join(f"{event.seq} {event.type} {event.data}" for event in self.log)
 
-    def essence(self) -> list[tuple[str, ...]]:
+    def comparable_log(self) -> list[tuple[str, ...]]:
         """Return what was said and done, without what tells of recovery."""
-        return [one for event in self.log if (one := _essence(event)) is not None]
+        return [comparable for event in self.log if (comparable := _comparable_event(event)) is not None]
 
 
-async def look(database: Database, told: Mapping[str, Any]) -> Outcome | None:
+async def inspect_run(database: Database, run: Mapping[str, Any]) -> SessionOutcome | None:
     """Look at a session and the world around it; None where it was not even begun."""
     async with database.connection() as conn:
-        found = await rows(conn, "select id from session where key = %(key)s", {"key": told["key"]})
-    if not found:
+        session_ids = await fetch_dicts(conn, "select id from session where key = %(key)s", {"key": run["key"]})
+    if not session_ids:
         return None
-    return await outcome_of(database, found[0]["id"], *read_world(Path(told["world"])))
+    return await inspect_session(database, session_ids[0]["id"], *read_world(Path(run["world"])))
 
 
 def read_world(world: Path) -> tuple[list[Shown], list[Effect]]:
     """Return what the channel was sent and which effects tools had, as files tell it."""
-    shown: list[Any] = [tuple(one) for one in _lines(world / "channel")]
-    effects: list[Any] = [tuple(one) for one in _lines(world / "effects")]
+    shown: list[Any] = [tuple(record) for record in _lines(world / "channel")]
+    effects: list[Any] = [tuple(record) for record in _lines(world / "effects")]
     return shown, effects
 
 
-async def outcome_of(database: Database, session_id: str, shown: Iterable[Shown], effects: Iterable[Effect]) -> Outcome:
+async def inspect_session(
+    database: Database, session_id: str, shown: Iterable[Shown], effects: Iterable[Effect]
+) -> SessionOutcome:
     """Look at a session, and at what of the world is its own."""
     async with database.connection() as conn:
         log = await events.read(conn, session_id)
         row = await sessions.get(conn, session_id)
-        chunks = await rows(
+        chunks = await fetch_dicts(
             conn, "select message_id, seq, delta from generation_chunk where session_id = %(id)s", {"id": session_id}
         )
-        spends = await rows(conn, "select * from spend where session_id = %(id)s", {"id": session_id})
-    messages = {one["message_id"] for one in chunks}
+        spends = await fetch_dicts(conn, "select * from spend where session_id = %(id)s", {"id": session_id})
+    messages = {chunk["message_id"] for chunk in chunks}
     calls = {str(event.data["call_id"]) for event in log if event.type == EventType.TOOL_CALL}
-    return Outcome(
+    return SessionOutcome(
         log,
         row,
-        {(one["message_id"], one["seq"]): one["delta"] for one in chunks},
-        [one for one in shown if one[0] in messages],
-        [one for one in effects if one[1] in calls],
+        {(chunk["message_id"], chunk["seq"]): chunk["delta"] for chunk in chunks},
+        [shown_chunk for shown_chunk in shown if shown_chunk[0] in messages],
+        [effect for effect in effects if effect[1] in calls],
         spends,
     )
 
@@ -181,7 +185,7 @@ def _lines(path: Path) -> list[list[Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
-def _essence(event: Event) -> tuple[str, ...] | None:
+def _comparable_event(event: Event) -> tuple[str, ...] | None:
     data = event.data
     match event.type:
         case EventType.THINKING_START:
@@ -200,24 +204,28 @@ def _essence(event: Event) -> tuple[str, ...] | None:
             return event.type, str(data.get("text") or data.get("message") or "")
 
 
-def check(outcome: Outcome, *, kills: int) -> None:
+def assert_consistent(outcome: SessionOutcome, *, kills: int) -> None:
     """Assert what must hold of any session that was woken to its end."""
-    _settled(outcome)
-    _whole(outcome)
-    _logged_before_sent(outcome, kills)
-    _one_effect(outcome)
+    _assert_settled(outcome)
+    _assert_delivered_whole(outcome)
+    _assert_logged_before_sent(outcome, kills)
+    _assert_one_effect(outcome)
 
 
-def alike(outcome: Outcome, uninterrupted: Outcome) -> None:
+def assert_equivalent(outcome: SessionOutcome, uninterrupted: SessionOutcome) -> None:
     """Assert that two logs say the same but for recovery (I6): a call that may have run may be uncertain."""
-    mine, theirs = outcome.essence(), uninterrupted.essence()
+    mine, theirs = outcome.comparable_log(), uninterrupted.comparable_log()
     assert len(mine) == len(theirs), f"{mine}\n{theirs}"
-    for one, other in zip(mine, theirs, strict=True):
-        uncertain = one[0] == EventType.TOOL_RESULT and one[2] == "uncertain" and one[1] == other[1] != "look"
-        assert one == other or uncertain, f"{mine}\n{theirs}"
+    for mine_entry, their_entry in zip(mine, theirs, strict=True):
+        uncertain = (
+            mine_entry[0] == EventType.TOOL_RESULT
+            and mine_entry[2] == "uncertain"
+            and mine_entry[1] == their_entry[1] != "look"
+        )
+        assert mine_entry == their_entry or uncertain, f"{mine}\n{theirs}"
 
 
-def _settled(outcome: Outcome) -> None:
+def _assert_settled(outcome: SessionOutcome) -> None:
     row = outcome.row
     assert not row.pending
     assert row.lease_owner is None
@@ -225,28 +233,28 @@ def _settled(outcome: Outcome) -> None:
     assert all(event.type == EventType.SESSION_END for event in outcome.log[row.settled_to :])
     assert row.delivered_to == row.head or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
     assert row.reserved == 0
-    assert all(one["settled_at"] for one in outcome.spends)
-    assert sum((one["cost"] for one in outcome.spends), start=0 * row.cost) == row.cost
+    assert all(call["settled_at"] for call in outcome.spends)
+    assert sum((call["cost"] for call in outcome.spends), start=0 * row.cost) == row.cost
 
 
-def _whole(outcome: Outcome) -> None:
+def _assert_delivered_whole(outcome: SessionOutcome) -> None:
     """The channel has every answer, whole and in order, and was told of any other piece that it does not count."""
-    void = {one[0] for one in outcome.shown if one[3] == "void"}
+    void = {delta[0] for delta in outcome.shown if delta[3] == "void"}
     texts: dict[str, dict[int, str]] = {}
     for message, seq, text, kind in outcome.shown:
         if kind == "text" and message not in void:
             assert seq <= len(texts.setdefault(message, {})) + 1, "a piece was left out"
             texts[message][seq] = text
-    told = {}
+    logged = {}
     for event in outcome.log:
         if event.type == EventType.ASSISTANT_RESPONSE and event.data["text"]:
-            told[event.data["message_id"]] = event.data["text"]
+            logged[event.data["message_id"]] = event.data["text"]
         elif event.data.get("notice_id"):
-            told[event.data["notice_id"]] = event.data["message"]
-    assert {name: "".join(pieces.values()) for name, pieces in texts.items()} == told
+            logged[event.data["notice_id"]] = event.data["message"]
+    assert {name: "".join(pieces.values()) for name, pieces in texts.items()} == logged
 
 
-def _logged_before_sent(outcome: Outcome, kills: int) -> None:
+def _assert_logged_before_sent(outcome: SessionOutcome, kills: int) -> None:
     """Nothing was sent that is not committed (I3), and what was acknowledged was sent once."""
     sent = Counter((message, seq) for message, seq, _, kind in outcome.shown if kind == "text")
     for message, seq, text, kind in outcome.shown:
@@ -254,7 +262,7 @@ def _logged_before_sent(outcome: Outcome, kills: int) -> None:
     assert sum(count - 1 for count in sent.values()) <= kills
 
 
-def _one_effect(outcome: Outcome) -> None:
+def _assert_one_effect(outcome: SessionOutcome) -> None:
     """Every effect has its call, logged before; one that may not be repeated happened once at most (I4)."""
     calls = {event.data["call_id"]: event.data["tool"] for event in outcome.log if event.type == EventType.TOOL_CALL}
     results = {event.data["call_id"]: event for event in outcome.log if event.type == EventType.TOOL_RESULT}
@@ -271,20 +279,20 @@ def _one_effect(outcome: Outcome) -> None:
             assert (status == "uncertain") == (call in outcome.row.attention)
 
 
-def orphans(requests: Sequence[Mapping[str, Any]]) -> list[Any]:
+def find_unpaired_messages(requests: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return messages of requests that are calls without results, or results without calls (I5)."""
-    found: list[Any] = []
-    for asked in requests:
+    unpaired: list[Any] = []
+    for request in requests:
         open_calls: set[str] = set()
-        for message in asked["messages"]:
+        for message in request["messages"]:
             if message["role"] == "tool":
                 if message["tool_call_id"] not in open_calls:
-                    found.append(message)
+                    unpaired.append(message)
                 open_calls.discard(message["tool_call_id"])
             elif open_calls:
-                found.append((sorted(open_calls), message))
+                unpaired.append((sorted(open_calls), message))
             if message.get("tool_calls"):
                 open_calls = {call["id"] for call in message["tool_calls"]}
         if open_calls:
-            found.append(sorted(open_calls))
-    return found
+            unpaired.append(sorted(open_calls))
+    return unpaired

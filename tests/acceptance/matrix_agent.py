@@ -43,7 +43,7 @@ from tests.support import PATIENCE
 HERE = Path(__file__).parents[2]
 
 
-def tools_of(world: Path, database: Database) -> list[Tool]:
+def create_tools(world: Path, database: Database) -> list[Tool]:
     """Return tools whose effects are lines in a file."""
 
     def effect(name: str, call: CallContext) -> str:
@@ -91,9 +91,9 @@ def tools_of(world: Path, database: Database) -> list[Tool]:
     return [look, send_mail, deploy, dawdle, linger]
 
 
-async def act(told: dict[str, Any]) -> dict[str, Any]:
+async def run_script(run: dict[str, Any]) -> dict[str, Any]:
     """Do what a run is to do: say something, wake, answer for a call."""
-    world = Path(told["world"])
+    world = Path(run["world"])
     generation.BATCH_PIECES, generation.BATCH_SECONDS = 3, 30  # so that each run passes the same boundaries
 
     async def channel(delta: Delta) -> None:
@@ -101,47 +101,47 @@ async def act(told: dict[str, Any]) -> dict[str, Any]:
             file.write(json.dumps([delta.message_id, delta.seq, delta.text, delta.kind]) + "\n")
 
     settings = Settings(
-        home=world, openai_base_url=told["url"], model="gpt-4o-mini", prefill=told.get("prefill", "none"),
-        session_lease_seconds=told.get("lease", 30),
+        home=world, openai_base_url=run["url"], model="gpt-4o-mini", prefill=run.get("prefill", "none"),
+        session_lease_seconds=run.get("lease", 30),
     )  # fmt: skip
-    database = Database(told["dsn"], Clock(), pool_size=3)
-    found: dict[str, Any] = {}
+    database = Database(run["dsn"], Clock(), pool_size=3)
+    report: dict[str, Any] = {}
     try:
         async with Consolidator(
-            tools_of(world, database), settings=settings, database=database, channels={"test": channel}
+            create_tools(world, database), settings=settings, database=database, channels={"test": channel}
         ) as agent:
-            agent.harness.sleep = _no_time
-            with _listening(told, world) as passed, audited() as bare:
-                found["finish"] = await _do(agent, told)
-            found["points"], found["bare"] = passed, bare
+            agent.harness.sleep = _skip_sleep
+            with _create_kill_point(run, world) as passed, record_unmarked_writes() as bare:
+                report["finish"] = await _run_commands(agent, run)
+            report["points"], report["bare"] = passed, bare
     except StaleEpoch:
-        found["finish"] = "stale"
+        report["finish"] = "stale"
     except SessionBusy:
-        found["finish"] = "busy"
+        report["finish"] = "busy"
     finally:
         await database.close()
-    return found
+    return report
 
 
-def _listening(told: dict[str, Any], world: Path) -> AbstractContextManager[list[str] | None]:
-    if told.get("kill"):
-        return kill_points.killed_at(*told["kill"])
-    if told.get("stop"):
-        return kill_points.interrupted_at(told["stop"], partial(_fall_asleep, world))
+def _create_kill_point(run: dict[str, Any], world: Path) -> AbstractContextManager[list[str] | None]:
+    if run.get("kill"):
+        return kill_points.killed_at(*run["kill"])
+    if run.get("stop"):
+        return kill_points.interrupted_at(run["stop"], partial(_suspend, world))
     return kill_points.recorded()
 
 
-def _fall_asleep(world: Path, _: str) -> None:
+def _suspend(world: Path, _: str) -> None:
     """Stop as a laptop does whose lid is closed, until somebody opens it."""
     (world / "asleep").write_text(str(os.getpid()))
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
-    if told["do"] == [["serve"]]:
-        return await _wake_on(agent, Path(told["world"]) / "stop", told.get("alarm", 0))
-    session = await _opened(agent, told)
-    for words in told["do"]:
+async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
+    if run["do"] == [["serve"]]:
+        return await _wake_until_stopped(agent, Path(run["world"]) / "stop", run.get("alarm", 0))
+    session = await _open_session(agent, run)
+    for words in run["do"]:
         match words:
             case ["say", text]:
                 await _say_once(agent, session, text, "message")
@@ -155,23 +155,23 @@ async def _do(agent: Consolidator, told: dict[str, Any]) -> str:
             case ["steer", text, other]:
                 await _say_once(agent, session, text, "message")
                 waking = asyncio.create_task(agent.wake(session.id))
-                await _until_anything(Path(told["world"]))
+                await _wait_for_output(Path(run["world"]))
                 await _say_once(agent, session, other, "steer")
                 await waking
                 result = await agent.wake(session.id)
             case ["allow" | "deny" as word]:
-                for call, asked in (await session.info()).attention.items():
-                    if asked["kind"] == "approval":
+                for call, request in (await session.info()).attention.items():
+                    if request["kind"] == "approval":
                         await sessions.decide_approval(agent.database, call, allow=word == "allow")
                 result = await agent.wake(session.id)
             case ["aside" | "resume" | "end" as word]:
-                await _put(agent, session, word)
+                await _change_session(agent, session, word)
             case _:
                 result = await agent.wake(session.id)
     return result.finish_reason
 
 
-async def _wake_on(agent: Consolidator, stop: Path, alarm: float) -> str:
+async def _wake_until_stopped(agent: Consolidator, stop: Path, alarm: float) -> str:
     """Wake whatever is open, again and again, until told to stop; or until the alarm, which nobody hears."""
     signal.setitimer(signal.ITIMER_REAL, alarm)
     while not os.path.exists(stop):  # noqa: ASYNC240 - another process makes it
@@ -181,13 +181,13 @@ async def _wake_on(agent: Consolidator, stop: Path, alarm: float) -> str:
     return "stopped"
 
 
-async def _opened(agent: Consolidator, told: dict[str, Any]) -> Session:
+async def _open_session(agent: Consolidator, run: dict[str, Any]) -> Session:
     """Open the session, or the same one again: its key may have come to name another."""
-    known = Path(told["world"]) / "session"
-    if os.path.exists(known):  # noqa: ASYNC240 - a moment's work
-        return await agent.session(known.read_text())
-    session = await agent.open(told["key"], **told.get("config", {}))
-    known.write_text(session.id)
+    id_file = Path(run["world"]) / "session"
+    if os.path.exists(id_file):  # noqa: ASYNC240 - a moment's work
+        return await agent.session(id_file.read_text())
+    session = await agent.open(run["key"], **run.get("config", {}))
+    id_file.write_text(session.id)
     return session
 
 
@@ -212,7 +212,7 @@ async def _wake_without_channel(agent: Consolidator, session: Session) -> StepRe
         agent.harness.senders = senders
 
 
-async def _put(agent: Consolidator, session: Session, word: str) -> None:
+async def _change_session(agent: Consolidator, session: Session, word: str) -> None:
     """Lay a session aside, take it up again or end it, unless it has ended."""
     if (await session.info()).status != "open":
         return
@@ -227,12 +227,12 @@ async def _put(agent: Consolidator, session: Session, word: str) -> None:
 
 async def _say_once(agent: Consolidator, session: Session, text: str, mode: Literal["message", "steer"]) -> None:
     """Say something, as a person who says again what was not acknowledged, and only that."""
-    if not any(one.text == text and one.role == "user" for one in await session.history()):
+    if not any(message.text == text and message.role == "user" for message in await session.history()):
         await sessions.send_message(agent.database, session.id, text, mode=mode)
 
 
 @contextmanager
-def audited() -> Iterator[list[str]]:
+def record_unmarked_writes() -> Iterator[list[str]]:
     """Yield a list that fills with what is written to the database outside of every boundary."""
     bare: list[str] = []
     changed: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()  # in a transaction that is open
@@ -253,7 +253,7 @@ def audited() -> Iterator[list[str]]:
         if not self.savepoint_name and self.connection in changed:
             changed.discard(self.connection)
             if kind is None and not inside.get():
-                bare.append(_where())
+                bare.append(_describe_stack())
         return await leave(self, kind, error, trace)
 
     async def executing(self: psycopg.AsyncCursor[Any], query: Any, *values: Any, **more: Any) -> Any:
@@ -261,7 +261,7 @@ def audited() -> Iterator[list[str]]:
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
                 changed.add(self.connection)
             elif not inside.get():
-                bare.append(_where())
+                bare.append(_describe_stack())
         return await execute(self, query, *values, **more)
 
     with ExitStack() as stack:
@@ -277,23 +277,23 @@ def audited() -> Iterator[list[str]]:
         yield bare
 
 
-def _where() -> str:
+def _describe_stack() -> str:
     """Return the places of the project in which the call under way is."""
     stack = traceback.extract_stack()
-    return " > ".join(f"{one.name}:{one.lineno}" for one in stack if f"{HERE}/consolidator/" in one.filename)
+    return " > ".join(f"{frame.name}:{frame.lineno}" for frame in stack if f"{HERE}/consolidator/" in frame.filename)
 
 
-async def _until_anything(world: Path) -> None:
+async def _wait_for_output(world: Path) -> None:
     """Wait for a tool to have begun, or a piece of the answer to have come."""
     while not any(os.path.exists(world / name) for name in ("effects", "channel")):  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.01)  # another process makes it
 
 
-async def _no_time(_: float) -> None:
+async def _skip_sleep(_: float) -> None:
     return None
 
 
-class Forker:
+class ForkServer:
     """The process that forks, as a test talks to it."""
 
     def __init__(self, environment: dict[str, str]) -> None:
@@ -303,11 +303,11 @@ class Forker:
             text=True, env={**environment, **quiet}, cwd=HERE,
         )  # fmt: skip
 
-    def run(self, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def run(self, run: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Run a child to its end or its death; return its exit code and what it found."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(told) + "\n")
+        self._process.stdin.write(json.dumps(run) + "\n")
         self._process.stdin.flush()
         code, output = json.loads(self._process.stdout.readline())
         return code, json.loads(output.splitlines()[-1]) if code == 0 else {"printed": output}
@@ -321,7 +321,7 @@ class Forker:
             self._process.stdout.close()
 
 
-def _warm() -> None:
+def _preload() -> None:
     """Load what every child would load again: clients come in pieces when they are first used."""
     from consolidator.llm.client import ModelClient
     from consolidator.llm.prices import calculate_cost
@@ -334,7 +334,7 @@ def _warm() -> None:
 
 
 def _serve() -> None:
-    _warm()
+    _preload()
     for line in sys.stdin:
         reader, writer = os.pipe()
         child = os.fork()
@@ -344,7 +344,7 @@ def _serve() -> None:
             os.dup2(writer, 2)
             warnings.simplefilter("error")
             signal.alarm(PATIENCE)  # one that hangs is a failure that says so
-            sys.stdout.write(json.dumps(asyncio.run(act(json.loads(line)))))
+            sys.stdout.write(json.dumps(asyncio.run(run_script(json.loads(line)))))
             sys.stdout.flush()
             os._exit(0)
         os.close(writer)

@@ -27,7 +27,7 @@ class Terminal:
             env={**environment, "TERM": "dumb", "COLUMNS": "200"}, cwd=cwd,
         )  # fmt: skip
         os.close(slave)
-        self.seen = ""
+        self.output = ""
         self._read_to = 0
 
     def __enter__(self) -> Terminal:
@@ -39,31 +39,31 @@ class Terminal:
         self.kill()
         os.close(self._master)
 
-    def until(self, text: str) -> str:
+    def wait_for(self, text: str) -> str:
         """Wait until a text is shown, after what was waited for before; return what came up to it."""
         deadline = time.monotonic() + PATIENCE
-        while (found := self.seen.find(text, self._read_to)) < 0:
+        while (position := self.output.find(text, self._read_to)) < 0:
             ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"{text!r} never came; what came is:\n{self.seen}"
+            assert ready, f"{text!r} never came; what came is:\n{self.output}"
             try:
                 came = os.read(self._master, 65_536)
             except OSError:  # the program has ended
                 came = b""
-            assert came, f"the program ended before {text!r} came:\n{self.seen}"
-            self.seen += came.decode("utf-8", "replace").replace("\r\n", "\n")
-        came_before, self._read_to = self.seen[self._read_to : found], found + len(text)
+            assert came, f"the program ended before {text!r} came:\n{self.output}"
+            self.output += came.decode("utf-8", "replace").replace("\r\n", "\n")
+        came_before, self._read_to = self.output[self._read_to : position], position + len(text)
         return came_before
 
-    def type(self, line: str) -> None:
+    def type_line(self, line: str) -> None:
         """Type a line."""
         os.write(self._master, f"{line}\n".encode())
 
-    def leave(self) -> int:
+    def wait_for_exit(self) -> int:
         """Wait for the end and return the exit code."""
         while self.process.poll() is None:
             if select.select([self._master], [], [], 0.05)[0]:
                 try:
-                    self.seen += os.read(self._master, 65_536).decode("utf-8", "replace").replace("\r\n", "\n")
+                    self.output += os.read(self._master, 65_536).decode("utf-8", "replace").replace("\r\n", "\n")
                 except OSError:
                     break
         return self.process.wait(PATIENCE)

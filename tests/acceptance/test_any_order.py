@@ -26,7 +26,7 @@ from consolidator.runtime.boundaries import set_hook
 from consolidator.runtime.harness import Delta
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
-from tests.runtime import agent_on
+from tests.runtime import open_agent
 from tests.support import FULL, PATIENCE, assert_invariants
 
 NAMES = (
@@ -59,15 +59,15 @@ class Stage:
     runner: asyncio.Runner
     clock: FrozenClock
     database: Database
-    mine: Consolidator
-    theirs: Consolidator
+    first_agent: Consolidator
+    second_agent: Consolidator
     server: ModelServer
     shown: list[matrix.Shown] = field(default_factory=list)
     effects: list[matrix.Effect] = field(default_factory=list)
 
 
 @asynccontextmanager
-async def staged(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> AsyncIterator[Stage]:
+async def open_stage(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> AsyncIterator[Stage]:
     """Set the stage."""
     shown: list[matrix.Shown] = []
     effects: list[matrix.Effect] = []
@@ -88,8 +88,8 @@ async def staged(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> AsyncI
     database = Database(dsn, clock, pool_size=6)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
-        server = await stack.enter_async_context(ModelServer(answers=chatter.answers))
-        mine, theirs = [await stack.enter_async_context(agent_on(database, server, tools)) for _ in range(2)]
+        server = await stack.enter_async_context(ModelServer(answers=chatter.create_reply))
+        mine, theirs = [await stack.enter_async_context(open_agent(database, server, tools)) for _ in range(2)]
         for agent in (mine, theirs):
             agent.harness.senders["test"] = channel
         yield Stage(runner, clock, database, mine, theirs, server, shown, effects)
@@ -105,7 +105,7 @@ class Conversation(RuleBasedStateMachine):
         self.said: list[str] = []
         self.steered = False
         self.blows = 0  # after each, a piece may be sent again
-        session = self.run(stage.mine.open(f"main:test:{ULID()}"))
+        session = self.run(stage.first_agent.open(f"main:test:{ULID()}"))
         self.id: str = session.id
 
     def run(self, work: Any) -> Any:
@@ -132,21 +132,21 @@ class Conversation(RuleBasedStateMachine):
         self.run(self._decide(allow))
 
     async def _decide(self, allow: bool) -> None:
-        row = await (await self.stage.mine.session(self.id)).info()
-        for call, asked in row.attention.items():
-            if asked["kind"] == "approval":
+        row = await (await self.stage.first_agent.session(self.id)).info()
+        for call, request in row.attention.items():
+            if request["kind"] == "approval":
                 await sessions.decide_approval(self.stage.database, call, allow=allow)
 
     @rule()
     def is_woken(self) -> None:
-        self.run(self.stage.mine.wake(self.id))
+        self.run(self.stage.first_agent.wake(self.id))
 
     @rule()
     def takes_a_step(self) -> None:
-        self.run(self.stage.mine.step(self.id))
+        self.run(self.stage.first_agent.step(self.id))
 
-    @rule(place=PLACES, wish=WISHES, whole=st.booleans())
-    def dies(self, place: Place, wish: chatter.Wish | None, whole: bool) -> None:
+    @rule(boundary_place=PLACES, wish=WISHES, whole=st.booleans())
+    def dies(self, boundary_place: Place, wish: chatter.Wish | None, whole: bool) -> None:
         """Die at a boundary: from there on this process passes none, and so writes nothing."""
         self._maybe_says(wish)
 
@@ -158,16 +158,16 @@ class Conversation(RuleBasedStateMachine):
             set_hook(be_dead)
             raise Killed
 
-        with listening(at(place, die)), suppress(Killed):
-            self.run((self.stage.mine.wake if whole else self.stage.mine.step)(self.id))
+        with listening(call_once_at(boundary_place, die)), suppress(Killed):
+            self.run((self.stage.first_agent.wake if whole else self.stage.first_agent.step)(self.id))
 
-    @rule(place=PLACES, wish=WISHES)
-    def is_overtaken(self, place: Place, wish: chatter.Wish | None) -> None:
+    @rule(boundary_place=PLACES, wish=WISHES)
+    def is_overtaken(self, boundary_place: Place, wish: chatter.Wish | None) -> None:
         """Stand still at a boundary for longer than the lease; another harness takes the session up meanwhile."""
         self._maybe_says(wish)
-        self.run(self._compete(place))
+        self.run(self._compete(boundary_place))
 
-    async def _compete(self, place: Place) -> None:
+    async def _compete(self, boundary_place: Place) -> None:
         late = asyncio.Event()
 
         def stand_still(_: str) -> None:
@@ -177,31 +177,31 @@ class Conversation(RuleBasedStateMachine):
         async def overtake() -> None:
             await late.wait()
             with suppress(SessionBusy, StaleEpoch):
-                await self.stage.theirs.wake(self.id)
+                await self.stage.second_agent.wake(self.id)
 
         async with asyncio.TaskGroup() as group:
             other = group.create_task(overtake())
-            with listening(at(place, stand_still)), suppress(SessionBusy, StaleEpoch):
-                await self.stage.mine.wake(self.id)
+            with listening(call_once_at(boundary_place, stand_still)), suppress(SessionBusy, StaleEpoch):
+                await self.stage.first_agent.wake(self.id)
             if not late.is_set():
                 other.cancel()
 
-    @rule(place=PLACES, wish=WISHES, other=st.sampled_from(["talk", "act"]))
-    def is_steered_in_the_middle(self, place: Place, wish: chatter.Wish | None, other: chatter.Wish) -> None:
+    @rule(boundary_place=PLACES, wish=WISHES, other=st.sampled_from(["talk", "act"]))
+    def is_steered_in_the_middle(self, boundary_place: Place, wish: chatter.Wish | None, other: chatter.Wish) -> None:
         self._maybe_says(wish)
-        self.run(self._steered(place, other))
+        self.run(self._steered(boundary_place, other))
 
-    async def _steered(self, place: Place, wish: chatter.Wish) -> None:
+    async def _steered(self, boundary_place: Place, wish: chatter.Wish) -> None:
         async with asyncio.TaskGroup() as group:
 
             def steer(_: str) -> None:
                 group.create_task(self._say(wish, "steer"))
 
-            with listening(at(place, steer)):
-                await self.stage.mine.wake(self.id)
+            with listening(call_once_at(boundary_place, steer)):
+                await self.stage.first_agent.wake(self.id)
 
-    @rule(place=PLACES, wish=WISHES)
-    def loses_the_database(self, place: Place, wish: chatter.Wish | None) -> None:
+    @rule(boundary_place=PLACES, wish=WISHES)
+    def loses_the_database(self, boundary_place: Place, wish: chatter.Wish | None) -> None:
         self._maybe_says(wish)
 
         def hang_up(_: str) -> None:
@@ -212,8 +212,8 @@ class Conversation(RuleBasedStateMachine):
                     "where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
                 )
 
-        with listening(at(place, hang_up)), suppress(*LOST):
-            self.run(self.stage.mine.wake(self.id))
+        with listening(call_once_at(boundary_place, hang_up)), suppress(*LOST):
+            self.run(self.stage.first_agent.wake(self.id))
 
     def _maybe_says(self, wish: chatter.Wish | None) -> None:
         if wish is not None:
@@ -231,32 +231,32 @@ class Conversation(RuleBasedStateMachine):
     async def _end(self) -> None:
         self.stage.clock.advance(LEASE)
         for _ in range(40):
-            result = await self.stage.theirs.wake(self.id)
+            result = await self.stage.second_agent.wake(self.id)
             await self._decide(allow=False)
             if result.finish_reason == "idle":
                 break
-        outcome = await matrix.outcome_of(self.stage.database, self.id, self.stage.shown, self.stage.effects)
+        outcome = await matrix.inspect_session(self.stage.database, self.id, self.stage.shown, self.stage.effects)
         try:
             self._check(outcome)
         except AssertionError as error:
-            error.add_note(outcome.words())
+            error.add_note(outcome.describe())
             raise
 
-    def _check(self, outcome: matrix.Outcome) -> None:
-        matrix.check(outcome, kills=self.blows)
+    def _check(self, outcome: matrix.SessionOutcome) -> None:
+        matrix.assert_consistent(outcome, kills=self.blows)
         assert [event.seq for event in outcome.log] == list(range(1, len(outcome.log) + 1))
-        assert sorted(chatter.said_in(outcome.log)) == sorted(self.said)
-        answered = chatter.answered_in(outcome.log)
+        assert sorted(chatter.message_numbers(outcome.log)) == sorted(self.said)
+        answered = chatter.count_answers(outcome.log)
         assert max(answered.values(), default=0) <= 1
         assert self.steered or answered.keys() == set(self.said)
         requests = self.stage.server.requests
-        assert matrix.orphans(requests) == []
-        assert [asked["messages"] for asked in requests if asked["messages"][-1]["role"] == "assistant"] == []
+        assert matrix.find_unpaired_messages(requests) == []
+        assert [request["messages"] for request in requests if request["messages"][-1]["role"] == "assistant"] == []
 
 
-def at(place: Place, do: Callable[[str], None]) -> Callable[[str], None]:
+def call_once_at(boundary_place: Place, do: Callable[[str], None]) -> Callable[[str], None]:
     """Return a hook that does something at a place, and hears no more."""
-    passed, (number, name) = 0, place
+    passed, (number, name) = 0, boundary_place
 
     def count(this: str) -> None:
         nonlocal passed
@@ -294,10 +294,10 @@ def test_whatever_happens_in_whatever_order_the_history_is_right(
     chosen = hypothesis.settings(
         max_examples=EXAMPLES, stateful_step_count=STEPS, derandomize=not FULL, database=None, deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck), print_blob=False,
-        phases=[one for one in hypothesis.Phase if FULL or one != hypothesis.Phase.shrink],  # it takes minutes
+        phases=[phase for phase in hypothesis.Phase if FULL or phase != hypothesis.Phase.shrink],  # it takes minutes
     )  # fmt: skip
     with asyncio.Runner() as runner:
-        stage = runner.run(_entered(staged(dsn, clock, runner), stack := AsyncExitStack()))
+        stage = runner.run(_enter(open_stage(dsn, clock, runner), stack := AsyncExitStack()))
         try:
             run_state_machine_as_test(partial(Conversation, stage), settings=chosen)  # type: ignore[arg-type]
             runner.run(assert_invariants(stage.database))
@@ -305,6 +305,6 @@ def test_whatever_happens_in_whatever_order_the_history_is_right(
             runner.run(stack.aclose())
 
 
-async def _entered(opening: Any, stack: AsyncExitStack) -> Stage:
+async def _enter(opening: Any, stack: AsyncExitStack) -> Stage:
     stage: Stage = await stack.enter_async_context(opening)
     return stage

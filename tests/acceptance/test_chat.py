@@ -26,12 +26,12 @@ class Model:
 
     slow: bool = True
 
-    def __call__(self, asked: dict[str, Any]) -> ScriptedReply:
-        text = str(asked["messages"][-1]["content"])
+    def __call__(self, request: dict[str, Any]) -> ScriptedReply:
+        text = str(request["messages"][-1]["content"])
         if "tell me all" in text:
             slow, self.slow = self.slow, False
             return ScriptedReply(text=LONG, pace=0.05, silent_after=20) if slow else ScriptedReply(text=LONG)
-        users = sum(one["role"] == "user" for one in asked["messages"])
+        users = sum(message["role"] == "user" for message in request["messages"])
         return ScriptedReply(text=f"You said {text!r} in turn {users}.")
 
 
@@ -42,75 +42,79 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-def chatting(environment: dict[str, str], server: ModelServer) -> dict[str, str]:
+def chat_environment(environment: dict[str, str], server: ModelServer) -> dict[str, str]:
     """The environment of a chat."""
-    told = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
-    return {name: value for name, value in (environment | told).items() if name != "CONSOLIDATOR_CLOCK"}
+    model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+    return {name: value for name, value in (environment | model).items() if name != "CONSOLIDATOR_CLOCK"}
 
 
-async def log_of(database: Database, session: str) -> list[Event]:
+async def read_log(database: Database, session: str) -> list[Event]:
     async with database.connection() as conn:
         return await events.read(conn, session)
 
 
-async def only_session(database: Database) -> str:
+async def find_only_session(database: Database) -> str:
     async with database.connection() as conn:
-        [found] = await sessions.listing(conn)
-    return str(found["id"])
+        [session] = await sessions.list_latest(conn)
+    return str(session.id)
 
 
-async def test_what_is_typed_while_the_agent_works_steers_it(database: Database, chatting: dict[str, str]) -> None:
-    def steered() -> str:
-        with Terminal("chat", "--key", KEY, environment=chatting) as screen:
-            screen.until("> ")
-            screen.type("tell me all")
-            screen.until("word3")
-            screen.type("no, say blue")
-            screen.until("You said 'no, say blue'")
-            screen.until("> ")
-            screen.type("/quit")
-            assert screen.leave() == 0
-            return screen.seen
+async def test_what_is_typed_while_the_agent_works_steers_it(
+    database: Database, chat_environment: dict[str, str]
+) -> None:
+    def steer_chat() -> str:
+        with Terminal("chat", "--key", KEY, environment=chat_environment) as screen:
+            screen.wait_for("> ")
+            screen.type_line("tell me all")
+            screen.wait_for("word3")
+            screen.type_line("no, say blue")
+            screen.wait_for("You said 'no, say blue'")
+            screen.wait_for("> ")
+            screen.type_line("/quit")
+            assert screen.wait_for_exit() == 0
+            return screen.output
 
-    seen = await in_thread(steered)
+    seen = await in_thread(steer_chat)
     assert "word59" not in seen
     assert "\nYou said 'no, say blue'" in seen, "another answer begins on a line of its own"
-    log = await log_of(database, await only_session(database))
-    told = [(one.data["text"], one.data["mode"]) for one in log if one.type is EventType.USER_MESSAGE]
-    assert told == [("tell me all", "message"), ("no, say blue", "steer")]
-    answers = [one.data["text"] for one in log if one.type is EventType.ASSISTANT_RESPONSE]
+    log = await read_log(database, await find_only_session(database))
+    messages = [(event.data["text"], event.data["mode"]) for event in log if event.type is EventType.USER_MESSAGE]
+    assert messages == [("tell me all", "message"), ("no, say blue", "steer")]
+    answers = [event.data["text"] for event in log if event.type is EventType.ASSISTANT_RESPONSE]
     assert answers[0].startswith("word0 word1")
     assert LONG.startswith(answers[0])
     assert answers[1].startswith("You said 'no, say blue'")
 
 
-async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(database: Database, chatting: dict[str, str]) -> None:
-    def killed() -> None:
-        with Terminal("chat", "--key", KEY, environment=chatting) as screen:
-            screen.until("> ")
-            screen.type("tell me all")
-            screen.until("word5 ")
+async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(
+    database: Database, chat_environment: dict[str, str]
+) -> None:
+    def kill_chat() -> None:
+        with Terminal("chat", "--key", KEY, environment=chat_environment) as screen:
+            screen.wait_for("> ")
+            screen.type_line("tell me all")
+            screen.wait_for("word5 ")
             screen.kill()
 
-    def gone_on() -> str:
-        with Terminal("chat", "--key", KEY, environment=chatting) as screen:
-            screen.until("restored: 0 earlier turns")
-            screen.until("you said: tell me all")
-            screen.until("[it was cut off, and begins again]")
-            screen.until("word59")
-            screen.until("> ")
-            screen.type("thanks")
-            screen.until("in turn 2.")
-            screen.until("> ")
-            screen.type("/quit")
-            assert screen.leave() == 0
-            return screen.seen
+    def resume_chat() -> str:
+        with Terminal("chat", "--key", KEY, environment=chat_environment) as screen:
+            screen.wait_for("restored: 0 earlier turns")
+            screen.wait_for("you said: tell me all")
+            screen.wait_for("[it was cut off, and begins again]")
+            screen.wait_for("word59")
+            screen.wait_for("> ")
+            screen.type_line("thanks")
+            screen.wait_for("in turn 2.")
+            screen.wait_for("> ")
+            screen.type_line("/quit")
+            assert screen.wait_for_exit() == 0
+            return screen.output
 
-    await in_thread(killed)
-    seen = await in_thread(gone_on)
+    await in_thread(kill_chat)
+    seen = await in_thread(resume_chat)
     assert LONG in " ".join(seen.split())
-    log = await log_of(database, await only_session(database))
-    assert [one.data["text"] for one in log if one.type is EventType.USER_MESSAGE] == ["tell me all", "thanks"]
-    assert next(one.data["text"] for one in log if one.type is EventType.ASSISTANT_RESPONSE) == LONG
-    decided = [one.data["decision"] for one in log if one.type is EventType.POLICY_DECISION]
-    assert decided == ["generation_replaced"]
+    log = await read_log(database, await find_only_session(database))
+    assert [event.data["text"] for event in log if event.type is EventType.USER_MESSAGE] == ["tell me all", "thanks"]
+    assert next(event.data["text"] for event in log if event.type is EventType.ASSISTANT_RESPONSE) == LONG
+    decisions = [event.data["decision"] for event in log if event.type is EventType.POLICY_DECISION]
+    assert decisions == ["generation_replaced"]

@@ -19,9 +19,9 @@ from tests.support import (
 
 def list_commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield each command and group with its words."""
-    for name, one in getattr(group, "list_commands", {}).items():
-        yield (*words, name), one
-        yield from list_commands(one, (*words, name))
+    for name, command in getattr(group, "commands", {}).items():
+        yield (*words, name), command
+        yield from list_commands(command, (*words, name))
 
 
 def test_help_of_every_command_says_what_it_does_and_explains_each_option() -> None:
@@ -160,8 +160,8 @@ def test_everything_that_speaks_json_speaks_it_alone_and_whole(cli: CommandLine,
         assert out.strip(), words
     capable = {
         words
-        for words, one in list_commands(typer.main.get_command(app))
-        if any("--json" in p.opts for p in one.params)
+        for words, command in list_commands(typer.main.get_command(app))
+        if any("--json" in option.opts for option in command.params)
     }
     tried = {tuple(words.split()) for words in JSON_COMMANDS}
     assert all(

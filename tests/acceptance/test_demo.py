@@ -24,7 +24,7 @@ from consolidator.database import Database, open_database
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.demo.story import SECRET
 from consolidator.settings import Settings
-from tests.support import PATIENCE, command, logged, said
+from tests.support import PATIENCE, log_events, run_cli, user_message
 
 pytestmark = pytest.mark.embedded
 NOW = "2026-03-02T12:00:00+00:00"
@@ -37,34 +37,34 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
     yield {**kept, "HOME": str(home), "CONSOLIDATOR_HOME": str(home / "data"), "CONSOLIDATOR_CLOCK": NOW}
     if (home / "data" / "demo" / "postgres").exists():
-        asyncio.run(forget(home / "data" / "demo"))
+        asyncio.run(delete_cluster(home / "data" / "demo"))
     shutil.rmtree(home)
 
 
-async def forget(home: Path) -> None:
+async def delete_cluster(home: Path) -> None:
     """Delete a home's cluster."""
-    assert await (await EmbeddedServer.start(home)).discard()
+    assert await (await EmbeddedServer.start(home)).delete()
 
 
 @pytest.fixture(scope="module")
 def screen(newcomer: dict[str, str]) -> list[str]:
     """The lines that the first demo prints."""
-    shown = command("demo", environment=newcomer)
+    shown = run_cli("demo", environment=newcomer)
     assert not shown.stderr
     return shown.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
 def figures(newcomer: dict[str, str]) -> dict[str, Any]:
-    """What a demo says of itself; one that was there before starts over."""
-    done = command("demo", "--json", environment=newcomer)
-    found: dict[str, Any] = json.loads(done.stdout)
+    """What a demo prints as JSON; it starts over where one was before."""
+    done = run_cli("demo", "--json", environment=newcomer)
+    printed: dict[str, Any] = json.loads(done.stdout)
     assert not done.stderr
-    return found
+    return printed
 
 
 @pytest.fixture(scope="module")
-def there(newcomer: dict[str, str]) -> Settings:
+def demo_settings(newcomer: dict[str, str]) -> Settings:
     """Settings of the demo's own home."""
     return Settings(home=Path(newcomer["CONSOLIDATOR_HOME"]) / "demo", health_port=0)
 
@@ -76,15 +76,15 @@ def test_the_screen_tells_each_week_on_one_page(screen: list[str]) -> None:
     assert all(after - before <= 24 for before, after in pairwise(weeks))
 
 
-async def test_what_it_says_to_type_works(screen: list[str], newcomer: dict[str, str], there: Settings) -> None:
+async def test_what_it_says_to_type_works(screen: list[str], newcomer: dict[str, str], demo_settings: Settings) -> None:
     typed = screen[screen.index("What to type next") + 1 :]
-    assert shlex.split(typed[0]) == ["export", f"CONSOLIDATOR_HOME={there.home}"]
-    environment = {**newcomer, "CONSOLIDATOR_HOME": str(there.home)}
+    assert shlex.split(typed[0]) == ["export", f"CONSOLIDATOR_HOME={demo_settings.home}"]
+    environment = {**newcomer, "CONSOLIDATOR_HOME": str(demo_settings.home)}
     wanted = [shlex.split(line) for line in typed[1 : typed.index("and for what your own agents did:")]]
     assert {words[1] for words in wanted} == {"facts", "procedures", "solutions", "explain", "next", "runs"}
-    async with open_database(there):  # so that not every command starts the server anew
+    async with open_database(demo_settings):  # so that not every command starts the server anew
         for words in wanted:
-            done = await asyncio.to_thread(command, *words[1:], environment=environment)
+            done = await asyncio.to_thread(run_cli, *words[1:], environment=environment)
             assert done.stdout
 
 
@@ -126,19 +126,19 @@ def test_an_error_and_the_next_call_are_answered(figures: dict[str, Any]) -> Non
     assert figures["next"]["arguments"] == {"order_id": "F-20791", "payment_id": "pay_a004", "cents": 5800}
 
 
-async def test_the_secret_is_nowhere_in_memory(figures: dict[str, Any], there: Settings) -> None:
+async def test_the_secret_is_nowhere_in_memory(figures: dict[str, Any], demo_settings: Settings) -> None:
     assert figures["secret_in_memory"] == 0
     assert "[redacted:" in figures["secret_hidden_as"]
-    async with open_database(there) as database:
-        tables = await dumped(database)
-    told = [name for name, text in tables.items() if SECRET in text]
-    assert told == []
+    async with open_database(demo_settings) as database:
+        tables = await dump_tables(database)
+    leaking = [name for name, text in tables.items() if SECRET in text]
+    assert leaking == []
     assert {"fact", "candidate", "procedure", "solution", "digest", "error_record", "tool_profile"} <= tables.keys()
     assert "[redacted:" in tables["solution"]
 
 
-async def dumped(database: Database) -> dict[str, str]:
-    """Return all that stands in every table but those of the log, packed columns unpacked."""
+async def dump_tables(database: Database) -> dict[str, str]:
+    """Return the text of every table outside of the log, with packed columns unpacked."""
     async with database.connection() as conn:
         cursor = await conn.execute(
             "select tablename from pg_tables where schemaname = current_schema() "
@@ -148,11 +148,11 @@ async def dumped(database: Database) -> dict[str, str]:
         tables = {}
         for name in names:
             cursor = await conn.execute(sql.SQL("select * from {}").format(sql.Identifier(name)))
-            tables[name] = "\n".join(legible(value) for row in await cursor.fetchall() for value in row)
+            tables[name] = "\n".join(column_text(value) for row in await cursor.fetchall() for value in row)
     return tables
 
 
-def legible(value: object) -> str:
+def column_text(value: object) -> str:
     """Return a column's value as text."""
     if isinstance(value, (bytes, memoryview)):
         try:
@@ -163,52 +163,56 @@ def legible(value: object) -> str:
 
 
 def test_the_next_demo_tells_the_same_and_without_keep_nothing_is_left(
-    figures: dict[str, Any], newcomer: dict[str, str], there: Settings
+    figures: dict[str, Any], newcomer: dict[str, str], demo_settings: Settings
 ) -> None:
-    again = json.loads(command("demo", "--json", "--no-keep", environment=newcomer).stdout)
-    assert comparable(again) == comparable(figures)
-    assert not there.home.exists()
+    again = json.loads(run_cli("demo", "--json", "--no-keep", environment=newcomer).stdout)
+    assert comparable_figures(again) == comparable_figures(figures)
+    assert not demo_settings.home.exists()
 
 
-def comparable(told: dict[str, Any]) -> dict[str, Any]:
-    """Return figures without what names a run, which is new each time."""
-    kept = {name: value for name, value in told.items() if name not in ("seconds", "pruned_fact")}
-    return {**kept, "fact": (told["pruned_fact"]["id"], told["pruned_fact"]["evidence"])}
+def comparable_figures(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return figures without the ids of runs and the time taken, which differ each time."""
+    kept = {name: value for name, value in figures.items() if name not in ("seconds", "pruned_fact")}
+    return {**kept, "fact": (figures["pruned_fact"]["id"], figures["pruned_fact"]["evidence"])}
 
 
 def test_interrupted_it_leaves_nothing_running(newcomer: dict[str, str]) -> None:
-    words = [sys.executable, "-m", "consolidator", "demo"]
-    with subprocess.Popen(words, env=newcomer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert any(line.startswith("Week 1") for line in running.stdout)
-        servers = [one for one in psutil.Process(running.pid).children(recursive=True) if "postgres" in one.name()]
-        running.send_signal(signal.SIGINT)
-        running.communicate(timeout=PATIENCE)
-    assert running.returncode == 130
+    command = [sys.executable, "-m", "consolidator", "demo"]
+    with subprocess.Popen(command, env=newcomer, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any(line.startswith("Week 1") for line in process.stdout)
+        servers = [
+            child for child in psutil.Process(process.pid).children(recursive=True) if "postgres" in child.name()
+        ]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
     _, alive = psutil.wait_procs(servers, timeout=PATIENCE)
     assert alive == []
     assert not list(Path(newcomer["CONSOLIDATOR_HOME"]).rglob("postmaster.pid"))
 
 
 def test_it_plays_on_an_empty_database_that_was_named(environment: dict[str, str]) -> None:
-    told = json.loads(command("demo", "--json", environment=environment).stdout)
-    assert told["memory"]["confirmed"] >= 3
-    again = command("demo", environment=environment, code=2)
+    figures = json.loads(run_cli("demo", "--json", environment=environment).stdout)
+    assert figures["memory"]["confirmed"] >= 3
+    again = run_cli("demo", environment=environment, code=2)
     assert "CONSOLIDATOR_DATABASE_URL" in again.stderr
 
 
 async def test_a_database_with_sessions_of_its_own_is_refused(database: Database, environment: dict[str, str]) -> None:
-    await logged(database, "mine", [said("My name is Ada.")])
-    refused = await asyncio.to_thread(command, "demo", environment=environment, code=2)
+    await log_events(database, "mine", [user_message("My name is Ada.")])
+    refused = await asyncio.to_thread(run_cli, "demo", environment=environment, code=2)
     assert "an empty one" in refused.stderr
-    await asyncio.to_thread(command, "demo", "--no-keep", environment=environment, code=2)
+    await asyncio.to_thread(run_cli, "demo", "--no-keep", environment=environment, code=2)
 
 
-async def test_sessions_that_somebody_else_brought_are_left_alone(there: Settings, newcomer: dict[str, str]) -> None:
-    async with open_database(there) as database:
-        await logged(database, "mine", [said("My name is Ada.")], origin="consolidator:mine")
-    refused = await asyncio.to_thread(command, "demo", environment=newcomer, code=2)
+async def test_sessions_that_somebody_else_brought_are_left_alone(
+    demo_settings: Settings, newcomer: dict[str, str]
+) -> None:
+    async with open_database(demo_settings) as database:
+        await log_events(database, "mine", [user_message("My name is Ada.")], origin="consolidator:mine")
+    refused = await asyncio.to_thread(run_cli, "demo", environment=newcomer, code=2)
     assert "consolidator:mine" in refused.stderr
-    async with open_database(there) as database, database.connection() as conn:
+    async with open_database(demo_settings) as database, database.connection() as conn:
         cursor = await conn.execute("select count(*) from session where id = 'mine'")
         assert await cursor.fetchone() == (1,)

@@ -30,41 +30,41 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def told(environment: dict[str, str], url: str) -> dict[str, str]:
+def model_environment(environment: dict[str, str], url: str) -> dict[str, str]:
     """The environment that the README has a newcomer export."""
     exported = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
     return {name: value for name, value in (environment | exported).items() if name != "CONSOLIDATOR_CLOCK"}
 
 
-def test_a_newcomer_sees_a_conversation_survive_kill_9(told: dict[str, str], tmp_path: Path) -> None:
+def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[str, str], tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     assert "consolidator chat --tools examples/mytools.py" in readme
     assert all(f"{name}=" in readme for name in ("CONSOLIDATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"))
     words = ["chat", "--tools", str(EXAMPLES / "mytools.py")]
-    with Terminal(*words, environment=told, cwd=tmp_path) as screen:
-        screen.until("> ")
-        screen.type("note buy milk")
-        screen.until("kept, with 0 earlier notes")
-        screen.until("> ")
-        screen.type("story")
-        screen.until("3. The question")
+    with Terminal(*words, environment=model_environment, cwd=tmp_path) as screen:
+        screen.wait_for("> ")
+        screen.type_line("note buy milk")
+        screen.wait_for("kept, with 0 earlier notes")
+        screen.wait_for("> ")
+        screen.type_line("story")
+        screen.wait_for("3. The question")
         screen.kill()
-    with Terminal(*words, environment=told, cwd=tmp_path) as screen:
-        screen.until("restored: 1 earlier turns")
-        screen.until("you said: story")
-        screen.until("3. The question")
-        screen.type("enough, hello")
-        screen.until("You say 'enough, hello'")
-        screen.until("> ")
-        screen.type("/quit")
-        assert screen.leave() == 0
+    with Terminal(*words, environment=model_environment, cwd=tmp_path) as screen:
+        screen.wait_for("restored: 1 earlier turns")
+        screen.wait_for("you said: story")
+        screen.wait_for("3. The question")
+        screen.type_line("enough, hello")
+        screen.wait_for("You say 'enough, hello'")
+        screen.wait_for("> ")
+        screen.type_line("/quit")
+        assert screen.wait_for_exit() == 0
     [kept] = [json.loads(line) for line in (tmp_path / "notes.jsonl").read_text().splitlines()]
     assert kept["text"] == "buy milk"
 
 
-def test_an_agent_of_ones_own_is_a_dozen_lines(told: dict[str, str], tmp_path: Path) -> None:
+def test_an_agent_of_ones_own_is_a_dozen_lines(model_environment: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "agent.py"), "note milk"],
-        env=told, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True,
+        env=model_environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert "[0 earlier turns]\n\n> note milk\nThe tool says: kept, with 0 earlier notes" in done.stdout

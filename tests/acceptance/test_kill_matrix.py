@@ -19,8 +19,8 @@ from consolidator.runtime.boundaries import Boundary
 from consolidator.testing import ModelServer
 from tests.acceptance import matrix
 from tests.acceptance.matrix import SCENARIOS, Matrix
-from tests.acceptance.matrix_agent import Forker
-from tests.support import FULL, unbroken
+from tests.acceptance.matrix_agent import ForkServer
+from tests.support import FULL, assert_invariants
 
 T = TypeVar("T")
 TWICE = 7  # in full, every so many boundaries of a recovery that dies, too
@@ -39,7 +39,7 @@ class Case:
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
     """A model that answers as the matrix's conversations ask."""
-    async with ModelServer(answers=matrix.answers, prefill=True) as running:
+    async with ModelServer(answers=matrix.create_reply, prefill=True) as running:
         yield running
 
 
@@ -48,7 +48,7 @@ async def runs(
     database: Database, server: ModelServer, environment: dict[str, str], tmp_path: Path
 ) -> AsyncIterator[list[Matrix]]:
     """Two processes that fork children which die: one for each core of a small machine."""
-    forkers = [Forker(environment) for _ in range(2)]
+    forkers = [ForkServer(environment) for _ in range(2)]
     yield [Matrix(forker, database, server.url, tmp_path, number=1000 * n) for n, forker in enumerate(forkers)]
     for forker in forkers:
         await asyncio.to_thread(forker.close)
@@ -57,74 +57,76 @@ async def runs(
 async def test_every_boundary_survives_a_kill(
     runs: list[Matrix], server: ModelServer, database: Database, record_property: Callable[[str, object], None]
 ) -> None:
-    whole: dict[str, matrix.Outcome] = {}
+    whole: dict[str, matrix.SessionOutcome] = {}
     points: dict[str, list[str]] = {}
 
     async def undisturbed(run: Matrix, name: str) -> None:
-        whole[name], points[name] = await _undisturbed(run, name)
+        whole[name], points[name] = await _run_without_kill(run, name)
 
-    await _shared(runs, SCENARIOS, undisturbed)
-    _none_forgotten(points)
+    await _run_on_all(runs, SCENARIOS, undisturbed)
+    _assert_all_boundaries_passed(points)
     points = {name: points[name] for name in SCENARIOS}
-    cases = _all(points) if FULL else _sample(points)
-    await _shared(runs, cases, lambda run, case: _one(run, case, whole[case.scenario]))
-    assert matrix.orphans(server.requests) == []
-    await unbroken(database)
+    cases = _all_cases(points) if FULL else _sample_cases(points)
+    await _run_on_all(runs, cases, lambda run, case: _run_case(run, case, whole[case.scenario]))
+    assert matrix.find_unpaired_messages(server.requests) == []
+    await assert_invariants(database)
     passed = sum(len(names) for names in points.values())
     record_property("told", f"kill matrix: {len(cases)} deaths, of {passed} boundaries in {len(points)} scenarios")
 
 
-async def _shared(runs: Iterable[Matrix], work: Iterable[T], do: Callable[[Matrix, T], Awaitable[None]]) -> None:
+async def _run_on_all(runs: Iterable[Matrix], work: Iterable[T], do: Callable[[Matrix, T], Awaitable[None]]) -> None:
     """Have all processes work at once, each on what is next."""
     waiting = iter(work)
 
-    async def one(run: Matrix) -> None:
-        for this in waiting:
-            await do(run, this)
+    async def work_through(run: Matrix) -> None:
+        for item in waiting:
+            await do(run, item)
 
     async with asyncio.TaskGroup() as group:
         for run in runs:
-            group.create_task(one(run))
+            group.create_task(work_through(run))
 
 
-async def _undisturbed(run: Matrix, name: str) -> tuple[matrix.Outcome, list[str]]:
+async def _run_without_kill(run: Matrix, name: str) -> tuple[matrix.SessionOutcome, list[str]]:
     """Run a scenario without a kill; return what came of it, and the boundaries it passed."""
-    told = run.told(name)
-    found = await asyncio.to_thread(run.run, told)
-    assert found is not None
-    outcome = await matrix.look(run.database, told)
+    request = run.new_run(name)
+    report = await asyncio.to_thread(run.run_child, request)
+    assert report is not None
+    outcome = await matrix.inspect_run(run.database, request)
     assert outcome is not None
-    matrix.check(outcome, kills=0)
-    assert found["bare"] == [], "this is written outside of every boundary"
-    return outcome, found["points"]
+    matrix.assert_consistent(outcome, kills=0)
+    assert report["bare"] == [], "this is written outside of every boundary"
+    return outcome, report["points"]
 
 
-def _none_forgotten(points: Mapping[str, Sequence[str]]) -> None:
+def _assert_all_boundaries_passed(points: Mapping[str, Sequence[str]]) -> None:
     """Assert that the scenarios pass both sides of every boundary that the code may use."""
     passed = {name for names in points.values() for name in names}
     assert passed == {f"{side} {name}" for name in get_args(Boundary) for side in ("before", "after")}
 
 
-async def _one(run: Matrix, case: Case, uninterrupted: matrix.Outcome) -> None:
+async def _run_case(run: Matrix, case: Case, uninterrupted: matrix.SessionOutcome) -> None:
     """Die at a boundary, and perhaps at another one of the recovery; wake, and look."""
-    told = run.told(case.scenario)
+    request = run.new_run(case.scenario)
     try:
-        assert await asyncio.to_thread(partial(run.run, told, kill=(case.number, case.boundary))) is None, "it lives"
+        assert await asyncio.to_thread(partial(run.run_child, request, kill=(case.number, case.boundary))) is None, (
+            "it lives"
+        )
         kills = 1
-        if case.again and await asyncio.to_thread(partial(run.run, told, kill=(case.again, None))) is None:
+        if case.again and await asyncio.to_thread(partial(run.run_child, request, kill=(case.again, None))) is None:
             kills += 1
-        await asyncio.to_thread(run.run, told)
-        outcome = await matrix.look(run.database, told)
+        await asyncio.to_thread(run.run_child, request)
+        outcome = await matrix.inspect_run(run.database, request)
         assert outcome is not None
-        matrix.check(outcome, kills=kills)
+        matrix.assert_consistent(outcome, kills=kills)
         if SCENARIOS[case.scenario].same:
-            matrix.alike(outcome, uninterrupted)
+            matrix.assert_equivalent(outcome, uninterrupted)
     except AssertionError as error:
-        error.add_note(f"{case} of {told['key']}")
+        error.add_note(f"{case} of {request['key']}")
         raise
 
 
-def _all(points: Mapping[str, Sequence[str]]) -> list[Case]:
+def _all_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
     """Return every boundary of every scenario, and for some of them a second kill in the recovery."""
     once = [
         Case(scenario, name, passed[:n].count(name) + 1) for scenario, passed in points.items()
@@ -134,10 +136,10 @@ def _all(points: Mapping[str, Sequence[str]]) -> list[Case]:
     return [*once, *twice]
 
 
-def _sample(points: Mapping[str, Sequence[str]]) -> list[Case]:
+def _sample_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
     """Return each kind of boundary once, in as many scenarios as there are."""
     kinds: dict[str, list[Case]] = {}
-    for case in _all(points):
+    for case in _all_cases(points):
         if not case.again and (case.number == 1 or "renewal" not in case.boundary):  # a second comes on slow machines
             kinds.setdefault(case.boundary, []).append(case)
     chosen = [places[n * 7 % len(places)] for n, places in enumerate(kinds.values())]

@@ -10,78 +10,82 @@ from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import oracle
 from tests.support import in_thread, run_cli
 
-SAID = ["Tea is my fuel. Please tidy the imports.", "Bern is where my desk stands."]
+MESSAGES = ["Tea is my fuel. Please tidy the imports.", "Bern is where my desk stands."]
 BETTER = "gpt-4o"
-TAKEN = ("input_tokens", "output_tokens")
+TOKEN_KEYS = ("input_tokens", "output_tokens")
 
 
-def conversation(path: Path) -> str:
+def write_conversation(path: Path) -> str:
     turns = [
-        turn for text in SAID for turn in ({"role": "user", "content": text}, {"role": "assistant", "content": "Yes."})
+        turn
+        for text in MESSAGES
+        for turn in ({"role": "user", "content": text}, {"role": "assistant", "content": "Yes."})
     ]
     path.write_text(json.dumps({"messages": turns}), encoding="utf-8")
     return str(path)
 
 
-def answer(asked: dict[str, Any]) -> Any:
+def answer(request: dict[str, Any]) -> Any:
     """Answer as the oracle does; the better model says it in other words."""
-    found = oracle(asked)
-    if asked["model"] != BETTER or not found.text:
-        return found
-    return type(found)(text=found.text.replace("The user lives in", "The user's desk is in"))
+    reply = oracle(request)
+    if request["model"] != BETTER or not reply.text:
+        return reply
+    return type(reply)(text=reply.text.replace("The user lives in", "The user's desk is in"))
 
 
 async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     async with ModelServer(answer) as server:
-        told = {
+        variables = {
             **environment,
             "CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-stand-in",
             "CONSOLIDATOR_CLOCK": "2026-05-01T12:00:00+00:00",
         }  # fmt: skip
 
-        async def run(*words: str) -> Any:
-            done = await in_thread(run_cli, *words, "--json", environment=told)
-            return json.loads(done.stdout)
+        async def run(*arguments: str) -> Any:
+            completed = await in_thread(run_cli, *arguments, "--json", environment=variables)
+            return json.loads(completed.stdout)
 
-        await run("import", "openai-messages", conversation(tmp_path / "talk.json"))
-        told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
+        await run("import", "openai-messages", write_conversation(tmp_path / "talk.json"))
+        variables["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
         night = await run("run", "consolidation")
         assert night["model"]["calls"] == 1
-        shown = (await in_thread(run_cli, "runs", "show", night["run"], environment=told)).stdout
-        assert f"model gpt-4o-mini: 1 call, {sum(night['model'][one] for one in TAKEN):,} tokens, 0." in shown
-        facts = {one["sentence"]: one["id"] for one in await run("facts")}
+        output = (await in_thread(run_cli, "runs", "show", night["run"], environment=variables)).stdout
+        assert f"model gpt-4o-mini: 1 call, {sum(night['model'][key] for key in TOKEN_KEYS):,} tokens, 0." in output
+        facts = {fact["sentence"]: fact["id"] for fact in await run("facts")}
         assert set(facts) == {"The user's fuel is Tea.", "The user lives in Bern."}
         recalled = await run("recall", "where does the user live")
         assert recalled["items"][0]["id"] == facts["The user lives in Bern."]
-        told_why = await run("explain", facts["The user lives in Bern."])
-        assert told_why["evidence"][0]["quote"] == "Bern is where my desk stands"
-        assert told_why["extractors"] == ["model:gpt-4o-mini:1"]
+        explanation = await run("explain", facts["The user lives in Bern."])
+        assert explanation["evidence"][0]["quote"] == "Bern is where my desk stands"
+        assert explanation["extractors"] == ["model:gpt-4o-mini:1"]
 
         draft = await run("backfill", "--reprocess", "--model", BETTER, "--diff")
-        was, now = "The user lives in Bern.", "The user's desk is in Bern."
-        assert [[was in one, now in other] for one, other in draft["changed"]] == [[True, True]]
+        old, new = "The user lives in Bern.", "The user's desk is in Bern."
+        assert [[old in before, new in after] for before, after in draft["changed"]] == [[True, True]]
         assert (draft["added"], draft["lost"], draft["deferred"]) == ([], [], 0)
-        assert was in {one["sentence"] for one in await run("facts")}  # a draft is no belief
+        assert old in {fact["sentence"] for fact in await run("facts")}  # a draft is no belief
         await run("revisions", "promote", str(draft["revision"]))
-        assert now in {one["sentence"] for one in await run("facts")}
+        assert new in {fact["sentence"] for fact in await run("facts")}
         await run("revisions", "restore")
-        assert was in {one["sentence"] for one in await run("facts")}
-        assert [one["status"] for one in await run("revisions")] == ["draft"]
+        assert old in {fact["sentence"] for fact in await run("facts")}
+        assert [revision["status"] for revision in await run("revisions")] == ["draft"]
 
 
 async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp_path: Path) -> None:
     async with ModelServer([ScriptedReply.failed(401, told="bad key")]) as server:
-        told = {
+        variables = {
             **environment,
             "CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-wrong",
             "CONSOLIDATOR_CLOCK": "2026-05-01T12:00:00+00:00",
         }  # fmt: skip
-        await in_thread(run_cli, "import", "openai-messages", conversation(tmp_path / "talk.json"), environment=told)
-        told["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
-        done = await in_thread(run_cli, "run", "consolidation", environment=told)
-    shown = " ".join((done.stdout + done.stderr).split())
-    assert "4 deferred" in shown
-    assert "stopped: the model's server says 401" in shown
-    assert "the key is not accepted" in shown
+        await in_thread(
+            run_cli, "import", "openai-messages", write_conversation(tmp_path / "talk.json"), environment=variables
+        )
+        variables["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
+        completed = await in_thread(run_cli, "run", "consolidation", environment=variables)
+    output = " ".join((completed.stdout + completed.stderr).split())
+    assert "4 deferred" in output
+    assert "stopped: the model's server says 401" in output
+    assert "the key is not accepted" in output

@@ -16,10 +16,10 @@ from consolidator.formats.base import ForeignEvent
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store.log import events, sessions
-from tests.support import command, in_thread, unbroken
+from tests.support import assert_invariants, in_thread, run_cli
 
-_BESIDE = Path(__file__).parents[2].parent / "shared" / "data"
-DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", _BESIDE))
+DEFAULT_DATA = Path(__file__).parents[2].parent / "shared" / "data"
+DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", DEFAULT_DATA))
 FOLDERS = {
     "claude-code": "claude-code",
     "intercode": "intercode",
@@ -29,8 +29,8 @@ FOLDERS = {
 }
 
 
-def keys_in(form: str, folder: Path) -> set[str]:
-    """The identity of every event that the reader finds."""
+def read_event_keys(form: str, folder: Path) -> set[str]:
+    """Return the key of every event that the reader finds."""
     reader = format_named(form)
     return {
         item.key
@@ -40,19 +40,19 @@ def keys_in(form: str, folder: Path) -> set[str]:
     }
 
 
-def unpaired(log: list[Event]) -> list[int]:
-    """The seqs of results that follow no open call of their id."""
-    waiting: Counter[str] = Counter()
-    found = []
+def find_unpaired_results(log: list[Event]) -> list[int]:
+    """Return the seqs of results without an open call of their id before them."""
+    open_calls: Counter[str] = Counter()
+    unpaired = []
     for event in log:
-        call = str(event.data.get("call_id"))
+        call_id = str(event.data.get("call_id"))
         if event.type is EventType.TOOL_CALL:
-            waiting[call] += 1
+            open_calls[call_id] += 1
         elif event.type is EventType.TOOL_RESULT:
-            waiting[call] -= 1
-            if waiting[call] < 0:
-                found.append(event.seq)
-    return found
+            open_calls[call_id] -= 1
+            if open_calls[call_id] < 0:
+                unpaired.append(event.seq)
+    return unpaired
 
 
 @pytest.mark.parametrize(("folder", "form"), FOLDERS.items())
@@ -61,24 +61,24 @@ async def test_a_folder_of_real_logs_is_imported_whole_and_once(
 ) -> None:
     if not (DATA / folder).is_dir():
         pytest.skip(f"{DATA / folder} is not here")
-    done = await in_thread(command, "import", form, str(DATA / folder), "--json", environment=environment)
+    done = await in_thread(run_cli, "import", form, str(DATA / folder), "--json", environment=environment)
     first = json.loads(done.stdout)
     assert (first["problem_count"], first["problems"], first["unrecognised"]) == (0, [], [])
-    assert first["events"] == len(await in_thread(keys_in, form, DATA / folder))
-    done = await in_thread(command, "import", "auto", str(DATA / folder), "--json", environment=environment)
+    assert first["events"] == len(await in_thread(read_event_keys, form, DATA / folder))
+    done = await in_thread(run_cli, "import", "auto", str(DATA / folder), "--json", environment=environment)
     again = json.loads(done.stdout)
     assert (again["events"], again["files"], again["unchanged"]) == (0, 0, first["files"])
     assert again["unrecognised"] == []
-    await everything_is_there(database, first["events"])
+    await assert_all_readable(database, first["events"])
 
 
-async def everything_is_there(database: Database, count: int) -> None:
-    """Every event can be read, and every result follows its call."""
-    found = 0
+async def assert_all_readable(database: Database, count: int) -> None:
+    """Assert that every event can be read, and that every result follows its call."""
+    read = 0
     async with database.connection() as conn:
-        for session in await sessions.all_ids(conn):
-            log = await events.read(conn, session)
-            found += len(log)
-            assert unpaired(log) == []
-    assert found == count
-    await unbroken(database)
+        for session_id in await sessions.list_ids(conn):
+            log = await events.read(conn, session_id)
+            read += len(log)
+            assert find_unpaired_results(log) == []
+    assert read == count
+    await assert_invariants(database)

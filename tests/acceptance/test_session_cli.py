@@ -59,78 +59,78 @@ def prepare(dsn: str, settings: Settings) -> None:
 
 
 @pytest.fixture
-def told(cli: CommandLine, dsn: str, settings: Settings) -> CommandLine:
+def prepared_cli(cli: CommandLine, dsn: str, settings: Settings) -> CommandLine:
     """The command line on a database that holds such a session."""
     prepare(dsn, settings)
     return cli
 
 
-def printed(told: CommandLine, *words: str) -> Any:
+def run_json(prepared_cli: CommandLine, *words: str) -> Any:
     """Return what a command prints as JSON."""
-    code, out, err = told(*words, "--json")
+    code, out, err = prepared_cli(*words, "--json")
     assert code == 0, err
     return json.loads(out)
 
 
-def test_context_shows_what_the_model_would_see_and_what_it_takes(told: CommandLine) -> None:
-    found = printed(told, "context", "late", "--strategy", "full")
-    assert found["tokens"] == sum(found["parts"].values())
-    assert set(found["parts"]) == {"recalled", "transcript", "working memory"}
-    assert "Helix" in found["messages"][0]["content"].partition("</recalled-memory>")[0]
-    assert "recalled" not in printed(told, "context", "late", "--no-memory")["parts"]
-    assert found["messages"][-1]["content"].endswith("be kind\n</working_memory>")
-    other = printed(told, "context", "late", "--format", "anthropic", "--strategy", "window", "--last", "4")
+def test_context_shows_what_the_model_would_see_and_what_it_takes(prepared_cli: CommandLine) -> None:
+    shown = run_json(prepared_cli, "context", "late", "--strategy", "full")
+    assert shown["tokens"] == sum(shown["parts"].values())
+    assert set(shown["parts"]) == {"recalled", "transcript", "working memory"}
+    assert "Helix" in shown["messages"][0]["content"].partition("</recalled-memory>")[0]
+    assert "recalled" not in run_json(prepared_cli, "context", "late", "--no-memory")["parts"]
+    assert shown["messages"][-1]["content"].endswith("be kind\n</working_memory>")
+    other = run_json(prepared_cli, "context", "late", "--format", "anthropic", "--strategy", "window", "--last", "4")
     assert other["messages"][-2]["content"][0]["text"].startswith("Helix.")
     assert other["cut"]
-    code, out, _ = told("context", "late", "--full")
+    code, out, _ = prepared_cli("context", "late", "--full")
     assert code == 0
     assert "transcript\t" in out
     assert "\x1b[2J" not in out
-    assert told("context", "late", "--format", "xml")[0] == 2
-    assert told("context", "nobody")[0] == 3
+    assert prepared_cli("context", "late", "--format", "xml")[0] == 2
+    assert prepared_cli("context", "nobody")[0] == 3
 
 
-def test_compact_sums_up_and_the_log_keeps_all(told: CommandLine) -> None:
-    before = printed(told, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
-    done = printed(told, "compact", "late", "--budget", "1500", "--no-model")
+def test_compact_sums_up_and_the_log_keeps_all(prepared_cli: CommandLine) -> None:
+    before = run_json(prepared_cli, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
+    done = run_json(prepared_cli, "compact", "late", "--budget", "1500", "--no-model")
     assert done["by"] == "digest"
     assert done["tokens_after"] < done["tokens_before"]
-    after = printed(told, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
+    after = run_json(prepared_cli, "context", "late", "--strategy", "compacted", "--budget", "1500", "--no-memory")
     assert after["first_seq"] >= before["first_seq"]
     assert "The user said:" in after["messages"][0]["content"]
-    assert "nothing to compact" in told("compact", "late", "--budget", "1500", "--no-model")[1]
-    assert printed(told, "compact", "late", "--budget", "1500", "--no-model") is None
-    [kept] = printed(told, "compact", "late", "--history")
+    assert "nothing to compact" in prepared_cli("compact", "late", "--budget", "1500", "--no-model")[1]
+    assert run_json(prepared_cli, "compact", "late", "--budget", "1500", "--no-model") is None
+    [kept] = run_json(prepared_cli, "compact", "late", "--history")
     assert {name: kept[name] for name in ("seq", "kept_from", "tokens_after")} == {
         name: done[name] for name in ("seq", "kept_from", "tokens_after")
     }
     assert (kept["by"], kept["trigger"]) == ("digest", "request")
     assert after["compactions"] == 1
-    assert "Compacted once: `consolidator compact late --history`" in told("context", "late", "--no-memory")[1]
-    assert "digest\trequest" in told("compact", "late", "--history")[1]
+    assert "Compacted once: `consolidator compact late --history`" in prepared_cli("context", "late", "--no-memory")[1]
+    assert "digest\trequest" in prepared_cli("compact", "late", "--history")[1]
 
 
-def test_replay_shows_the_conversation_again(told: CommandLine) -> None:
-    code, out, _ = told("replay", "late")
+def test_replay_shows_the_conversation_again(prepared_cli: CommandLine) -> None:
+    code, out, _ = prepared_cli("replay", "late")
     assert code == 0
     assert "> Which editor do I like?\nHelix." in out
     assert "\x1b[2J" not in out
-    lines = [json.loads(line) for line in told("replay", "late", "--json")[1].splitlines()]
+    lines = [json.loads(line) for line in prepared_cli("replay", "late", "--json")[1].splitlines()]
     assert lines[-1]["text"] == "Helix.\x1b[2J"
     assert [line["kind"] for line in lines[-2:]] == ["user", "piece"]
 
 
-def test_cost_tells_tokens_money_and_what_is_left(told: CommandLine) -> None:
-    found = printed(told, "cost")
-    (line,) = found["costs"]
+def test_cost_tells_tokens_money_and_what_is_left(prepared_cli: CommandLine) -> None:
+    shown = run_json(prepared_cli, "cost")
+    (line,) = shown["costs"]
     assert (line["name"], line["calls"], line["input_tokens"], line["cached_tokens"]) == ("late", 1, 100, 40)
     assert Decimal(line["cost"]) > 0
-    code, out, _ = told("cost", "--by", "turn", "--session", "late")
+    code, out, _ = prepared_cli("cost", "--by", "turn", "--session", "late")
     assert code == 0
     assert "late:1\t1\t100\t40\t10" in out
     assert "cap 1.0000:" in out
-    assert told("cost", "--by", "weather")[0] == 2
-    assert printed(told, "cost", "--since", "2030-01-01")["costs"] == []
+    assert prepared_cli("cost", "--by", "weather")[0] == 2
+    assert run_json(prepared_cli, "cost", "--since", "2030-01-01")["costs"] == []
 
 
 class Killed(BaseException):
@@ -153,7 +153,7 @@ def die(_: str) -> None:
     raise Killed
 
 
-async def waits(dsn: str) -> str:
+async def leave_waiting_calls(dsn: str) -> str:
     """Leave a session with a call that may have run, and two that wait to be allowed; return its id."""
     database = Database(dsn, FrozenClock(NOON))
     calls = [("send_mail", {"to": "ines"}), ("deploy", {"where": "north"}), ("deploy", {"where": "south"})]
@@ -172,7 +172,7 @@ async def waits(dsn: str) -> str:
         await database.close()
 
 
-async def words_of(dsn: str, session: str) -> list[str]:
+async def describe_session(dsn: str, session: str) -> list[str]:
     """Return a session's log in words."""
     database = Database(dsn, FrozenClock(NOON))
     try:
@@ -182,11 +182,11 @@ async def words_of(dsn: str, session: str) -> list[str]:
 
 
 def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine, dsn: str) -> None:
-    session = asyncio.run(waits(dsn))
-    found = {one["arguments"]: one for one in printed(cli, "sessions", "--attention")}
-    assert {one["kind"] for one in found.values()} == {"uncertain", "approval"}
+    session = asyncio.run(leave_waiting_calls(dsn))
+    waiting = {call["arguments"]: call for call in run_json(cli, "sessions", "--attention")}
+    assert {call["kind"] for call in waiting.values()} == {"uncertain", "approval"}
     mail, north, south = (
-        found[told]["call"] for told in ('{"to": "ines"}', '{"where": "north"}', '{"where": "south"}')
+        waiting[arguments]["call"] for arguments in ('{"to": "ines"}', '{"where": "north"}', '{"where": "south"}')
     )
     assert cli("approve", mail)[0] == 3, "nobody asked to be allowed that"
     assert cli("resolve", mail, "perhaps")[0] == 2
@@ -195,7 +195,7 @@ def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine,
     assert cli("approve", north)[0] == 3, "it is said already"
     assert cli("deny", south, "--reason", "not on a Friday")[0] == 0
     assert cli("resolve", mail, "ok")[0] == 0
-    assert printed(cli, "sessions", "--attention") == []
-    assert asyncio.run(words_of(dsn, session))[-4:] == [
+    assert run_json(cli, "sessions", "--attention") == []
+    assert asyncio.run(describe_session(dsn, session))[-4:] == [
         "result: send_mail uncertain", "ApprovalGranted", "ApprovalDenied", "decision: call_settled",
     ]  # fmt: skip

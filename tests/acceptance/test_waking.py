@@ -16,7 +16,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupted_at
 from tests import nights
 from tests.nights import start_cli
-from tests.runtime import agent_on, in_words, log_of
+from tests.runtime import describe_log, open_agent, read_log
 from tests.support import PATIENCE, in_thread, run_cli
 
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
@@ -41,14 +41,14 @@ def look(what: str) -> str:
     raise Killed
 
 
-def answers(asked: dict[str, Any]) -> ScriptedReply:
+def create_reply(request: dict[str, Any]) -> ScriptedReply:
     """Call the tool where there is one, then answer."""
-    if asked.get("tools") and asked["messages"][-1]["role"] != "tool":
+    if request.get("tools") and request["messages"][-1]["role"] != "tool":
         return ScriptedReply.calling(("look", {"what": "it"}))
     return ScriptedReply(text="Here I am again.")
 
 
-async def stopped(agent: Consolidator, key: str, name: str) -> str:
+async def stop_session(agent: Consolidator, key: str, name: str) -> str:
     """Stop a session in the middle of its turn, and return it."""
 
     def die(_: str) -> None:
@@ -65,14 +65,14 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "mytools.py").write_text(TOOLS)
-    async with ModelServer(answers=answers) as server:
-        async with agent_on(database, server) as agent:
-            plain = await stopped(agent, "main:test:plain", "after commit chunk")
-        async with agent_on(database, server, [look]) as agent:
-            handy = await stopped(agent, "main:test:handy", "before tool")
+    async with ModelServer(answers=create_reply) as server:
+        async with open_agent(database, server) as agent:
+            plain = await stop_session(agent, "main:test:plain", "after commit chunk")
+        async with open_agent(database, server, [look]) as agent:
+            handy = await stop_session(agent, "main:test:handy", "before tool")
         model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
-        told = environment | model | {"CONSOLIDATOR_HEALTH_PORT": "0"}
-        with start_cli("serve", environment=told) as service:
+        service_environment = environment | model | {"CONSOLIDATOR_HEALTH_PORT": "0"}
+        with start_cli("serve", environment=service_environment) as service:
             assert service.stderr is not None
             answered = f"session {plain}: answered"
             assert await in_thread(lambda lines: any(answered in line for line in lines), service.stderr)
@@ -81,11 +81,11 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
         assert service.returncode == 0
         assert await nights.query_number(database, SETTLED, handy) == 0
         words = ["wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
-        [woken] = json.loads((await in_thread(run_cli, *words, environment=told)).stdout)
+        [woken] = json.loads((await in_thread(run_cli, *words, environment=service_environment)).stdout)
     assert (woken["session"], woken["finish_reason"], woken["executed_tool_count"]) == (handy, "stop", 1)
-    assert in_words(await log_of(database, plain))[-3:] == [
+    assert describe_log(await read_log(database, plain))[-3:] == [
         "decision: generation_replaced", "ThinkingStart", "model: Here I am again.",
     ]  # fmt: skip
-    assert in_words(await log_of(database, handy))[-4:] == [
+    assert describe_log(await read_log(database, handy))[-4:] == [
         "call: look", "result: look ok", "ThinkingStart", "model: Here I am again.",
     ]  # fmt: skip

@@ -29,8 +29,8 @@ from consolidator.runtime.lease import uptime
 from consolidator.testing import ModelServer, kill_points
 from tests.acceptance import matrix
 from tests.acceptance.matrix import Matrix
-from tests.acceptance.matrix_agent import Forker
-from tests.runtime import Channel, agent_on
+from tests.acceptance.matrix_agent import ForkServer
+from tests.runtime import RecordingChannel, open_agent
 from tests.support import FULL, PATIENCE, assert_invariants
 
 EVERYTHING = (
@@ -47,8 +47,8 @@ class World:
 
     def __init__(self) -> None:
         self.effects: list[tuple[str, str]] = []
-        self.mine = Channel()
-        self.theirs = Channel()
+        self.mine = RecordingChannel()
+        self.theirs = RecordingChannel()
 
     def tools(self) -> list[Any]:
         @tool(idempotent=True)
@@ -65,13 +65,13 @@ class World:
 
         return [look, send_mail]
 
-    def seen(self) -> int:
+    def count_effects(self) -> int:
         """Count what the outside saw."""
-        return len(self.effects) + len(self.mine.got) + len(self.theirs.got)
+        return len(self.effects) + len(self.mine.deltas) + len(self.theirs.deltas)
 
 
 @dataclass
-class Other:
+class OtherHarness:
     """A harness in a thread of its own, which can work while the test stands still; and the world of both."""
 
     world: World
@@ -85,25 +85,25 @@ class Other:
 
         async def work() -> tuple[Counter[str], int]:
             assert (await self.agent.wake(session_id)).finish_reason in ("stop", "idle")
-            return await everything(self.database, session_id), self.world.seen()
+            return await load_all_rows(self.database, session_id), self.world.count_effects()
 
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
 
 
 @pytest.fixture
-def other(dsn: str, clock: FrozenClock) -> Iterator[Other]:
+def other(dsn: str, clock: FrozenClock) -> Iterator[OtherHarness]:
     """Another harness, an hour later, with the model that both ask."""
-    ready: Future[Other] = Future()
+    ready: Future[OtherHarness] = Future()
     done = threading.Event()
 
     async def serve() -> None:
         world = World()
         async with (
-            ModelServer(answers=matrix.answers) as server,
-            closing(dsn, FrozenClock(clock.now() + timedelta(hours=1))) as database,
-            agent_on(database, server, world.tools(), channel=world.theirs) as agent,
+            ModelServer(answers=matrix.create_reply) as server,
+            open_database(dsn, FrozenClock(clock.now() + timedelta(hours=1))) as database,
+            open_agent(database, server, world.tools(), channel=world.theirs) as agent,
         ):
-            ready.set_result(Other(world, server.url, asyncio.get_running_loop(), database, agent))
+            ready.set_result(OtherHarness(world, server.url, asyncio.get_running_loop(), database, agent))
             await asyncio.to_thread(done.wait)
 
     with ThreadPoolExecutor(1) as pool:
@@ -116,7 +116,7 @@ def other(dsn: str, clock: FrozenClock) -> Iterator[Other]:
 
 
 @asynccontextmanager
-async def closing(dsn: str, clock: Clock) -> AsyncIterator[Database]:
+async def open_database(dsn: str, clock: Clock) -> AsyncIterator[Database]:
     """Open a database and close it."""
     database = Database(dsn, clock, pool_size=3)
     try:
@@ -125,23 +125,23 @@ async def closing(dsn: str, clock: Clock) -> AsyncIterator[Database]:
         await database.close()
 
 
-async def everything(database: Database, session_id: str) -> Counter[str]:
+async def load_all_rows(database: Database, session_id: str) -> Counter[str]:
     """Return all that log and rows say of a session."""
     async with database.connection() as conn:
-        return Counter(one[0] for one in await (await conn.execute(EVERYTHING, {"id": session_id})).fetchall())
+        return Counter(row[0] for row in await (await conn.execute(EVERYTHING, {"id": session_id})).fetchall())
 
 
 async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
     database: Database,
-    other: Other,
+    other: OtherHarness,
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
     monkeypatch.setattr(generation, "BATCH_PIECES", 3)
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)  # so that each run passes the same boundaries
     world = other.world
-    async with agent_on(database, other.url, world.tools(), channel=world.mine) as agent:
-        session = await _asked(agent)
+    async with open_agent(database, other.url, world.tools(), channel=world.mine) as agent:
+        session = await _open_with_message(agent)
         with kill_points.recorded() as passed:
             await agent.wake(session)
         assert len(passed) > 30
@@ -154,23 +154,23 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
                 continue
             running = passed[: number - 1].count("before tool") - passed[: number - 1].count("after tool")
             try:
-                await _overtaken(agent, other, number, running)
+                await _assert_overtaken(agent, other, number, running)
             except AssertionError as error:
                 error.add_note(f"overtaken at boundary {number}, {name}")
                 raise
     await assert_invariants(database)
 
 
-async def _asked(agent: Consolidator) -> str:
+async def _open_with_message(agent: Consolidator) -> str:
     """Say something in a new session, and return its id."""
     session = await agent.open(f"main:test:{ULID()}")
     await sessions.send_message(agent.database, session.id, "use tools")
     return session.id
 
 
-async def _overtaken(agent: Consolidator, other: Other, number: int, running: int) -> None:
+async def _assert_overtaken(agent: Consolidator, other: OtherHarness, number: int, running: int) -> None:
     """Let another harness overtake the first one at its n-th boundary, while it runs so many tools."""
-    session, world = await _asked(agent), other.world
+    session, world = await _open_with_message(agent), other.world
     then: list[tuple[Counter[str], int]] = []
     with pytest.MonkeyPatch.context() as patch:
 
@@ -182,35 +182,35 @@ async def _overtaken(agent: Consolidator, other: Other, number: int, running: in
         with kill_points.interrupted_at(number, overtake), suppress(StaleEpoch):
             await agent.wake(session)
     [(before, seen)] = then
-    now = await everything(agent.database, session)
+    now = await load_all_rows(agent.database, session)
     assert not before - now
-    _owned_up(world, [json.loads(one) for one in (now - before).elements()])
-    assert seen <= world.seen() <= seen + running, "it did more than end the tools that ran in it already"
+    _assert_only_deliveries(world, [json.loads(line) for line in (now - before).elements()])
+    assert seen <= world.count_effects() <= seen + running, "it did more than end the tools that ran in it already"
     mails = [call for name, call in world.effects if name == "send_mail"]
     assert len(mails) == len(set(mails))
-    seen = world.seen()
+    seen = world.count_effects()
     assert (await agent.wake(session)).finish_reason == "idle"
-    assert world.seen() == seen, "what was done was done again"
+    assert world.count_effects() == seen, "what was done was done again"
 
 
-def _owned_up(world: World, more: list[dict[str, Any]]) -> None:
+def _assert_only_deliveries(world: World, more: list[dict[str, Any]]) -> None:
     """Assert that all that is new in the database is a word on what was truly sent."""
-    sent = {(one.message_id, one.seq) for one in world.mine.got}
-    assert all("sent_at" in one for one in more), more
-    assert {(one["message_id"], one["upto_seq"]) for one in more} <= sent
+    sent = {(delta.message_id, delta.seq) for delta in world.mine.deltas}
+    assert all("sent_at" in row for row in more), more
+    assert {(row["message_id"], row["upto_seq"]) for row in more} <= sent
 
 
 async def test_a_process_that_was_stopped_comes_back_to_nothing(
-    database: Database, other: Other, environment: dict[str, str], tmp_path: Path
+    database: Database, other: OtherHarness, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    async with two_processes(environment) as forkers:
-        await _stopped(*(Matrix(forker, database, other.url, tmp_path) for forker in forkers))
+    async with start_two_processes(environment) as forkers:
+        await _assert_stopped(*(Matrix(forker, database, other.url, tmp_path) for forker in forkers))
 
 
 @asynccontextmanager
-async def two_processes(environment: dict[str, str]) -> AsyncIterator[list[Forker]]:
+async def start_two_processes(environment: dict[str, str]) -> AsyncIterator[list[ForkServer]]:
     """Start two processes whose children are harnesses."""
-    forkers = [Forker(environment) for _ in range(2)]
+    forkers = [ForkServer(environment) for _ in range(2)]
     try:
         yield forkers
     finally:
@@ -218,30 +218,30 @@ async def two_processes(environment: dict[str, str]) -> AsyncIterator[list[Forke
             await asyncio.to_thread(forker.close)
 
 
-async def _stopped(sleeper: Matrix, other: Matrix) -> None:
+async def _assert_stopped(sleeper: Matrix, other: Matrix) -> None:
     """Stop a harness in the middle of a turn, have another end that, and let the first one go on."""
     database = sleeper.database
-    told = {**sleeper.told("tools"), "lease": 6, "stop": 36}
-    sleeping = asyncio.create_task(asyncio.to_thread(sleeper.run, told))
-    asleep = Path(told["world"]) / "asleep"
+    request = {**sleeper.new_run("tools"), "lease": 6, "stop": 36}
+    sleeping = asyncio.create_task(asyncio.to_thread(sleeper.run_child, request))
+    asleep = Path(request["world"]) / "asleep"
     async with asyncio.timeout(PATIENCE):
         while not asleep.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
-        found = None
-        while found in (None, {"finish": "busy"}):
+        report = None
+        while report in (None, {"finish": "busy"}):
             await asyncio.sleep(0.1)
-            found = await asyncio.to_thread(other.run, {**told, "stop": 0, "do": [["wake"]]})
-    assert found is not None
-    assert found["finish"] == "stop"
-    outcome = await matrix.look(database, told)
+            report = await asyncio.to_thread(other.run_child, {**request, "stop": 0, "do": [["wake"]]})
+    assert report is not None
+    assert report["finish"] == "stop"
+    outcome = await matrix.inspect_run(database, request)
     assert outcome is not None
     session = outcome.row.id
-    before = await everything(database, session)
+    before = await load_all_rows(database, session)
     os.kill(int(asleep.read_text()), signal.SIGCONT)
     zombie = await sleeping
     assert zombie is not None
     assert zombie["finish"] == "stale"
-    assert await everything(database, session) == before
-    outcome = await matrix.look(database, told)
+    assert await load_all_rows(database, session) == before
+    outcome = await matrix.inspect_run(database, request)
     assert outcome is not None
-    matrix.check(outcome, kills=1)
+    matrix.assert_consistent(outcome, kills=1)

@@ -68,14 +68,14 @@ async def other(other_dsn: str) -> AsyncIterator[Database]:
     await opened.close()
 
 
-async def exported(database: Database, form: str = "consolidator", **options: Any) -> str:
-    """Everything that an export writes."""
+async def export_text(database: Database, form: str = "consolidator", **options: Any) -> str:
+    """Return everything that an export writes."""
     lines: list[str] = []
     await export_sessions(database, form, lines.append, **options)
     return "".join(lines)
 
 
-async def imported(database: Database, text: str, folder: Path, form: str = "consolidator") -> ImportReport:
+async def import_text(database: Database, text: str, folder: Path, form: str = "consolidator") -> ImportReport:
     """Import a text as a file of a format; every line must be understood."""
     path = folder / f"{form}.jsonl"
     path.write_bytes(text.encode())
@@ -84,8 +84,8 @@ async def imported(database: Database, text: str, folder: Path, form: str = "con
     return report
 
 
-async def prune(database: Database, session: str, upto: int) -> None:
-    """Take the beginning of a session away, as retention does."""
+async def prune_session(database: Database, session: str, upto: int) -> None:
+    """Delete the beginning of a session, as retention does."""
     async with database.transaction() as conn:
         await conn.execute("update event set consolidated_at = now() where session_id = %s", [session])
         await conn.execute("delete from event where session_id = %s and seq <= %s", [session, upto])
@@ -95,10 +95,10 @@ async def prune(database: Database, session: str, upto: int) -> None:
         )
 
 
-async def rows_of(database: Database) -> list[SessionRow]:
-    """Each session's row, roots first."""
+async def list_session_rows(database: Database) -> list[SessionRow]:
+    """Return each session's row, roots first."""
     async with database.connection() as conn:
-        return [await sessions.get(conn, one) for one in await sessions.list_ids(conn)]
+        return [await sessions.get(conn, session_id) for session_id in await sessions.list_ids(conn)]
 
 
 async def test_an_export_comes_back_byte_for_byte_from_another_database(
@@ -115,11 +115,11 @@ async def test_an_export_comes_back_byte_for_byte_from_another_database(
     )
     await log_events(database, "old", [user_message(str(n)) for n in range(8)])
     await log_events(database, "gone", [user_message("all of it")])
-    await prune(database, "old", 5)
-    await prune(database, "gone", 1)
-    text = await exported(database)
-    assert (await imported(other, text, tmp_path)).events == len(EVERY_TYPE) + 1 + 1 + 3
-    assert await exported(other) == text
+    await prune_session(database, "old", 5)
+    await prune_session(database, "gone", 1)
+    text = await export_text(database)
+    assert (await import_text(other, text, tmp_path)).events == len(EVERY_TYPE) + 1 + 1 + 3
+    assert await export_text(other) == text
     await assert_invariants(other)
 
 
@@ -127,9 +127,9 @@ async def test_what_was_pruned_before_an_export_is_pruned_after_it(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
     await log_events(database, "old", [user_message(str(n)) for n in range(8)])
-    await prune(database, "old", 5)
-    await imported(other, await exported(database), tmp_path)
-    (row,) = await rows_of(other)
+    await prune_session(database, "old", 5)
+    await import_text(other, await export_text(database), tmp_path)
+    (row,) = await list_session_rows(other)
     assert (row.head, row.consolidated_to, row.pruned_to, row.due) == (8, 5, 5, True)
     async with other.connection() as conn:
         assert [event.seq for event in await events.read(conn, row.id)] == [6, 7, 8]
@@ -139,9 +139,9 @@ async def test_an_event_keeps_when_it_happened_and_gets_the_ingest_time_of_where
     database: Database, other: Database, tmp_path: Path
 ) -> None:
     await log_events(database, "s", [user_message("hi")])
-    await imported(other, await exported(database), tmp_path)
+    await import_text(other, await export_text(database), tmp_path)
     async with other.connection() as conn:
-        (event,) = await events.read(conn, (await rows_of(other))[0].id)
+        (event,) = await events.read(conn, (await list_session_rows(other))[0].id)
     assert event.occurred_at == NOON
     assert event.created_at == NOON + timedelta(days=5)
 
@@ -156,30 +156,30 @@ async def test_what_only_our_own_export_tells_of_a_session_is_known_again(
     )
     async with database.connection() as conn:
         await conn.execute("update session set status = 'ended' where id = 'sim'")
-    await imported(other, await exported(database), tmp_path)
-    parent, child = await rows_of(other)
+    await import_text(other, await export_text(database), tmp_path)
+    parent, child = await list_session_rows(other)
     assert (child.parent_id, child.root_id, child.parent_seq) == (parent.id, parent.id, 1)
     assert (child.simulated, child.conversation_id, child.status) == (True, "c", "ended")
 
 
 async def test_an_export_adds_nothing_where_it_came_from(database: Database, tmp_path: Path) -> None:
     await log_events(database, "s", [user_message("one"), user_message("two")])
-    report = await imported(database, await exported(database), tmp_path)
+    report = await import_text(database, await export_text(database), tmp_path)
     assert (report.events, report.repeated) == (0, 2)
-    assert len(await rows_of(database)) == 1
+    assert len(await list_session_rows(database)) == 1
 
 
 async def test_a_log_that_grew_elsewhere_brings_home_only_what_is_new(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
     await log_events(database, "s", [user_message("one"), user_message("two")])
-    await imported(other, await exported(database), tmp_path)
-    (copy,) = await rows_of(other)
+    await import_text(other, await export_text(database), tmp_path)
+    (copy,) = await list_session_rows(other)
     await log_events(other, copy.id, [user_message("three")])
-    assert (await imported(database, await exported(other), tmp_path)).events == 1
+    assert (await import_text(database, await export_text(other), tmp_path)).events == 1
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == ["one", "two", "three"]
-    assert len(await rows_of(database)) == 1
+    assert len(await list_session_rows(database)) == 1
 
 
 async def test_what_was_erased_does_not_come_back_with_an_export_of_it(
@@ -187,26 +187,26 @@ async def test_what_was_erased_does_not_come_back_with_an_export_of_it(
 ) -> None:
     await log_events(database, "s", [user_message("mine")], peer="ann")
     await log_events(database, "kid", [user_message("mine too")], parent_id="s", root_id="s", kind="fork")
-    text = await exported(database)
+    text = await export_text(database)
     await erasure.erase_sessions(
         database, settings, await erasure.plan_erasure(database, peer="ann"), reason="asked to"
     )
-    report = await imported(database, text, tmp_path)
+    report = await import_text(database, text, tmp_path)
     assert (report.events, report.erased) == (0, 2)
-    assert await rows_of(database) == []
+    assert await list_session_rows(database) == []
 
 
 async def test_credentials_do_not_leave_unless_asked_to(database: Database) -> None:
-    await log_events(database, "s", [user_message(f"use {KEY}"), *called_with_a_password()])
-    hidden, whole = await exported(database), await exported(database, redacted=False)
+    await log_events(database, "s", [user_message(f"use {KEY}"), *call_with_password()])
+    redacted, whole = await export_text(database), await export_text(database, redacted=False)
     for secret in (KEY, "hunter2-of-the-shop"):
-        assert secret not in hidden
+        assert secret not in redacted
         assert secret in whole
-    assert hidden.count("\n") == whole.count("\n")
+    assert redacted.count("\n") == whole.count("\n")
 
 
-def called_with_a_password() -> Sequence[NewEvent]:
-    """A call and its result, with a secret in each."""
+def call_with_password() -> Sequence[NewEvent]:
+    """Return a call and its result, with a secret in each."""
     url = "postgresql://shop:hunter2-of-the-shop@db/shop"
     return [tool_call("c", "Bash", {"command": f"psql {url}"}), tool_result("c", {"error": f"could not reach {url}"})]
 
@@ -214,7 +214,7 @@ def called_with_a_password() -> Sequence[NewEvent]:
 async def test_only_the_sessions_that_are_named_are_exported(database: Database) -> None:
     await log_events(database, "one", [user_message("1")])
     await log_events(database, "two", [user_message("2")])
-    text = await exported(database, session_names=["tw"])
+    text = await export_text(database, session_names=["tw"])
     assert [json.loads(line)["session"]["id"] for line in text.splitlines() if "session" in line] == ["two"]
 
 
@@ -222,10 +222,10 @@ async def test_numbers_that_json_does_not_have_leave_as_words(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
     await log_events(database, "s", [tool_result("c", [math.nan, math.inf])])
-    text = await exported(database)
+    text = await export_text(database)
     assert '["NaN","Infinity"]' in text
-    await imported(other, text, tmp_path)
-    assert await exported(other) == text
+    await import_text(other, text, tmp_path)
+    assert await export_text(other) == text
 
 
 WHEN = "2026-01-02T03:04:05+00:00"
@@ -248,22 +248,22 @@ HARNESS = [
 async def test_other_systems_get_their_logs_back(
     database: Database, other: Database, tmp_path: Path, form: str, lines: list[dict[str, Any]]
 ) -> None:
-    first = await imported(database, "".join(json.dumps(line) + "\n" for line in lines), tmp_path, form)
+    first = await import_text(database, "".join(json.dumps(line) + "\n" for line in lines), tmp_path, form)
     assert first.events >= len(lines) - 1
-    text = await exported(database, form)
+    text = await export_text(database, form)
     assert [json.loads(line) for line in text.splitlines()] == lines
-    await imported(other, text, tmp_path, form)
-    assert await exported(other, form) == text
-    assert [row.status for row in await rows_of(other)] == ["ended" if form == "harness" else "open"]
+    await import_text(other, text, tmp_path, form)
+    assert await export_text(other, form) == text
+    assert [row.status for row in await list_session_rows(other)] == ["ended" if form == "harness" else "open"]
 
 
 async def test_a_format_that_cannot_tell_sessions_apart_holds_one_of_them(database: Database) -> None:
     await log_events(database, "one", [user_message("1")])
     await log_events(database, "two", [user_message("2")])
     with pytest.raises(UsageError, match="harness can hold one session a file, and these are 2"):
-        await exported(database, "harness")
-    assert "1" in await exported(database, "harness", session_names=["one"])
-    assert len((await exported(database, "claw0")).splitlines()) == 4
+        await export_text(database, "harness")
+    assert "1" in await export_text(database, "harness", session_names=["one"])
+    assert len((await export_text(database, "claw0")).splitlines()) == 4
 
 
 async def test_harness_logs_of_several_sessions_stay_apart_where_they_come_together(
@@ -271,8 +271,8 @@ async def test_harness_logs_of_several_sessions_stay_apart_where_they_come_toget
 ) -> None:
     for name in ("one", "two"):
         await log_events(database, name, [user_message("the same"), assistant_response("the same")])
-    texts = [await exported(database, "harness", session_names=[name]) for name in ("one", "two")]
+    texts = [await export_text(database, "harness", session_names=[name]) for name in ("one", "two")]
     ids = [{json.loads(line)["id"] for line in text.splitlines()} for text in texts]
     assert ids[0].isdisjoint(ids[1])
-    assert all("one" in told for told in ids[0])
-    assert (await imported(other, "".join(texts), tmp_path, "harness")).events == 4
+    assert all("one" in event_id for event_id in ids[0])
+    assert (await import_text(other, "".join(texts), tmp_path, "harness")).events == 4

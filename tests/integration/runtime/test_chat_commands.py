@@ -51,9 +51,9 @@ async def push(branch: str) -> str:
 KEY = "main:cli:mara"
 
 
-def answer(asked: dict[str, Any]) -> ScriptedReply:
+def answer(request: dict[str, Any]) -> ScriptedReply:
     """Answer as the last message wants it."""
-    last = asked["messages"][-1]
+    last = request["messages"][-1]
     text = str(last["content"])
     if last["role"] == "tool":
         return ScriptedReply(text=f"It says: {text}.")
@@ -61,7 +61,7 @@ def answer(asked: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply.calling(("shout", {"word": "hey"}))
     if "push" in text:
         return ScriptedReply.calling(("push", {"branch": "main"}))
-    users = sum(one["role"] == "user" for one in asked["messages"])
+    users = sum(message["role"] == "user" for message in request["messages"])
     return ScriptedReply(text=f"You said {text!r} in turn {users}.")
 
 
@@ -72,7 +72,7 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-def chatting(settings: Settings, server: ModelServer, tmp_path: Path) -> Settings:
+def chat_settings(settings: Settings, server: ModelServer, tmp_path: Path) -> Settings:
     """Settings of a chat, and a file with tools."""
     (tmp_path / "mytools.py").write_text(TOOLS)
     return settings.model_copy(update={"model": "stand-in", "openai_base_url": server.url})
@@ -89,25 +89,27 @@ class ChatRunner:
         reading, writing = os.pipe()
         os.write(writing, "".join(f"{line}\n" for line in lines).encode())
         os.close(writing)
-        talk = TerminalChat(StdinLines(reading))
-        tools = [talk.announce_calls(one) for one in load_tools(str(self.home / "mytools.py"))]
+        chat = TerminalChat(StdinLines(reading))
+        tools = [chat.announce_calls(tool) for tool in load_tools(str(self.home / "mytools.py"))]
         recall = partial(recall_for_message, self.database, self.settings)
         async with Consolidator(tools, settings=self.settings, database=self.database, recall=recall) as agent:
-            await talk.run(agent, KEY)
+            await chat.run(agent, KEY)
         os.close(reading)
         seen = self.capsys.readouterr()
         return seen.out, " ".join(seen.err.split())
 
 
 @pytest.fixture
-def talk(database: Database, chatting: Settings, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> ChatRunner:
-    return ChatRunner(database, chatting, capsys, tmp_path)
+def run_chat(
+    database: Database, chat_settings: Settings, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> ChatRunner:
+    return ChatRunner(database, chat_settings, capsys, tmp_path)
 
 
 async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes_on(
-    database: Database, clock: FrozenClock, talk: ChatRunner
+    database: Database, clock: FrozenClock, run_chat: ChatRunner
 ) -> None:
-    seen, warned = await talk("hello", "shout it", "/cost", "/nonsense")
+    seen, warned = await run_chat("hello", "shout it", "/cost", "/nonsense")
     assert "You said 'hello' in turn 1." in seen
     assert '· shout {"word": "hey"}' in seen
     assert "It says: HEY." in seen
@@ -115,7 +117,7 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
     assert "no command /nonsense; there are: /new" in warned
 
     clock.advance(timedelta(minutes=1))
-    seen, _ = await talk("/history", "/history 1", "again", "/new", "other", "/sessions", "/help")
+    seen, _ = await run_chat("/history", "/history 1", "again", "/new", "other", "/sessions", "/help")
     assert f"restored: 2 earlier turns of {KEY}" in seen
     assert "you said: shout it" in seen
     assert "you: hello\nagent: You said 'hello' in turn 1.\nyou: shout it\nagent: It says: HEY.\n" in seen
@@ -125,57 +127,59 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
     assert "You said 'again' in turn 3." in seen
     assert "You said 'other' in turn 1." in seen
     listed = [line.split("\t") for line in seen.splitlines() if line.count("\t") == 5]
-    assert sorted((one[0], one[2], one[3]) for one in listed) == [("", KEY, "3"), ("*", KEY, "1")]
+    assert sorted((row[0], row[2], row[3]) for row in listed) == [("", KEY, "3"), ("*", KEY, "1")]
     assert all(f"/{name} " in seen for name in COMMANDS)
 
 
 async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
-    database: Database, talk: ChatRunner
+    database: Database, run_chat: ChatRunner
 ) -> None:
-    await talk("hello", "/new", "other")
+    await run_chat("hello", "/new", "other")
     async with database.connection() as conn:
-        [older] = [one.id for one in await sessions.list_latest(conn) if not one.current]
-    seen, warned = await talk(f"/switch {older}", "back", "/switch", "/delete", "fresh", "/switch work:cli:mara", "hi")
+        [older] = [session.id for session in await sessions.list_latest(conn) if not session.current]
+    seen, warned = await run_chat(
+        f"/switch {older}", "back", "/switch", "/delete", "fresh", "/switch work:cli:mara", "hi"
+    )
     assert "you said: hello" in seen
     assert "You said 'back' in turn 2." in seen
     assert "/switch KEY" in warned
-    assert f"`consolidator erase {older}` would remove it" in seen
+    assert f"`consolidator erase --session {older}` would remove it" in seen
     assert "You said 'fresh' in turn 1." in seen
     assert "You said 'hi' in turn 1." in seen
     async with database.connection() as conn:
         gone = await sessions.get(conn, older)
         log = await events.read(conn, older)
-        agents = {one.agent for one in await sessions.list_latest(conn)}
-        listed = {one.id for one in await sessions.list_latest(conn)}
-        hidden = {one.id for one in await sessions.list_latest(conn, hidden=True)} - listed
+        agents = {session.agent for session in await sessions.list_latest(conn)}
+        listed = {session.id for session in await sessions.list_latest(conn)}
+        hidden = {session.id for session in await sessions.list_latest(conn, hidden=True)} - listed
     assert (gone.status, gone.hidden) == ("ended", True)
     assert log[-1].type is EventType.SESSION_END
     assert agents == {"main", "work"}
     assert hidden == {older}
 
-    seen, warned = await talk("/sessions", f"/switch {older}")
+    seen, warned = await run_chat("/sessions", f"/switch {older}")
     assert older not in seen
     assert "has ended: `consolidator replay" in warned
 
 
-async def test_a_call_that_needs_approval_waits_for_the_person(talk: ChatRunner, tmp_path: Path) -> None:
-    seen, _ = await talk("push it", "not on a Friday", "push it")
+async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRunner, tmp_path: Path) -> None:
+    seen, _ = await run_chat("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen
     assert "not on a Friday" in next(line for line in seen.splitlines() if line.startswith("It says:"))
     assert "it waits: consolidator approve" in seen
     assert not (tmp_path / "done").exists()
 
-    seen, _ = await talk("y")
+    seen, _ = await run_chat("y")
     assert "It says: pushed main." in seen
     assert (tmp_path / "done").read_text() == "main"
 
 
 async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
-    database: Database, chatting: Settings, talk: ChatRunner, tmp_path: Path
+    database: Database, chat_settings: Settings, run_chat: ChatRunner, tmp_path: Path
 ) -> None:
-    await talk("push it")
+    await run_chat("push it")
     async with Consolidator(
-        load_tools(str(tmp_path / "mytools.py")), settings=chatting, database=database
+        load_tools(str(tmp_path / "mytools.py")), settings=chat_settings, database=database
     ) as elsewhere:  # as `consolidator approve` and `wake` do
         [asking] = await people.list_attention(database)
         assert await people.decide_approval(database, next(iter(asking.attention)), allow=True) == asking.id
@@ -184,20 +188,20 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
     assert (woken.result.finish_reason, woken.result.executed_tool_count) == ("stop", 1)
     assert woken.result.usage.output_tokens > 0
 
-    assert "\nIt says: pushed main.\n" in (await talk())[0]
-    seen, _ = await talk()
+    assert "\nIt says: pushed main.\n" in (await run_chat())[0]
+    seen, _ = await run_chat()
     assert "it said: It says: pushed main." in seen
     assert seen.count("pushed main") == 1
 
 
 async def test_what_the_night_learned_of_a_person_is_known_the_next_day(
-    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, talk: ChatRunner
+    database: Database, clock: FrozenClock, settings: Settings, server: ModelServer, run_chat: ChatRunner
 ) -> None:
     await log_events(database, "yesterday", [user_message("I prefer tabs, always.")], agent="main", peer="mara")
     await log_events(database, "elsewhere", [user_message("I prefer spaces, always.")], agent="main", peer="tom")
     clock.advance(timedelta(hours=1))
     await run_job(database, settings)
-    await talk("What do I prefer, tabs or something else?")
+    await run_chat("What do I prefer, tabs or something else?")
     recalled, _, said_now = str(server.requests[-1]["messages"][-1]["content"]).partition("</recalled-memory>")
     assert "tabs" in recalled
     assert "spaces" not in recalled
@@ -225,7 +229,7 @@ def test_a_chat_without_a_model_says_what_to_set(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (None, "not a Python file"),
         ("def plain() -> None: ...", "has no tools"),
@@ -234,9 +238,9 @@ def test_a_chat_without_a_model_says_what_to_set(monkeypatch: pytest.MonkeyPatch
         ("def broken(:", "SyntaxError"),
     ],
 )
-def test_a_file_without_tools_is_refused(text: str | None, told: str, tmp_path: Path) -> None:
+def test_a_file_without_tools_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         load_tools(str(path))

@@ -16,8 +16,8 @@ from consolidator.service.explain import explain
 from consolidator.service.facts import correct_fact, forget_fact, list_facts, list_quarantined, review_candidate
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
-from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.databases import fetch_dicts
 from tests.oracle import fact_json, parse_lines, with_model
 from tests.support import assert_invariants, call_and_result, in_thread, log_events, run_cli, run_job, user_message
 
@@ -142,8 +142,8 @@ async def test_a_persons_words_go_with_the_peer_they_are_about(
     await correct_fact(database, fact.id, "Mara prefers marzipan commits.")
     await erase_sessions(database, settings, await plan_erasure(database, peer="mara"), reason="asked for")
     async with database.connection() as conn:
-        assert not await rows(conn, "select id from fact")
-        assert not await rows(conn, "select fact_id from tombstone")
+        assert not await fetch_dicts(conn, "select id from fact")
+        assert not await fetch_dicts(conn, "select fact_id from tombstone")
 
 
 async def test_the_command_line_says_what_it_did(

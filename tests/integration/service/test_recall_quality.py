@@ -45,18 +45,18 @@ async def server(server_dsn: str) -> AsyncIterator[Server]:
 async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "talk.json"
     path.write_text(json.dumps(DIALOGUE))
-    found = await answer(server, path, DIALOGUE)
-    assert found["facts"] == [{0: 2, 1: 2}]
-    assert found["recall"] == [dict.fromkeys(FIRST, 1.0)] * 2
-    assert len(found["BM25 over turns"]) == 2
+    scores = await answer(server, path, DIALOGUE)
+    assert scores["facts"] == [{0: 2, 1: 2}]
+    assert scores["recall"] == [dict.fromkeys(FIRST, 1.0)] * 2
+    assert len(scores["BM25 over turns"]) == 2
 
 
 async def test_facts_and_neighbours_find_more_than_the_words_of_turns(server: Server, tmp_path: Path) -> None:
     path, record = tmp_path / "made.json", dialogue(1, sessions=8)
     path.write_text(json.dumps(record))
-    found = await answer(server, path, record)
-    for most in FIRST:
-        ours, plain = (sum(one[most] for one in found[name]) for name in ("recall", "BM25 over turns"))
+    scores = await answer(server, path, record)
+    for rank in FIRST:
+        ours, plain = (sum(score[rank] for score in scores[name]) for name in ("recall", "BM25 over turns"))
         assert ours > plain
 
 
@@ -64,7 +64,10 @@ def test_evidence_is_read_however_it_is_written() -> None:
     assert turns(["D8:6; D9:17", "D02:3"]) == ["D8:6", "D9:17", "D2:3"]
     assert turns("D1:1") == ["D1:1"]
     assert turns(None) == []
-    assert [one.text for one in questions(DIALOGUE)] == ["What did Ben make with ceramics?", "Where does Ben live?"]
+    assert [question.text for question in questions(DIALOGUE)] == [
+        "What did Ben make with ceramics?",
+        "Where does Ben live?",
+    ]
     assert observations({"observation": {"session_3_observation": {"Ada": [["x", "D3:1"]]}}}) == [
         ("Ada", "x", ["D3:1"])
     ]

@@ -1,4 +1,4 @@
-"""Vectors: filled in by the night, resumed where it was stopped, made anew for another model, and never required."""
+"""Vectors: added by the nights, resumed after an interruption, replaced for another model, and never required."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TEXTS = ["The heron nests at the mill.", "Our bakery opens at six.", "The violin
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    async with ModelServer() as found:
-        yield found
+    async with ModelServer() as running:
+        yield running
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def vectored(settings: Settings, server: ModelServer) -> Settings:
     return settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
 
 
-async def told(database: Database, *texts: str, session: str = "one") -> None:
+async def log_texts(database: Database, *texts: str, session: str = "one") -> None:
     await log_events(database, session, [user_message(text) for text in texts])
 
 
@@ -46,13 +46,13 @@ async def told(database: Database, *texts: str, session: str = "one") -> None:
 async def test_a_night_makes_the_vectors_that_are_missing_and_recall_asks_with_one(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
-    await told(database, *TEXTS)
-    done = await run_next_night(database, clock, vectored)
-    assert done["vectors"] == "3 made"
+    await log_texts(database, *TEXTS)
+    report = await run_next_night(database, clock, vectored)
+    assert report["vectors"] == "3 made"
     assert [len(batch) for batch in server.embedded] == [3]
-    found = await recall(database, TEXTS[2], settings=vectored)
-    assert found.items[0].citation == "[one:3]"
-    await told(database, "The lighthouse is red.", session="two")
+    result = await recall(database, TEXTS[2], settings=vectored)
+    assert result.items[0].citation == "[one:3]"
+    await log_texts(database, "The lighthouse is red.", session="two")
     await run_next_night(database, clock, vectored)
     assert server.embedded[-1] == ["The lighthouse is red."]
 
@@ -67,15 +67,15 @@ async def test_who_is_stopped_goes_on_from_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(embeddings, "BATCH_SIZE", 2)
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, settings)
-    stop, save = asyncio.Event(), vectors.save_vectors
+    stop, save_vectors = asyncio.Event(), vectors.save_vectors
 
-    async def saved(*given: Any) -> None:
-        await save(*given)
+    async def save_and_stop(*arguments: Any) -> None:
+        await save_vectors(*arguments)
         stop.set()
 
-    monkeypatch.setattr(vectors, "save_vectors", saved)
+    monkeypatch.setattr(vectors, "save_vectors", save_and_stop)
     assert await embed_missing(database, vectored, stop) == "2 made"
     assert await embed_missing(database, vectored) == "1 made"
     assert sum(len(batch) for batch in server.embedded) == 3
@@ -85,11 +85,11 @@ async def test_who_is_stopped_goes_on_from_there(
 async def test_another_model_makes_them_anew(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, vectored)
     other = vectored.model_copy(update={"embed_model": "other-vectors"})
     assert await embed_missing(database, other) == "3 made"
-    assert [one["model"] for one in await query_rows(database, "select distinct model from embedding")] == [
+    assert [row["model"] for row in await query_rows(database, "select distinct model from embedding")] == [
         "other-vectors"
     ]
 
@@ -99,7 +99,7 @@ async def test_in_large_scopes_an_index_finds_the_nearest(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectors, "EXACT_LIMIT", 1)
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, vectored)
     assert await query_number(database, "select count(*) from pg_indexes where indexname like 'embedding_near_%%'") == 2
     assert (await recall(database, TEXTS[0], settings=vectored)).items[0].citation == "[one:1]"
@@ -113,10 +113,10 @@ async def test_a_server_that_does_not_answer_leaves_recall_by_words(
 ) -> None:
     monkeypatch.setattr(calls, "MAX_ATTEMPTS", 1)
     nowhere = vectored.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
-    await told(database, *TEXTS)
-    done = await run_next_night(database, clock, nowhere)
-    assert done["status"] == "done"
-    assert done["vectors"].startswith("0 made, then: ")
+    await log_texts(database, *TEXTS)
+    report = await run_next_night(database, clock, nowhere)
+    assert report["status"] == "done"
+    assert report["vectors"].startswith("0 made, then: ")
     assert (await recall(database, "heron", settings=nowhere)).items
 
 
@@ -138,7 +138,7 @@ async def test_a_server_that_does_not_answer_leaves_recall_by_words(
 async def test_an_answer_that_holds_no_vectors_leaves_recall_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, body: Any
 ) -> None:
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, vectored)
     server.embedding = ScriptedReply(body=body)
     assert (await recall(database, "heron", settings=vectored)).items
@@ -148,9 +148,9 @@ async def test_a_database_without_pgvector_is_searched_by_words(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(vectors._SQL, "pgvector", "select null::text as schema, null::text as type where false")
-    await told(database, *TEXTS)
-    done = await run_next_night(database, clock, vectored)
-    assert "no pgvector" in done["vectors"]
+    await log_texts(database, *TEXTS)
+    report = await run_next_night(database, clock, vectored)
+    assert "no pgvector" in report["vectors"]
     assert server.embedded == []
     assert (await recall(database, "heron", settings=vectored)).items[0].citation == "[one:1]"
 
@@ -159,7 +159,7 @@ async def test_a_database_without_pgvector_is_searched_by_words(
 async def test_vectors_go_with_what_they_are_of(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, vectored)
     await erase_sessions(database, vectored, await plan_erasure(database, session="one"), reason="asked to")
     assert await query_number(database, "select count(*) from embedding") == 0
@@ -170,7 +170,7 @@ async def test_no_secret_leaves_the_process(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    await told(database, f"My token is {secret} and it works.")
+    await log_texts(database, f"My token is {secret} and it works.")
     await run_next_night(database, clock, vectored)
     await recall(database, f"is {secret} mine?", settings=vectored)
     assert not [body for body in server.raw if secret in body]
@@ -182,14 +182,16 @@ async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embeddings, "BATCH_SIZE", 1)
-    await told(database, *TEXTS)
-    done = await run_next_night(database, clock, vectored.model_copy(update={"night_max_tokens": 20}))
-    assert re.fullmatch(r"[12] made, then: the run's cap is reached: .*", done["vectors"])
-    assert done["status"] == "done"
-    paid = await query_rows(database, "select purpose, run_id, outcome, input_tokens from model_call")
-    assert len(paid) == len(server.embedded) < 3
-    assert {(one["purpose"], one["run_id"], one["outcome"]) for one in paid} == {("embed", done["run"], "answered")}
-    assert 0 < sum(one["input_tokens"] for one in paid) <= 20
+    await log_texts(database, *TEXTS)
+    report = await run_next_night(database, clock, vectored.model_copy(update={"night_max_tokens": 20}))
+    assert re.fullmatch(r"[12] made, then: the run's cap is reached: .*", report["vectors"])
+    assert report["status"] == "done"
+    calls = await query_rows(database, "select purpose, run_id, outcome, input_tokens from model_call")
+    assert len(calls) == len(server.embedded) < 3
+    assert {(call["purpose"], call["run_id"], call["outcome"]) for call in calls} == {
+        ("embed", report["run"], "answered")
+    }
+    assert 0 < sum(call["input_tokens"] for call in calls) <= 20
     assert (await run_next_night(database, clock, vectored))["vectors"].endswith(" made")
     assert await query_number(database, "select count(*) from embedding") == 3
 
@@ -198,15 +200,15 @@ async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
 async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_knows(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     capped = vectored.model_copy(update={"night_max_cost_usd": Decimal("0.01")})
     assert "the price of small-vectors is unknown" in (await run_next_night(database, clock, capped))["vectors"]
     assert server.embedded == []
     priced = capped.model_copy(update={"embed_model": "text-embedding-3-small"})
     assert await embed_missing(database, priced, run_id="run-1") == "3 made"
-    (paid,) = await query_rows(database, "select run_id, cost from model_call")
-    assert paid["run_id"] == "run-1"
-    assert 0 < paid["cost"] < Decimal("0.0001")
+    (call,) = await query_rows(database, "select run_id, cost from model_call")
+    assert call["run_id"] == "run-1"
+    assert 0 < call["cost"] < Decimal("0.0001")
     nothing = priced.model_copy(update={"night_max_cost_usd": Decimal(0), "embed_model": "text-embedding-3-large"})
     assert "cap is reached" in str(await embed_missing(database, nothing))
 
@@ -215,23 +217,23 @@ async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_
 async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
     database: Database, clock: FrozenClock, settings: Settings, vectored: Settings, server: ModelServer
 ) -> None:
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, settings)
-    asked = ModelCalls(database, vectored, "run-1")
+    calls = ModelCalls(database, vectored, "run-1")
     waits: list[float] = []
 
     async def wait(seconds: float) -> None:
         waits.append(seconds)
         server.embedding = None
 
-    asked.sleep = wait
+    calls.sleep = wait
     server.embedding = ScriptedReply.failed(429, retry_after=7)
-    assert len(await asked.embed("small-vectors", TEXTS)) == 3
-    await asked.close()
+    assert len(await calls.embed("small-vectors", TEXTS)) == 3
+    await calls.close()
     assert waits == [7.0]
-    paid = await query_rows(database, "select outcome, input_tokens from model_call order by id")
-    assert paid[0]["outcome"].startswith("failed: ModelUnavailable")
-    assert [one["input_tokens"] > 0 for one in paid] == [False, True]
+    attempts = await query_rows(database, "select outcome, input_tokens from model_call order by id")
+    assert attempts[0]["outcome"].startswith("failed: ModelUnavailable")
+    assert [attempt["input_tokens"] > 0 for attempt in attempts] == [False, True]
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -239,20 +241,22 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
 async def test_a_text_that_the_server_refuses_is_left_out_once_and_keeps_no_other_from_its_vector(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer, status: int
 ) -> None:
-    def refused(texts: list[str]) -> ScriptedReply | None:
-        bad = any("bakery" in text for text in texts)
-        return ScriptedReply(status=status, body={"error": {"message": "this input is not taken"}}) if bad else None
+    def refuse_bakery(texts: list[str]) -> ScriptedReply | None:
+        is_refused = any("bakery" in text for text in texts)
+        return (
+            ScriptedReply(status=status, body={"error": {"message": "this input is not taken"}}) if is_refused else None
+        )
 
-    server.embedding = refused
-    await told(database, *TEXTS)
-    done = await run_next_night(database, clock, vectored)
-    assert (done["status"], done["vectors"]) == ("done", "2 made")
-    found = await recall(database, "bakery", settings=vectored)
-    assert found.items[0].citation == "[one:2]"
+    server.embedding = refuse_bakery
+    await log_texts(database, *TEXTS)
+    report = await run_next_night(database, clock, vectored)
+    assert (report["status"], report["vectors"]) == ("done", "2 made")
+    result = await recall(database, "bakery", settings=vectored)
+    assert result.items[0].citation == "[one:2]"
     assert (await recall(database, TEXTS[2], settings=vectored)).items[0].citation == "[one:3]"
-    asked = len(server.raw)
+    requests = len(server.raw)
     assert (await run_next_night(database, clock, vectored))["vectors"] == "0 made"
-    assert len(server.raw) == asked
+    assert len(server.raw) == requests
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -260,7 +264,7 @@ async def test_a_server_that_refuses_every_text_makes_no_text_go_without_a_vecto
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
     server.embedding = ScriptedReply(status=400, body={"error": {"message": "this model makes no vectors"}})
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     assert (await run_next_night(database, clock, vectored))["vectors"].startswith("0 made, then: ")
     server.embedding = None
     assert (await run_next_night(database, clock, vectored))["vectors"] == "3 made"
@@ -271,22 +275,22 @@ async def test_two_replicas_do_not_pay_for_the_same_vectors(
     database: Database, clock: FrozenClock, settings: Settings, vectored: Settings, server: ModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    await told(database, *TEXTS)
+    await log_texts(database, *TEXTS)
     await run_next_night(database, clock, settings)
-    embed, at_it, go = ModelCalls.embed, asyncio.Event(), asyncio.Event()
+    embed, embedding, resume = ModelCalls.embed, asyncio.Event(), asyncio.Event()
 
-    async def held(self: ModelCalls, model: str, texts: list[str]) -> list[list[float]]:
-        at_it.set()
-        await go.wait()
+    async def wait_and_embed(self: ModelCalls, model: str, texts: list[str]) -> list[list[float]]:
+        embedding.set()
+        await resume.wait()
         return await embed(self, model, texts)
 
-    monkeypatch.setattr(ModelCalls, "embed", held)
+    monkeypatch.setattr(ModelCalls, "embed", wait_and_embed)
     first = asyncio.create_task(embed_missing(database, vectored))
-    await at_it.wait()
+    await embedding.wait()
     async with open_replica(database) as other:
         second = asyncio.create_task(embed_missing(other, vectored))
         await asyncio.wait([second], timeout=PATIENCE / 4)
-        go.set()
+        resume.set()
         assert await first == "3 made"
         assert "another replica" in str(await second)
     assert sum(map(len, server.embedded)) == 3

@@ -35,12 +35,12 @@ def test_who_comes_second_takes_the_token_of_the_first(
 ) -> None:
     if left is not None:
         (tmp_path / TOKEN_FILE).write_text(left)
-    makes, first = secrets.token_urlsafe, []
+    token_urlsafe, first = secrets.token_urlsafe, []
 
     def overtaken(size: int) -> str:
-        monkeypatch.setattr(secrets, "token_urlsafe", makes)
+        monkeypatch.setattr(secrets, "token_urlsafe", token_urlsafe)
         first.append(load_token(tmp_path))  # another process, from its beginning to its end
-        return makes(size)
+        return token_urlsafe(size)
 
     monkeypatch.setattr(secrets, "token_urlsafe", overtaken)
     assert [load_token(tmp_path)] == first
