@@ -1,4 +1,4 @@
-"""A model for tests: it reads the lines it is shown, and answers with the facts of those that it has a pattern for."""
+"""A stand-in model for tests: it answers with the facts of the transcript lines that match its patterns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 
 _LINE = re.compile(r'^(e\d+) \[[^\]]*\] (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
-_TOLD = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
+_STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
 PATTERNS = {
     r"(\w+) is my fuel": ("fuel", "{0}", "The user's fuel is {0}.", "preference"),
     r"(\w+) is where my desk stands": ("lives_in", "{0}", "The user lives in {0}.", "profile"),
@@ -21,65 +21,77 @@ PATTERNS = {
 }
 
 
-def lines(asked: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return name, who and words of the lines that a question shows."""
-    return [(name, who, json.loads(words)) for name, who, words in _LINE.findall(asked["messages"][1]["content"])]
+def parse_lines(request: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return (name, speaker, text) of the transcript lines that a request shows."""
+    content = request["messages"][1]["content"]
+    return [(name, speaker, json.loads(text)) for name, speaker, text in _LINE.findall(content)]
 
 
-def fact(event: str, quote: str, predicate: str, value: str, sentence: str, kind: str, **more: Any) -> dict[str, Any]:
-    """Return a fact as an answer holds it."""
-    told = {"subject": "user", "predicate": predicate, "value": value, "sentence": sentence, "kind": kind}
+def fact_json(
+    event: str, quote: str, predicate: str, value: str, sentence: str, kind: str, **more: Any
+) -> dict[str, Any]:
+    """Return a fact as an answer has it."""
+    statement = {"subject": "user", "predicate": predicate, "value": value, "sentence": sentence, "kind": kind}
     evidence = [{"event": event, "quote": quote}]
-    return {**told, "single_valued": True, "valid_from": None, "valid_to": None, "evidence": evidence, **more}
+    return {**statement, "single_valued": True, "valid_from": None, "valid_to": None, "evidence": evidence, **more}
 
 
-def schema_of(asked: dict[str, Any]) -> str:
-    """Return what kind of answer a question wants."""
-    return str(asked.get("response_format", {}).get("json_schema", {}).get("name", "facts"))
+def schema_name(request: dict[str, Any]) -> str:
+    """Return the name of the schema that a request wants: "facts" or "decisions"."""
+    return str(request.get("response_format", {}).get("json_schema", {}).get("name", "facts"))
 
 
-def shown(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the facts and the sayings of a question about duplicates, by name."""
-    return {name: json.loads(told) for name, told in _TOLD.findall(asked["messages"][1]["content"])}
+def parse_statements(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the facts (f1, ...) and candidates (c1, ...) that a comparison shows, by name."""
+    content = request["messages"][1]["content"]
+    return {name: json.loads(statement) for name, statement in _STATEMENT.findall(content)}
 
 
-def sayings(asked: dict[str, Any]) -> list[str]:
-    """Return the names of the sayings that want an operation."""
-    return [name for name in shown(asked) if name.startswith("c")]
+def candidate_names(request: dict[str, Any]) -> list[str]:
+    """Return the names of the candidates that need an operation."""
+    return [name for name in parse_statements(request) if name.startswith("c")]
 
 
-def decided(name: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the operation for a saying: its value decides, then its predicate."""
-    one = told[name]
+def decide_by_value(name: str, statements: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the operation for a candidate: its value decides, then its predicate."""
+    candidate = statements[name]
     operation, target = "add", None
-    for other in one["may_target"]:
-        if told[other]["value"].casefold() == one["value"].casefold():
+    for other in candidate["may_target"]:
+        if statements[other]["value"].casefold() == candidate["value"].casefold():
             operation, target = "reinforce", other
             break
-        if told[other]["predicate"] == one["predicate"]:
+        if statements[other]["predicate"] == candidate["predicate"]:
             operation, target = "supersede", other
     return {"saying": name, "operation": operation, "target": target, "reason": "by its value"}
 
 
-def oracle(asked: dict[str, Any]) -> ScriptedReply:
-    """Answer with what the lines state."""
-    if schema_of(asked) == "decisions":
-        return ScriptedReply.json({"operations": [decided(one, shown(asked)) for one in sayings(asked)]})
-    found = []
-    for name, who, words in lines(asked):
-        for pattern, (predicate, value, sentence, kind) in PATTERNS.items():
-            for match in re.finditer(pattern, words) if who != "agent" else ():
-                one, two, three = (part.format(*match.groups()) for part in (predicate, value, sentence))
-                found.append(fact(name, match[0], one, two, three, kind))
-    return ScriptedReply.json({"facts": found})
+def decide_all(request: dict[str, Any]) -> ScriptedReply:
+    """Answer a comparison: the value of each candidate decides."""
+    statements = parse_statements(request)
+    return ScriptedReply.json({"operations": [decide_by_value(name, statements) for name in candidate_names(request)]})
 
 
-def configured(settings: Settings, server: ModelServer, **more: Any) -> Settings:
-    """Return settings that ask this server."""
-    told = {"model": "gpt-4o-mini", "openai_base_url": server.url, "model_timeout_seconds": 20, **more}
-    return settings.model_copy(update=told)
+def oracle(request: dict[str, Any]) -> ScriptedReply:
+    """Answer with the facts that the lines state."""
+    if schema_name(request) == "decisions":
+        return decide_all(request)
+    facts = []
+    for name, speaker, text in parse_lines(request):
+        for pattern, templates in PATTERNS.items():
+            for match in re.finditer(pattern, text) if speaker != "agent" else ():
+                predicate, value, sentence, kind = (template.format(*match.groups()) for template in templates)
+                facts.append(fact_json(name, match[0], predicate, value, sentence, kind))
+    return ScriptedReply.json({"facts": facts})
 
 
-def unless(broken: Callable[[dict[str, Any]], ScriptedReply | None]) -> Callable[[dict[str, Any]], ScriptedReply]:
-    """Return an oracle that answers otherwise where `broken` says how."""
-    return lambda asked: broken(asked) or oracle(asked)
+def with_model(settings: Settings, server: ModelServer, **more: Any) -> Settings:
+    """Return settings with a model of this server."""
+    update = {"model": "gpt-4o-mini", "openai_base_url": server.url, "model_timeout_seconds": 20, **more}
+    return settings.model_copy(update=update)
+
+
+def oracle_except(
+    broken: Callable[[dict[str, Any]], ScriptedReply | None],
+) -> Callable[[dict[str, Any]], ScriptedReply]:
+    """Return an oracle that answers what `broken` returns, unless that is None."""
+    return lambda request: broken(request) or oracle(request)

@@ -1,6 +1,6 @@
-"""Builds recall's index anew from the turns and facts that are kept: session by session, in the ledger, resumable.
+"""Rebuilds recall's index from episodes and facts, session by session, in the ledger; an interrupted run is resumed.
 
-Nights may go on beside it, and recall finds what is back already.
+Nights can run at the same time, and recall finds what is indexed again already.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FACTS, TURNS = 0, 1  # phases
 
 @dataclass(slots=True)
 class Reindexing:
-    """One rebuilding of the index; with `vectors`, these are made anew, too, else only those that are missing."""
+    """Rebuilds the index; with `vectors` every document is embedded again, else only those without a vector."""
 
     database: Database
     settings: Settings
@@ -38,38 +38,38 @@ class Reindexing:
     progress: Callable[[str], None] | None = None
 
     async def run(self) -> dict[str, Any]:
-        """Empty the index and fill it, or go on where the same was cut short; raise Interrupted when asked to stop."""
+        """Clear and fill the index, or resume an interrupted run; return the report. Raises Interrupted if stopped."""
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        ledger.run_id, units = await self._begun(ledger)
+        ledger.run_id, units = await self._start_or_resume(ledger)
         if self.started:
             self.started(units)
         async with manual_run(ledger):
             await ledger.release_dead_owners()
-            await ledger.run_phase(FACTS, self._facts, no_events_left)
-            await ledger.run_phase(TURNS, self._turns, no_events_left)
-            made = await embed_missing(self.database, self.settings, self.stop, run_id=ledger.run_id)
+            await ledger.run_phase(FACTS, self._restore_facts, no_events_left)
+            await ledger.run_phase(TURNS, self._restore_turns, no_events_left)
+            embedded = await embed_missing(self.database, self.settings, self.stop, run_id=ledger.run_id)
             if self.stop.is_set():
-                raise Interrupted("the words are back, some vectors are missing: the next night makes them")
+                raise Interrupted("all words are indexed again, some vectors are missing: the next night adds them")
             async with self.database.connection() as conn:
                 report = asdict(await index.count_documents(conn))
-            done = await ledger.finish(report if made is None else {**report, "vectors": made})
-        return {"run": ledger.run_id, "job": JOB, **done}
+            finished = await ledger.finish(report if embedded is None else {**report, "vectors": embedded})
+        return {"run": ledger.run_id, "job": JOB, **finished}
 
-    async def _begun(self, ledger: Ledger) -> tuple[str, int]:
-        """Return the run that was cut short, or a new one with an empty index; and how many units it has left."""
+    async def _start_or_resume(self, ledger: Ledger) -> tuple[str, int]:
+        """Return the id of the interrupted run, or of a new one with an empty index, and its number of open units."""
         now, arguments = self.database.clock.now(), {"vectors": self.vectors}
         async with self.database.transaction() as conn:
             run = await runs.find_unfinished(conn, job=JOB, arguments=arguments)
             if run is None:
-                await index.clear(conn, vectors=self.vectors)  # first: it waits for nights that are just writing
-                run = await self._new(ledger, conn, arguments)
+                await index.clear(conn, vectors=self.vectors)  # first, since it waits for nights that write to it
+                run = await self._start(ledger, conn, arguments)
             await runs.resume(conn, run.id, owner=ledger.owner, now=now)
             return run.id, sum([await runs.count_unfinished(conn, run.id, phase=phase) for phase in (FACTS, TURNS)])
 
-    async def _new(self, ledger: Ledger, conn: Connection, arguments: dict[str, Any]) -> RunRow:
+    async def _start(self, ledger: Ledger, conn: Connection, arguments: dict[str, Any]) -> RunRow:
         now = scheduled_at = self.database.clock.now()
         owner, run = ledger.owner, None
-        while run is None or run.owner != owner:  # somebody else has this moment
+        while run is None or run.owner != owner:  # another replica has a run at this moment
             run = await runs.start(
                 conn, job=JOB, scheduled_at=scheduled_at, trigger="manual", owner=owner, now=now, arguments=arguments
             )
@@ -79,15 +79,14 @@ class Reindexing:
         await runs.add_units(conn, run.id, "turn_index", await index.list_sessions(conn), phase=TURNS)
         return run
 
-    async def _facts(self, units: Sequence[Unit]) -> None:
+    async def _restore_facts(self, units: Sequence[Unit]) -> None:
         for unit in units:
-            agent = unit.name
             async with self.database.transaction() as conn:
-                await agent_locks.lock_agent(conn, agent)
-                await restore_facts(conn, agent)
+                await agent_locks.lock_agent(conn, unit.name)
+                await restore_facts(conn, unit.name)
                 await record_progress(conn, [unit], [unit.progress()])
 
-    async def _turns(self, units: Sequence[Unit]) -> None:
+    async def _restore_turns(self, units: Sequence[Unit]) -> None:
         for unit in units:
             async with self.database.transaction(flushed=False) as conn:
                 await restore_turns(conn, unit.name)

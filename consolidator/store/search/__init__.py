@@ -1,0 +1,5 @@
+"""Tables of recall's index: episodes, indexed facts, postings, sizes of scopes, and vectors.
+
+`index` stores and searches words, `vectors` stores and compares vectors. jobs/indexing writes here; service/recall and
+the comparison of facts read. Nothing is ranked here: queries return candidates, and memory/recall ranks them.
+"""

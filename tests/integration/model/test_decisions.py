@@ -22,17 +22,10 @@ from consolidator.service.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from consolidator.store.nights import runs
-from consolidator.store.queries import Row, execute, rows
+from consolidator.store.queries import execute
 from consolidator.testing import ModelServer, ScriptedReply, model_server
-from tests.oracle import (
-    candidate_names,
-    decide_by_value,
-    fact_json,
-    parse_lines,
-    parse_statements,
-    schema_name,
-    with_model,
-)
+from tests.databases import Row, fetch_dicts
+from tests.oracle import decide_all, fact_json, parse_lines, schema_name, with_model
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -50,21 +43,19 @@ def home_reader(predicate: str = "lives_in") -> Answer:
 
     def answer(request: dict[str, Any]) -> ScriptedReply:
         if schema_name(request) == "decisions":
-            return ScriptedReply.json(
-                {"operations": [decide_by_value(one, parse_statements(request)) for one in candidate_names(request)]}
-            )
-        found = []
+            return decide_all(request)
+        facts = []
         for name, who, words in parse_lines(request):
             if who == "user" and words.startswith("HOME: "):
                 _, value, sentence = words.split(": ", 2)
-                found.append(fact_json(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
-        return ScriptedReply.json({"facts": found})
+                facts.append(fact_json(name, words, f"{predicate}_{len(sentence)}", value, sentence, "profile"))
+        return ScriptedReply.json({"facts": facts})
 
     return answer
 
 
 def count_requests(server: ModelServer, kind: str) -> int:
-    return len([one for one in server.requests if schema_name(one) == kind])
+    return len([request for request in server.requests if schema_name(request) == kind])
 
 
 async def log_home(database: Database, name: str, value: str, sentence: str) -> None:
@@ -73,11 +64,11 @@ async def log_home(database: Database, name: str, value: str, sentence: str) -> 
 
 async def load_facts(database: Database) -> list[Row]:
     async with database.connection() as conn:
-        return await rows(conn, "select * from fact order by valid_from, id")
+        return await fetch_dicts(conn, "select * from fact order by valid_from, id")
 
 
 async def load_believed_facts(database: Database) -> list[Row]:
-    return [one for one in await load_facts(database) if one["superseded_at"] is None]
+    return [fact for fact in await load_facts(database) if fact["superseded_at"] is None]
 
 
 async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
@@ -95,8 +86,8 @@ async def test_a_hundred_nights_of_paraphrases_leave_one_fact_reinforced(
     assert (only["value"], only["sessions"], only["superseded_at"]) == ("Bern", 100, None)
     assert count_requests(server, "facts") == 100
     assert count_requests(server, "decisions") < 100
-    told = await explain(database, only["id"])
-    assert len(told["evidence"]) == 100
+    explanation = await explain(database, only["id"])
+    assert len(explanation["evidence"]) == 100
     await assert_invariants(database)
 
 
@@ -112,7 +103,7 @@ async def test_a_scopes_night_is_one_question_however_many_sayings(
         clock.advance(HOUR)
         await run_job(database, with_model(settings, server))
     assert count_requests(server, "decisions") <= 1
-    assert [one["sessions"] for one in await load_believed_facts(database)] == [9]
+    assert [fact["sessions"] for fact in await load_believed_facts(database)] == [9]
 
 
 async def test_a_second_night_over_the_same_sayings_changes_nothing(
@@ -126,13 +117,13 @@ async def test_a_second_night_over_the_same_sayings_changes_nothing(
             await log_home(database, f"s{number}", value, words)
             clock.advance(HOUR)
             await run_job(database, model_settings)
-        before, asked = await read_memory(database), count_requests(server, "decisions")
+        before, questions = await read_memory(database), count_requests(server, "decisions")
         async with database.transaction() as conn:
             await execute(conn, "update candidate set reconciled = false", {})
         clock.advance(HOUR)
         await run_job(database, model_settings)
         assert await read_memory(database) == before
-        assert count_requests(server, "decisions") == request
+        assert count_requests(server, "decisions") == questions
 
 
 async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with_history(
@@ -157,7 +148,7 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
         await run_job(database, model_settings)
     (only,) = await load_believed_facts(database)
     assert (only["id"], only["sessions"]) == (first["id"], 2)
-    merged = next(one for one in await load_facts(database) if one["id"] == second["id"])
+    merged = next(fact for fact in await load_facts(database) if fact["id"] == second["id"])
     assert merged["superseded_by"] == only["id"]
     assert merged["superseded_at"] is not None
     await assert_invariants(database)
@@ -188,9 +179,9 @@ async def test_what_shares_no_word_is_compared_where_vectors_are_near(
                 )
                 clock.advance(HOUR)
                 await run_job(database, model_settings)
-        assert len([one for one in await load_believed_facts(database) if one["agent"] == agent]) == facts
+        assert len([fact for fact in await load_believed_facts(database) if fact["agent"] == agent]) == facts
         assert count_requests(server, "decisions") == (embed is not None)
-    (merged,) = [one for one in await load_believed_facts(database) if one["sessions"] == 2]
+    (merged,) = [fact for fact in await load_believed_facts(database) if fact["sessions"] == 2]
     assert "by model gpt-4o-mini" in str((await explain(database, merged["id"]))["lines"])
 
 
@@ -204,9 +195,9 @@ async def test_without_vectors_from_the_server_words_decide(
             await log_home(database, f"s{number}", "Bern", f"Bern is home number {number}.")
             clock.advance(HOUR)
             await run_job(database, model_settings)
-    assert [one["sessions"] for one in await load_believed_facts(database)] == [2]
+    assert [fact["sessions"] for fact in await load_believed_facts(database)] == [2]
     async with database.connection() as conn:
-        assert not await rows(conn, "select id from candidate where operation is null and rejected is null")
+        assert not await fetch_dicts(conn, "select id from candidate where operation is null and rejected is null")
 
 
 async def test_while_the_index_is_built_anew_nothing_is_decided(
@@ -230,11 +221,11 @@ async def test_while_the_index_is_built_anew_nothing_is_decided(
             await runs.add_units(conn, begun.id, "turn_index", ["s1"])
         await run_job(database, with_model(settings, server))
         async with database.transaction() as conn:
-            assert len(await rows(conn, waiting)) == 1
+            assert len(await fetch_dicts(conn, waiting)) == 1
             await execute(conn, "update run set status = 'done' where id = %(id)s", {"id": begun.id})
         await run_job(database, with_model(settings, server))
         async with database.connection() as conn:
-            assert not await rows(conn, waiting)
+            assert not await fetch_dicts(conn, waiting)
     assert len(await load_believed_facts(database)) == 1
 
 
@@ -243,25 +234,22 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
 ) -> None:
     def read(request: dict[str, Any]) -> ScriptedReply:
         if schema_name(request) == "decisions":
-            return ScriptedReply.json(
-                {"operations": [decide_by_value(one, parse_statements(request)) for one in candidate_names(request)]}
-            )
-        found = [
+            return decide_all(request)
+        answers = [
             fact_json(name, words, "lives_in", words, f"Home is {words}.", "profile")
             for name, _, words in parse_lines(request)
         ]
-        found += [
+        answers += [
             fact_json(name, "never said", "lives_in", "Ulm", "Home is Ulm.", "profile")
             for name, _, _ in parse_lines(request)
         ]
-        return ScriptedReply.json({"facts": found})
+        return ScriptedReply.json({"facts": answers})
 
-    looked: list[str] = []
+    peers: list[str] = []
 
-    def watched(candidates: Any) -> Any:
-        given = list(candidates)
-        looked.extend(one.peer for one in given)
-        return reconcile_candidates(given)
+    def reconcile_and_record(candidates: Any) -> Any:
+        peers.extend(candidate.peer for candidate in candidates)
+        return reconcile_candidates(candidates)
 
     async with ModelServer(read) as server:
         model_settings = with_model(settings, server)
@@ -269,10 +257,12 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
             await log_events(database, f"s{number}", [user_message(town)], peer=peer)
             clock.advance(HOUR)
             if number == 2:
-                monkeypatch.setattr("consolidator.jobs.consolidation.reconciling.reconcile_candidates", watched)
+                monkeypatch.setattr(
+                    "consolidator.jobs.consolidation.reconciling.reconcile_candidates", reconcile_and_record
+                )
             await run_job(database, model_settings)
-    assert set(looked) == {"ann"}
-    facts = {one["value"]: one["id"] for one in await load_facts(database)}
+    assert set(peers) == {"ann"}
+    facts = {fact["value"]: fact["id"] for fact in await load_facts(database)}
     lines_told = "\n".join((await explain(database, facts["Kiel"]))["lines"])
     assert "before: Home is Bern." in lines_told
     assert "Rome" not in lines_told
@@ -286,28 +276,30 @@ async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with
     def refining(request: dict[str, Any]) -> ScriptedReply:
         if schema_name(request) != "decisions":
             return home_reader()(request)
-        told = [{"saying": "c1", "operation": "refine", "target": "f1", "reason": "it says more"}]
-        return ScriptedReply.json({"operations": told})
+        refinement = {"saying": "c1", "operation": "refine", "target": "f1", "reason": "it says more"}
+        return ScriptedReply.json({"operations": [refinement]})
 
-    told = ["Mara has a home in Bern.", "By the river, in a house of Bern, Mara lives."]
+    sentences = ["Mara has a home in Bern.", "By the river, in a house of Bern, Mara lives."]
     moments = []
     async with ModelServer(refining) as server:
-        for number, words in enumerate(told):
+        for number, words in enumerate(sentences):
             await log_home(database, f"s{number}", "Bern", words)
             clock.advance(HOUR)
             await run_job(database, with_model(settings, server))
             moments.append(clock.now())
             clock.advance(HOUR)
     async with database.connection() as conn:
-        for moment, words in zip(moments, told, strict=True):
-            assert [one.sentence for one in await lookup.list_facts(conn, as_of=moment)] == [words]
-        assert [one.sentence for one in await lookup.list_facts(conn, query="home", as_of=moments[0])] == told[:1]
+        for moment, words in zip(moments, sentences, strict=True):
+            assert [fact.sentence for fact in await lookup.list_facts(conn, as_of=moment)] == [words]
+        assert [fact.sentence for fact in await lookup.list_facts(conn, query="home", as_of=moments[0])] == sentences[
+            :1
+        ]
         assert not await lookup.list_facts(conn, query="river", as_of=moments[0])
         assert not await lookup.list_facts(conn, as_of=moments[0] - 2 * HOUR)
     await erase_sessions(database, settings, await plan_erasure(database, session="s0"), reason="asked for")
     async with database.connection() as conn:
-        assert not await rows(conn, "select fact_id from fact_version")
-        assert told[0] not in [one.sentence for one in await lookup.list_facts(conn, as_of=clock.now())]
+        assert not await fetch_dicts(conn, "select fact_id from fact_version")
+        assert sentences[0] not in [fact.sentence for fact in await lookup.list_facts(conn, as_of=clock.now())]
 
 
 BAD: dict[str, Callable[[], ScriptedReply]] = {
@@ -352,8 +344,8 @@ async def test_a_late_backfill_ends_where_timely_nights_would_have(
         await log_events(database, "old", [old], peer="mara")
         clock.advance(HOUR)
         await run_job(database, model_settings)
-    assert [one["value"] for one in await load_believed_facts(database)] == ["Basel"]
-    bern = next(one for one in await load_facts(database) if one["value"] == "Bern")
+    assert [fact["value"] for fact in await load_believed_facts(database)] == ["Basel"]
+    bern = next(fact for fact in await load_facts(database) if fact["value"] == "Bern")
     assert bern["valid_to"] is not None
 
 
@@ -374,7 +366,7 @@ async def test_what_a_person_said_holds_against_a_paraphrase(
         await log_home(database, "s1", "Bern", "In Bern, there is the home of Mara.")
         clock.advance(HOUR)
         await run_job(database, model_settings)
-    assert [one["sentence"] for one in await load_believed_facts(database)] == (
+    assert [fact["sentence"] for fact in await load_believed_facts(database)] == (
         [] if word == "forget" else ["Mara lives in Thun."]
     )
 
@@ -390,13 +382,13 @@ async def test_erasing_a_session_takes_its_words_out_of_what_others_reinforced(
         await log_home(database, "s1", "Bern", "In Bern, there is the home of Mara.")
         clock.advance(HOUR)
         await run_job(database, model_settings)
-        assert [one["sessions"] for one in await load_believed_facts(database)] == [2]
+        assert [fact["sessions"] for fact in await load_believed_facts(database)] == [2]
         await erase_sessions(database, model_settings, await plan_erasure(database, session="s0"), reason="asked")
     (only,) = await load_facts(database)
     assert (only["sentence"], only["sessions"]) == ("In Bern, there is the home of Mara.", 1)
     async with database.connection() as conn:
         for table in ("fact", "candidate", "indexed_fact"):
-            assert not await rows(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table
+            assert not await fetch_dicts(conn, f"select 1 from {table} t where t::text like '%%Zebra%%'"), table
     await assert_invariants(database)
 
 
@@ -427,7 +419,7 @@ async def test_what_is_over_is_recalled_and_explained_with_its_end(
         clock.advance(HOUR)
         await run_job(database, with_model(settings, server))
     (only,) = await load_believed_facts(database)
-    (line,) = [one.line for one in (await recall.recall(database, "Bern flat")).items if one.kind == "fact"]
+    (line,) = [item.line for item in (await recall.recall(database, "Bern flat")).items if item.kind == "fact"]
     assert line == f"- The user lived in Bern until 2020. (until 2020-01-01) [fact:{only['id']}]"
     assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]
     async with database.connection() as conn:

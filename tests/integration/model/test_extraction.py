@@ -22,9 +22,9 @@ from consolidator.memory.facts.candidates import SessionContext
 from consolidator.models.event import NewEvent
 from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
-from consolidator.store.queries import Row, rows
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.oracle import configured, fact, lines, oracle, schema_of, unless
+from tests.databases import Row, fetch_dicts
+from tests.oracle import fact_json, oracle, oracle_except, parse_lines, schema_name, with_model
 from tests.support import assert_invariants, assistant_response, call_and_result, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -38,24 +38,24 @@ FACTS = {"The user's fuel is Tea.", "PostgreSQL is 18.1.", "The user lives in Be
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test wait for the next try."""
     monkeypatch.setattr(calls_module, "MAX_RETRY_WAIT", 0.01)
 
 
-async def facts_of(database: Database) -> dict[str, Row]:
+async def load_believed_facts(database: Database) -> dict[str, Row]:
     async with database.connection() as conn:
-        found = await rows(conn, "select * from fact where superseded_at is null")
-    return {r["sentence"]: r for r in found}
+        facts = await fetch_dicts(conn, "select * from fact where superseded_at is null")
+    return {fact["sentence"]: fact for fact in facts}
 
 
-async def unstamped(database: Database) -> int:
+async def count_unstamped_events(database: Database) -> int:
     async with database.connection() as conn:
-        found = await rows(conn, "select count(*) as left from event where consolidated_at is null")
-    return int(found[0]["left"])
+        counts = await fetch_dicts(conn, "select count(*) as unstamped from event where consolidated_at is null")
+    return int(counts[0]["unstamped"])
 
 
-async def talked(database: Database, clock: FrozenClock, talk: list[NewEvent], session: str = "s1") -> None:
+async def log_talk(database: Database, clock: FrozenClock, talk: list[NewEvent], session: str = "s1") -> None:
     await log_events(database, session, talk, peer="mara")
     clock.advance(HOUR)
 
@@ -63,31 +63,33 @@ async def talked(database: Database, clock: FrozenClock, talk: list[NewEvent], s
 async def test_a_night_learns_what_was_said_and_proves_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     async with ModelServer(oracle) as server:
-        done = await run_job(database, configured(settings, server))
+        report = await run_job(database, with_model(settings, server))
         assert len(server.requests) == 1  # one call a chunk, not one a message
-    assert done["model"]["name"] == "gpt-4o-mini"
-    assert done["model"]["calls"] == 1
-    assert done["seen"] == len(TALK) == done["learned"] + done["nothing"]
-    assert await unstamped(database) == 0
-    found = await facts_of(database)
-    assert set(found) == FACTS
-    assert found["PostgreSQL is 18.1."]["trust"] == "tool"
-    assert found["The user lives in Bern."]["trust"] == "user"
+    assert report["model"]["name"] == "gpt-4o-mini"
+    assert report["model"]["calls"] == 1
+    assert report["seen"] == len(TALK) == report["learned"] + report["nothing"]
+    assert await count_unstamped_events(database) == 0
+    facts = await load_believed_facts(database)
+    assert set(facts) == FACTS
+    assert facts["PostgreSQL is 18.1."]["trust"] == "tool"
+    assert facts["The user lives in Bern."]["trust"] == "user"
     async with database.connection() as conn:
-        for one in await rows(conn, "select c.quote, e.data from candidate c join event e using (session_id, seq)"):
-            assert one["quote"] in str(one["data"])
+        for row in await fetch_dicts(
+            conn, "select c.quote, e.data from candidate c join event e using (session_id, seq)"
+        ):
+            assert row["quote"] in str(row["data"])
     await assert_invariants(database)
 
 
 async def test_without_a_model_the_rules_stay_and_the_ledger_says_so(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await talked(database, clock, [*TALK, user_message("From now on, always use tabs for indentation.")])
-    done = await run_job(database, settings)
-    assert done["model"] == "none: rules only"
-    assert len(await facts_of(database)) >= 1
+    await log_talk(database, clock, [*TALK, user_message("From now on, always use tabs for indentation.")])
+    report = await run_job(database, settings)
+    assert report["model"] == "none: rules only"
+    assert len(await load_believed_facts(database)) >= 1
 
 
 SICK: dict[str, Callable[[], ScriptedReply]] = {
@@ -105,20 +107,20 @@ SICK: dict[str, Callable[[], ScriptedReply]] = {
 async def test_a_sick_server_defers_the_night_and_the_next_one_learns_all(
     database: Database, clock: FrozenClock, settings: Settings, kind: str
 ) -> None:
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     async with ModelServer(lambda _: SICK[kind]()) as server:
-        told = configured(settings, server, model_timeout_seconds=1 if kind == "a hang" else 20)
-        done = await run_job(database, told)
-        assert done["deferred"] == done["seen"] == len(TALK)
-        assert not await facts_of(database)
-        assert await unstamped(database) == len(TALK)
-        assert done["model"]["failures"]
+        model_settings = with_model(settings, server, model_timeout_seconds=1 if kind == "a hang" else 20)
+        report = await run_job(database, model_settings)
+        assert report["deferred"] == report["seen"] == len(TALK)
+        assert not await load_believed_facts(database)
+        assert await count_unstamped_events(database) == len(TALK)
+        assert report["model"]["failures"]
         clock.advance(HOUR)
         server.answers = oracle
-        done = await run_job(database, told)
-    assert done["deferred"] == 0
-    assert set(await facts_of(database)) == FACTS
-    assert await unstamped(database) == 0
+        report = await run_job(database, model_settings)
+    assert report["deferred"] == 0
+    assert set(await load_believed_facts(database)) == FACTS
+    assert await count_unstamped_events(database) == 0
     await assert_invariants(database)
 
 
@@ -135,21 +137,21 @@ BAD: dict[str, Callable[[], ScriptedReply]] = {
 async def test_one_event_that_no_answer_survives_is_set_aside_and_the_others_are_learned_from(
     database: Database, clock: FrozenClock, settings: Settings, kind: str
 ) -> None:
-    def broken(asked: dict[str, Any]) -> ScriptedReply | None:
-        return BAD[kind]() if any("cursed" in words for _, _, words in lines(asked)) else None
+    def broken(request: dict[str, Any]) -> ScriptedReply | None:
+        return BAD[kind]() if any("cursed" in words for _, _, words in parse_lines(request)) else None
 
-    await talked(
+    await log_talk(
         database, clock, [*TALK, user_message("This cursed sentence breaks the model."), user_message("Thanks.")]
     )
-    async with ModelServer(unless(broken)) as server:
-        done = await run_job(database, configured(settings, server))
-        assert done["dead"] == 1
-        assert done["status"] == "failed"
-        assert done["model"]["input_tokens"] > 0  # bad answers are paid, too
-    assert set(await facts_of(database)) == FACTS
-    assert await unstamped(database) == 1
+    async with ModelServer(oracle_except(broken)) as server:
+        report = await run_job(database, with_model(settings, server))
+        assert report["dead"] == 1
+        assert report["status"] == "failed"
+        assert report["model"]["input_tokens"] > 0  # bad answers are paid, too
+    assert set(await load_believed_facts(database)) == FACTS
+    assert await count_unstamped_events(database) == 1
     async with database.connection() as conn:
-        (letter,) = await rows(conn, "select extractor, error, seq from dead_letter where settled_at is null")
+        (letter,) = await fetch_dicts(conn, "select extractor, error, seq from dead_letter where settled_at is null")
     assert letter["extractor"] == "model"
     assert letter["seq"] == len(TALK) + 1
     await assert_invariants(database)
@@ -158,57 +160,57 @@ async def test_one_event_that_no_answer_survives_is_set_aside_and_the_others_are
 async def test_a_retry_asks_the_model_again_and_settles_only_what_it_could_read(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def broken(asked: dict[str, Any]) -> ScriptedReply | None:
-        return ScriptedReply.refused() if any("cursed" in words for _, _, words in lines(asked)) else None
+    def broken(request: dict[str, Any]) -> ScriptedReply | None:
+        return ScriptedReply.refused() if any("cursed" in words for _, _, words in parse_lines(request)) else None
 
-    await talked(database, clock, [*TALK, user_message("cursed: Oolong is my fuel.")])
-    async with ModelServer(unless(broken)) as server:
-        told = configured(settings, server)
-        await run_job(database, told)
-        assert (await retry_dead_letters(database, told)) == {"settled": 0, "remaining": 1}
+    await log_talk(database, clock, [*TALK, user_message("cursed: Oolong is my fuel.")])
+    async with ModelServer(oracle_except(broken)) as server:
+        model_settings = with_model(settings, server)
+        await run_job(database, model_settings)
+        assert (await retry_dead_letters(database, model_settings)) == {"settled": 0, "remaining": 1}
         server.answers = oracle
-        assert (await retry_dead_letters(database, told)) == {"settled": 1, "remaining": 0}
-    assert "The user's fuel is Oolong." in await facts_of(database)
-    assert await unstamped(database) == 0
+        assert (await retry_dead_letters(database, model_settings)) == {"settled": 1, "remaining": 0}
+    assert "The user's fuel is Oolong." in await load_believed_facts(database)
+    assert await count_unstamped_events(database) == 0
     await assert_invariants(database)
 
 
 async def test_an_erasure_takes_what_a_model_was_asked_and_answered(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     async with ModelServer(oracle) as server:
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
     await erase_sessions(database, settings, await plan_erasure(database, session="s1"), reason="asked for")
     async with database.connection() as conn:
         for table in ("model_answer", "model_question", "candidate", "fact", "episode"):
-            assert not await rows(conn, f"select * from {table}"), table
-        (paid,) = await rows(conn, "select session_id, cost from model_call")
-    assert paid["session_id"] is None
-    assert paid["cost"] > 0
+            assert not await fetch_dicts(conn, f"select * from {table}"), table
+        (call,) = await fetch_dicts(conn, "select session_id, cost from model_call")
+    assert call["session_id"] is None
+    assert call["cost"] > 0
 
 
 async def test_answers_are_kept_as_long_as_events(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     async with ModelServer(oracle) as server:
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
     clock.advance(timedelta(days=40))
     await run_job(database, settings, "retention")
     async with database.connection() as conn:
-        assert not await rows(conn, "select * from model_answer")
-    assert set(await facts_of(database)) == FACTS
+        assert not await fetch_dicts(conn, "select * from model_answer")
+    assert set(await load_believed_facts(database)) == FACTS
 
 
 async def test_a_bad_answer_is_repaired_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
-    def answer(asked: dict[str, Any]) -> ScriptedReply:
-        return ScriptedReply(text="Sure! Here you go.") if len(asked["messages"]) == 2 else oracle(asked)
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        return ScriptedReply(text="Sure! Here you go.") if len(request["messages"]) == 2 else oracle(request)
 
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     async with ModelServer(answer) as server:
-        await run_job(database, configured(settings, server))
+        await run_job(database, with_model(settings, server))
         assert len(server.requests) == 2
         assert "Sure! Here you go." in server.requests[1]["messages"][2]["content"]
-    assert set(await facts_of(database)) == FACTS
+    assert set(await load_believed_facts(database)) == FACTS
 
 
 async def test_a_model_that_never_answers_well_kills_no_events(
@@ -220,21 +222,21 @@ async def test_a_model_that_never_answers_well_kills_no_events(
         )
     clock.advance(HOUR)
     async with ModelServer([ScriptedReply(text="I am only a parrot.")]) as server:
-        done = await run_job(database, configured(settings, server))
+        report = await run_job(database, with_model(settings, server))
         assert len(server.requests) < 40
-    assert "in a row" in done["model"]["stopped"]
-    assert done["dead"] <= 8
-    assert done["deferred"] >= 40
+    assert "in a row" in report["model"]["stopped"]
+    assert report["dead"] <= 8
+    assert report["deferred"] >= 40
 
 
 INVENTED = {
-    "quote not in event": [fact("e1", "Coffee is my fuel", "likes", "coffee", "Likes coffee.", "preference")],
-    "cites an event that was not shown": [fact("e99", "Bern is where", "lives_in", "Bern", "In Bern.", "profile")],
-    "cites what the agent said": [fact("e3", "Coffee is my fuel", "likes", "coffee", "Coffee.", "preference")],
-    "no evidence": [fact("e1", "Tea", "likes", "tea", "Likes tea.", "preference", evidence=[])],
-    "a date that is none": [fact("e1", "Tea", "likes", "tea", "Likes tea.", "preference", valid_from="last week")],
-    "empty or too long": [fact("e1", "Tea", "likes", "tea" * 200, "Likes tea.", "preference")],
-    "a preference that no user stated": [fact("e2", "18.1", "likes", "18.1", "Likes 18.1.", "preference")],
+    "quote not in event": [fact_json("e1", "Coffee is my fuel", "likes", "coffee", "Likes coffee.", "preference")],
+    "cites an event that was not shown": [fact_json("e99", "Bern is where", "lives_in", "Bern", "In Bern.", "profile")],
+    "cites what the agent said": [fact_json("e3", "Coffee is my fuel", "likes", "coffee", "Coffee.", "preference")],
+    "no evidence": [fact_json("e1", "Tea", "likes", "tea", "Likes tea.", "preference", evidence=[])],
+    "a date that is none": [fact_json("e1", "Tea", "likes", "tea", "Likes tea.", "preference", valid_from="last week")],
+    "empty or too long": [fact_json("e1", "Tea", "likes", "tea" * 200, "Likes tea.", "preference")],
+    "a preference that no user stated": [fact_json("e2", "18.1", "likes", "18.1", "Likes 18.1.", "preference")],
 }
 
 
@@ -242,35 +244,35 @@ INVENTED = {
 async def test_i11_what_is_not_in_the_cited_event_is_no_fact_and_is_counted(
     database: Database, clock: FrozenClock, settings: Settings, reason: str
 ) -> None:
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     async with ModelServer([ScriptedReply.json({"facts": INVENTED[reason]})]) as server:
-        await run_job(database, configured(settings, server))
-    assert not await facts_of(database)
+        await run_job(database, with_model(settings, server))
+    assert not await load_believed_facts(database)
     async with database.connection() as conn:
-        found = await rows(conn, "select rejected from candidate")
-    assert [one["rejected"] for one in found] == [reason]
-    assert await unstamped(database) == 0
+        candidates = await fetch_dicts(conn, "select rejected from candidate")
+    assert [candidate["rejected"] for candidate in candidates] == [reason]
+    assert await count_unstamped_events(database) == 0
 
 
 async def test_a_model_configured_later_reads_what_is_still_there_and_moves_no_stamp(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     await run_job(database, settings)
     async with database.connection() as conn:
-        stamps = await rows(conn, "select id, consolidated_at from event order by id")
+        stamps = await fetch_dicts(conn, "select id, consolidated_at from event order by id")
     clock.advance(timedelta(days=3))
-    await talked(database, clock, [user_message("The staging server is box7.")])
+    await log_talk(database, clock, [user_message("The staging server is box7.")])
     async with ModelServer(oracle) as server:
-        done = await run_job(database, configured(settings, server))
-        assert set(await facts_of(database)) == {*FACTS, "The staging server is box7."}
-        assert done["seen"] == len(TALK) + 1
-        asked = len(server.requests)
+        report = await run_job(database, with_model(settings, server))
+        assert set(await load_believed_facts(database)) == {*FACTS, "The staging server is box7."}
+        assert report["seen"] == len(TALK) + 1
+        request = len(server.requests)
         clock.advance(HOUR)
-        assert (await run_job(database, configured(settings, server)))["seen"] == 0
-        assert len(server.requests) == asked
+        assert (await run_job(database, with_model(settings, server)))["seen"] == 0
+        assert len(server.requests) == request
     async with database.connection() as conn:
-        assert (await rows(conn, "select id, consolidated_at from event order by id"))[: len(TALK)] == stamps
+        assert (await fetch_dicts(conn, "select id, consolidated_at from event order by id"))[: len(TALK)] == stamps
     await assert_invariants(database)
 
 
@@ -281,18 +283,18 @@ async def test_a_night_over_its_budget_stops_cleanly_and_the_next_goes_on(
         await log_events(database, f"s{number}", [user_message(f"Tea{number} is my fuel.")], peer="mara")
     clock.advance(HOUR)
     async with ModelServer(oracle) as server:
-        told = configured(settings, server, night_max_tokens=9000)
+        model_settings = with_model(settings, server, night_max_tokens=9000)
         learned = 0
         for _ in range(9):
-            done = await run_job(database, told)
-            used = done["model"]["input_tokens"] + done["model"]["output_tokens"]
+            report = await run_job(database, model_settings)
+            used = report["model"]["input_tokens"] + report["model"]["output_tokens"]
             assert used <= 9000
-            learned += done["learned"]
+            learned += report["learned"]
             clock.advance(HOUR)
-        assert len([one for one in server.requests if schema_of(one) == "facts"]) == 5
+        assert len([request for request in server.requests if schema_name(request) == "facts"]) == 5
     async with database.connection() as conn:
-        found = await rows(conn, "select valid_to is null as current from fact")
-    assert sorted(one["current"] for one in found) == [False] * 4 + [True]
+        facts = await fetch_dicts(conn, "select valid_to is null as current from fact")
+    assert sorted(row["current"] for row in facts) == [False] * 4 + [True]
     assert learned == 5
 
 
@@ -301,14 +303,14 @@ async def test_a_retry_after_a_crash_pays_nothing_twice(
 ) -> None:
     from consolidator.jobs.consolidation import persistence, session_worker
 
-    await talked(database, clock, TALK)
+    await log_talk(database, clock, TALK)
     real = persistence.commit_windows
 
     async def dies(*_: Any, **__: Any) -> None:
         raise RuntimeError("the process dies here")
 
     async with ModelServer(oracle) as server:
-        told = configured(settings, server, max_attempts=9)
+        model_settings = with_model(settings, server, max_attempts=9)
         monkeypatch.setattr(session_worker, "commit_windows", dies)
         patched = {"count": 0}
 
@@ -317,10 +319,10 @@ async def test_a_retry_after_a_crash_pays_nothing_twice(
             await (dies if patched["count"] < 3 else real)(*arguments, **named)
 
         monkeypatch.setattr(session_worker, "commit_windows", twice)
-        done = await run_job(database, told)
-        assert done["model"]["known"] == 2
+        report = await run_job(database, model_settings)
+        assert report["model"]["known"] == 2
         assert len(server.requests) == 1
-    assert set(await facts_of(database)) == FACTS
+    assert set(await load_believed_facts(database)) == FACTS
 
 
 class Parted:
@@ -359,7 +361,7 @@ async def test_no_session_is_asked_for_on_when_another_of_its_lot_has_failed(
     parted = Parted()
     for name in ("bad", "other"):
         await log_events(database, name, TALK)
-    monkeypatch.setattr(SessionWorker, "_extract", lambda _self, _reader, window: parted.of(window.session["id"]))
+    monkeypatch.setattr(SessionWorker, "_extract", lambda _self, _reader, window: parted.of(window.session.id))
     reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", 1000)
     work = SessionWorker(database, settings, bytes(16), asyncio.Event(), reader)
     with pytest.raises(KeyError):

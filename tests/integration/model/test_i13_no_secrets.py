@@ -89,7 +89,7 @@ def plant_credential(number: int, text: str) -> list[NewEvent]:
 async def find_leaking_tables(database: Database) -> dict[str, set[str]]:
     """Return which tables hold which credentials; the log's are left out."""
     return {
-        table: found for table, text in (await dump(database, but=LOG)).items() if (found := find_leaked_kinds(text))
+        table: kinds for table, text in (await dump(database, but=LOG)).items() if (kinds := find_leaked_kinds(text))
     }
 
 
@@ -137,17 +137,17 @@ async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
 
 
 async def _assert_answers_hide_secrets(database: Database, settings: Settings) -> None:
-    told: list[Any] = []
+    answers: list[Any] = []
     for table in ("fact", "candidate", "procedure", "solution"):
-        for one in await query_rows(database, f"select id from {table} order by id limit 60"):
-            told.append(await explain(database, one["id"]))
+        for row in await query_rows(database, f"select id from {table} order by id limit 60"):
+            answers.append(await explain(database, row["id"]))
     for session in SESSIONS:
-        told += [await summarize_session(database, session), await suggest_next_calls(database, session)]
+        answers += [await summarize_session(database, session), await suggest_next_calls(database, session)]
     async with database.connection() as conn:
-        told += [await lookup.list_facts(conn), await lookup.list_rejected(conn)]
+        answers += [await lookup.list_facts(conn), await lookup.list_rejected(conn)]
     for text in CREDENTIALS.values():
-        told.append(await find_solutions(database, f"Error: cannot log in with {text}", tool="Bash"))
-    assert not find_leaked_kinds(json.dumps(told, default=encode_json, ensure_ascii=False))
+        answers.append(await find_solutions(database, f"Error: cannot log in with {text}", tool="Bash"))
+    assert not find_leaked_kinds(json.dumps(answers, default=encode_json, ensure_ascii=False))
 
 
 async def _assert_exports_hide_secrets(database: Database, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ async def test_what_an_extractor_dies_of_is_hidden_in_its_dead_letter(
 
     monkeypatch.setattr(Digest, "feed", dies)
     await log_events(database, "one", [user_message(f"poison: {text}") for text in CREDENTIALS.values()])
-    done = await run_next_night(database, clock, settings)
-    assert done["dead"] == len(CREDENTIALS)
+    report = await run_next_night(database, clock, settings)
+    assert report["dead"] == len(CREDENTIALS)
     assert not await find_leaking_tables(database)
     assert not find_leaked_kinds(caplog.text)
 
@@ -190,7 +190,7 @@ async def test_a_unit_that_fails_on_a_row_does_not_tell_what_was_in_it(
 
     monkeypatch.setattr(learning, "learn_window", fails)
     await log_events(database, "one", [user_message("hello")])
-    done = await run_next_night(database, clock, settings)
-    assert done["status"] == "failed"
+    report = await run_next_night(database, clock, settings)
+    assert report["status"] == "failed"
     assert not await find_leaking_tables(database)
     assert not find_leaked_kinds(caplog.text)

@@ -25,18 +25,10 @@ from consolidator.service.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import agent_locks, lookup
 from consolidator.store.memory import revisions as store
-from consolidator.store.queries import rows
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.databases import fetch_dicts
 from tests.nights import hold_locks, wait_for_lock_waiters
-from tests.oracle import (
-    candidate_names,
-    decide_by_value,
-    fact_json,
-    parse_lines,
-    parse_statements,
-    schema_name,
-    with_model,
-)
+from tests.oracle import decide_all, fact_json, parse_lines, schema_name, with_model
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -52,30 +44,30 @@ def no_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def two_models(request: dict[str, Any]) -> ScriptedReply:
-    """Answer as a model that sees the first thing said only, or as a better one that sees all and says it otherwise."""
+    """Answer as a model that sees only the first thing in each line, or as a better one that sees and rephrases all."""
     if schema_name(request) == "decisions":
-        return ScriptedReply.json(
-            {"operations": [decide_by_value(one, parse_statements(request)) for one in candidate_names(request)]}
-        )
-    found = []
+        return decide_all(request)
+    facts = []
     for name, who, words in parse_lines(request):
         liked = LIKES.findall(words) if who == "user" else []
         for what in liked if request["model"] == BETTER else liked[:1]:
             sentence = f"The user is fond of {what}." if request["model"] == BETTER else f"The user likes {what}."
-            told = fact_json(name, f"{what} delights me", "likes", what, sentence, "preference", single_valued=False)
-            found.append(told)
-    return ScriptedReply.json({"facts": found})
+            liked_fact = fact_json(
+                name, f"{what} delights me", "likes", what, sentence, "preference", single_valued=False
+            )
+            facts.append(liked_fact)
+    return ScriptedReply.json({"facts": facts})
 
 
 async def log_session(database: Database, clock: FrozenClock, name: str, *words: str) -> None:
-    talk: list[NewEvent] = [user_message(one) for one in words]
-    await log_events(database, name, talk, peer="mara")
+    messages: list[NewEvent] = [user_message(text) for text in words]
+    await log_events(database, name, messages, peer="mara")
     clock.advance(HOUR)
 
 
 async def load_believed_sentences(database: Database) -> set[str]:
     async with database.connection() as conn:
-        return {r["sentence"] for r in await rows(conn, "select sentence from fact where superseded_at is null")}
+        return {r["sentence"] for r in await fetch_dicts(conn, "select sentence from fact where superseded_at is null")}
 
 
 async def read_draft(database: Database, settings: Settings, **more: Any) -> dict[str, Any]:
@@ -99,57 +91,57 @@ async def test_a_draft_changes_nothing_and_shows_what_it_would_change(
         await log_session(database, clock, "s0", "tea delights me, rain delights me.", "snow delights me.")
         await run_job(database, model_settings)
         before = await read_memory(database)
-        shown = await read_draft(database, model_settings)
+        comparison = await read_draft(database, model_settings)
         assert await read_memory(database) == before
-        assert shown["added"] == ["coder: The user is fond of rain."]
-        assert shown["lost"] == []
-        assert [[was, now] for was, now in shown["changed"]] == [
-            [f"coder: The user likes {one}.", f"coder: The user is fond of {one}."] for one in ("snow", "tea")
+        assert comparison["added"] == ["coder: The user is fond of rain."]
+        assert comparison["lost"] == []
+        assert [[old, new] for old, new in comparison["changed"]] == [
+            [f"coder: The user likes {thing}.", f"coder: The user is fond of {thing}."] for thing in ("snow", "tea")
         ]
         clock.advance(HOUR)
         await run_job(database, model_settings)  # and no night believes a draft
         assert await read_memory(database) == before
         again = await read_draft(database, model_settings)
-        assert (again["revision"], again["calls"]["calls"]) == (shown["revision"], 0)
-        assert again["changed"] == shown["changed"]
+        assert (again["revision"], again["calls"]["calls"]) == (comparison["revision"], 0)
+        assert again["changed"] == comparison["changed"]
     await assert_invariants(database)
 
 
 async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    told_then: list[tuple[datetime, set[str]]] = []
+    history: list[tuple[datetime, set[str]]] = []
 
-    async def seen() -> set[str]:
-        told_then.append((clock.now(), await load_believed_sentences(database)))
-        return told_then[-1][1]
+    async def record_beliefs() -> set[str]:
+        history.append((clock.now(), await load_believed_sentences(database)))
+        return history[-1][1]
 
     async with ModelServer(two_models) as server:
         model_settings = with_model(settings, server)
         await log_session(database, clock, "s0", "tea delights me, rain delights me.")
         await run_job(database, model_settings)
-        before = await seen()
+        before = await record_beliefs()
         draft = (await read_draft(database, model_settings))["revision"]
         await log_session(database, clock, "s1", "snow delights me.")
         await run_job(database, model_settings)
         await promote_draft(database, model_settings, draft)
         after = {"The user is fond of tea.", "The user is fond of rain.", "The user likes snow."}
-        assert await seen() == after
+        assert await record_beliefs() == after
         await log_session(database, clock, "s2", "frost delights me.")
         await run_job(database, model_settings)  # nights go on from there
-        assert await seen() == after | {"The user likes frost."}
+        assert await record_beliefs() == after | {"The user likes frost."}
         with pytest.raises(UsageError, match="is not a draft"):
             await promote_draft(database, model_settings, draft)
         await assert_invariants(database)
         clock.advance(HOUR)
         await revisions.restore_revision(database, model_settings, asyncio.Event())
-        assert await seen() == before | {"The user likes snow.", "The user likes frost."}
+        assert await record_beliefs() == before | {"The user likes snow.", "The user likes frost."}
         await promote_draft(database, model_settings, draft)
-        assert await seen() == after | {"The user likes frost."}
+        assert await record_beliefs() == after | {"The user likes frost."}
     await assert_invariants(database)
     async with database.connection() as conn:  # what was believed at each of these moments is still told
-        for moment, facts in told_then:
-            assert {one.sentence for one in await lookup.list_facts(conn, as_of=moment)} == facts
+        for moment, facts in history:
+            assert {row.sentence for row in await lookup.list_facts(conn, as_of=moment)} == facts
 
 
 async def draft_without_facts(database: Database, clock: FrozenClock, settings: Settings) -> int:
@@ -187,12 +179,12 @@ async def test_what_is_outdated_already_is_not_written_again(
 ) -> None:
     await promote_draft(database, settings, await draft_without_facts(database, clock, settings))
     async with database.transaction() as conn:
-        written = "select xmin::text, ctid::text, superseded_by, superseded_reason from fact"
-        before = await rows(conn, written)
-        assert [one["superseded_reason"] for one in before] == ["revision"]
+        query = "select xmin::text, ctid::text, superseded_by, superseded_reason from fact"
+        before = await fetch_dicts(conn, query)
+        assert [row["superseded_reason"] for row in before] == ["revision"]
         await conn.execute("update candidate set reconciled = false")
         await merge_agent(conn, "coder", run_id="test", now=clock.now(), settings=settings)
-        assert await rows(conn, written) == before
+        assert await fetch_dicts(conn, query) == before
 
 
 @pytest.mark.parametrize("doing", ["compare", "promote", "restore"])
@@ -229,7 +221,7 @@ async def test_what_a_person_told_memory_stays_so(database: Database, clock: Fro
         await log_session(database, clock, "s0", "tea delights me.", "snow delights me.")
         await run_job(database, model_settings)
         async with database.connection() as conn:
-            ids = {r["value"]: r["id"] for r in await rows(conn, "select id, value from fact")}
+            ids = {r["value"]: r["id"] for r in await fetch_dicts(conn, "select id, value from fact")}
         await forget_fact(database, ids["tea"])
         await correct_fact(database, ids["snow"], "The user likes snow on mountains only.")
         draft = (await read_draft(database, model_settings))["revision"]
@@ -249,8 +241,8 @@ async def test_a_discarded_draft_leaves_nothing(database: Database, clock: Froze
         with pytest.raises(UsageError, match="is not a draft"):
             await promote_draft(database, model_settings, draft)
     async with database.connection() as conn:
-        assert not await rows(conn, "select 1 from candidate where revision > 1")
-        assert not await rows(conn, "select 1 from revision_reach")
+        assert not await fetch_dicts(conn, "select 1 from candidate where revision > 1")
+        assert not await fetch_dicts(conn, "select 1 from revision_reach")
         with pytest.raises(NotFound):
             await store.get(conn, 99)
     assert await read_memory(database) == before
@@ -286,7 +278,7 @@ async def test_after_retention_the_revision_before_is_gone(
         with pytest.raises(UsageError, match="past retention"):
             await revisions.restore_revision(database, model_settings, asyncio.Event())
     async with database.connection() as conn:
-        assert not await rows(conn, "select 1 from candidate where retired_by is not null")
+        assert not await fetch_dicts(conn, "select 1 from candidate where retired_by is not null")
     assert await load_believed_sentences(database) == after
     await assert_invariants(database)
 
@@ -304,7 +296,7 @@ async def test_an_erased_session_leaves_every_revision(
         await erase_sessions(database, model_settings, await plan_erasure(database, session="s0"), reason="asked")
         async with database.connection() as conn:
             for table in ("candidate", "fact", "revision_reach"):
-                assert not await rows(conn, f"select 1 from {table} t where t::text ~ 'zebras|s0'"), table
+                assert not await fetch_dicts(conn, f"select 1 from {table} t where t::text ~ 'zebras|s0'"), table
         clock.advance(HOUR)
         await revisions.restore_revision(database, model_settings, asyncio.Event())
     assert await load_believed_sentences(database) == {"The user likes tea."}
@@ -313,15 +305,17 @@ async def test_an_erased_session_leaves_every_revision(
 async def test_a_server_that_fails_leaves_a_draft_to_go_on_with(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    sick = {"now": False}
-    async with ModelServer(lambda request: ScriptedReply.failed(401) if sick["now"] else two_models(request)) as server:
+    failing = {"now": False}
+    async with ModelServer(
+        lambda request: ScriptedReply.failed(401) if failing["now"] else two_models(request)
+    ) as server:
         model_settings = with_model(settings, server)
         await log_session(database, clock, "s0", "tea delights me.")
         await run_job(database, model_settings)
-        sick["now"] = True
+        failing["now"] = True
         first = await read_draft(database, model_settings)
         assert first["deferred"] == 1
-        sick["now"] = False
+        failing["now"] = False
         second = await read_draft(database, model_settings)
     assert (second["revision"], second["deferred"]) == (first["revision"], 0)
     assert [now for _, now in second["changed"]] == ["coder: The user is fond of tea."]
