@@ -6,14 +6,15 @@ A program that is not listed is read by the general rule in `shell`.
 from __future__ import annotations
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text: long tables read better as text."""
     return frozenset(text.split())
 
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 # Programs whose first bare word is a subcommand.
-SUBCOMMAND_PROGRAMS = _words(
+SUBCOMMAND_PROGRAMS = word_set(
     """
     git hg svn jj gh glab hub docker podman docker-compose podman-compose kubectl helm k9s minikube kind oc
     terraform tofu pulumi ansible-galaxy vagrant packer aws gcloud az gsutil heroku fly flyctl vercel netlify
@@ -30,7 +31,7 @@ SUBCOMMAND_PROGRAMS = _words(
 )
 
 # Programs without subcommands, though their operands may look like one.
-PLAIN_PROGRAMS = _words(
+PLAIN_PROGRAMS = word_set(
     """
     ls cat grep egrep fgrep rg ag ack find fd sed awk gawk head tail wc sort uniq cut tr tee less more diff cmp
     comm cp mv rm mkdir rmdir touch ln chmod chown stat file du df tree pwd cd echo printf which whereis whatis
@@ -47,7 +48,7 @@ PLAIN_PROGRAMS = _words(
 )
 
 # Verbs: where the first operand of an unknown program is one of these, it is a subcommand.
-SUBCOMMAND_VERBS = _words(
+SUBCOMMAND_VERBS = word_set(
     """
     add apply archive auth build bump bundle cancel check clean clone close commit config configure connect copy
     create delete deploy describe destroy diff disable doctor down drop edit enable eval exec export fetch find
@@ -155,14 +156,14 @@ OPTIONS_WITH_VALUE: dict[str, frozenset[str]] = {
     "pytest": frozenset({"-k", "-m", "-n", "-p", "-c", "--maxfail", "--tb"}),
 }
 
-PIPE_FILTERS = _words(
+PIPE_FILTERS = word_set(
     """
     head tail grep egrep fgrep rg sed awk gawk wc sort uniq cut tr tee less more jq yq column cat xargs fold nl
     tac rev paste fmt pr strings base64 xxd python node perl ruby
     """
 )
 PIPE_SOURCES = frozenset({"echo", "printf", "cat", "yes", "true"})  # feed a pipeline; the next program does the work
-MINOR_PROGRAMS = _words(
+MINOR_PROGRAMS = word_set(
     """
     cd pushd popd echo printf true false : exit sleep export set unset source . alias pwd wait clear return trap
     shopt umask ulimit local declare readonly shift break continue date test [ [[ command-v hash
@@ -172,7 +173,7 @@ CONDITION_PROGRAMS = frozenset(
     {"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"}
 )  # `TEST || do this`
 
-SHELL_TOOLS = _words(
+SHELL_TOOLS = word_set(
     """
     bash shell sh zsh terminal execute_bash run_bash bash_tool run_terminal_cmd run_terminal_command
     run_in_terminal execute_command run_command run_shell_command shell_command local_shell local_shell_call

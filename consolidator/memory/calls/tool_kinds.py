@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from consolidator.memory.calls.shell_programs import word_set
 
 EDITING_TOOLS = re.compile(
     r"(?:multi_?|notebook_?|search_?|str_?|apply_?|quick_?)?(?:edit|write|patch|replace|create|insert|update|append)"
@@ -28,7 +25,7 @@ SETTING_KEYS = re.compile(
     r"timeout\w*|limit|offset|page\w*|max_\w+|head_limit|description|block|wait\w*|explanation|-[A-Za-z]", re.IGNORECASE
 )
 
-INSPECTING_PROGRAMS = _words(
+INSPECTING_PROGRAMS = word_set(
     """
     ls cat head tail wc find fd tree grep egrep fgrep rg ag ack stat file du df pwd which whereis type less more bat
     nl od xxd hexdump strings diff cmp ps top readlink realpath open goto search_dir search_file find_file jq yq eza
@@ -36,24 +33,26 @@ INSPECTING_PROGRAMS = _words(
     """
 )
 INSPECTING_SUBCOMMANDS = {  # subcommands that change nothing
-    "git": _words("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe"),
+    "git": word_set("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe"),
 }
-SEARCHING_PROGRAMS = _words(  # exit with 1 when they find nothing, or find a difference
+SEARCHING_PROGRAMS = word_set(  # exit with 1 when they find nothing, or find a difference
     """
     grep egrep fgrep rg ag ack zgrep find fd which type command pgrep test [ [[ diff cmp ls-files search_dir
     search_file find_file
     """
 )
-SEARCHING_SUBCOMMANDS = {"git": _words("grep diff check-ignore ls-files config show-ref merge-base")}
+SEARCHING_SUBCOMMANDS = {"git": word_set("grep diff check-ignore ls-files config show-ref merge-base")}
 
-WRITING_PROGRAMS = _words("sed cat echo printf tee perl awk patch apply_patch touch ed ex")
-FILE_PROGRAMS = _words("cp mv rm mkdir rmdir ln chmod chown touch rsync scp install tar unzip zip gunzip trash")
-FILE_SUBCOMMANDS = {"git": _words("mv rm restore checkout clean switch")}
-VERSION_CONTROL_PROGRAMS = _words("git hg svn jj gh glab")
+WRITING_PROGRAMS = word_set("sed cat echo printf tee perl awk patch apply_patch touch ed ex")
+FILE_PROGRAMS = word_set("cp mv rm mkdir rmdir ln chmod chown touch rsync scp install tar unzip zip gunzip trash")
+FILE_SUBCOMMANDS = {"git": word_set("mv rm restore checkout clean switch")}
+VERSION_CONTROL_PROGRAMS = word_set("git hg svn jj gh glab")
 
-INTERPRETERS = _words("python node ruby perl php tsx ts-node deno bun bash sh zsh lua psql mysql sqlite3 duckdb elixir")
-INLINE_CODE_OPTIONS = _words("-c -e -p --eval -r -ne -pe -lc")  # options whose value is code for an interpreter
-CHECKING_PROGRAMS = _words(
+INTERPRETERS = word_set(
+    "python node ruby perl php tsx ts-node deno bun bash sh zsh lua psql mysql sqlite3 duckdb elixir"
+)
+INLINE_CODE_OPTIONS = word_set("-c -e -p --eval -r -ne -pe -lc")  # options whose value is code for an interpreter
+CHECKING_PROGRAMS = word_set(
     """
     pytest mypy pyright ruff flake8 black eslint prettier tsc jest vitest mocha rspec tox nox phpunit biome tsgo
     """
@@ -65,7 +64,7 @@ CHECKING_SUBCOMMANDS = re.compile(  # subcommands that check their operands, or 
 SQL_VERB = re.compile(
     r"\s*(?:\(\s*)?(select|insert|update|delete|create|alter|drop|show|describe|desc|explain|with|use|pragma)\b", re.I
 )
-STOP_WORDS = _words(  # words of any query or piece of code: they identify nothing
+STOP_WORDS = word_set(  # words of any query or piece of code: they identify nothing
     """
     select from where order group by asc desc join on and or not in as inner left right outer having limit count
     distinct union all insert into values set is null like between case when then else end exists max min sum avg
@@ -73,7 +72,7 @@ STOP_WORDS = _words(  # words of any query or piece of code: they identify nothi
     log require await async try except catch with open read json sys os str int len dict list data result cat echo
     """
 )
-COMMON_FILE_NAMES = _words(  # names in many folders: one elsewhere is not the same file
+COMMON_FILE_NAMES = word_set(  # names in many folders: one elsewhere is not the same file
     "index main mod lib init __init__ readme package setup config makefile dockerfile types utils test tests app"
 )
 COMMON_OPERANDS = re.compile(r"[\d.*~/-]+|origin|main|master|HEAD|test|tests|src|lib|build")

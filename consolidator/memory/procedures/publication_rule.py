@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from consolidator.memory.calls.shell_programs import word_set
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.procedures.key_counts import Ints
@@ -217,19 +218,15 @@ def _changes_files(symbol: str) -> bool:
     return tool_base_name(symbol) in _CHANGING
 
 
-def _split(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Programs and tools that only read or change files: they do not tell what a procedure is for.
-_GENERIC_PROGRAMS = _split(
+_GENERIC_PROGRAMS = word_set(
     """
     ls cat head tail sed awk grep egrep rg find fd wc tree pwd cd echo printf mkdir touch cp mv rm file stat diff
     sort which du less more test sleep true vim nano cat> tee chmod ln xargs python python-c node open goto create
     edit insert append scroll_up scroll_down search_dir search_file find_file set_cursors write view str_replace
     """
 )
-_GENERIC_TOOLS = _split(
+_GENERIC_TOOLS = word_set(
     """
     read edit write multiedit notebookedit grep glob ls find search view open create str_replace insert read_file
     write_file edit_file create_file list_files list_dir list_directory search_files file_search grep_search
@@ -238,7 +235,7 @@ _GENERIC_TOOLS = _split(
     """
 )
 
-_CHANGING = _split(  # the generic ones that change something
+_CHANGING = word_set(  # the generic ones that change something
     """
     mkdir touch cp mv rm tee chmod ln python node edit create insert append str_replace write multiedit notebookedit
     write_file edit_file create_file str_replace_editor str_replace_based_edit_tool apply_patch patch

@@ -1,18 +1,15 @@
-"""Sums that were added to and taken from are what summing all at once gives; names are those of the most frequent."""
+"""Sums that were added to and taken from are what summing all at once gives."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consolidator.memory.procedures.key_counts import Ints, hash_text
+from consolidator.memory.procedures.key_counts import Ints
 from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, hash_lineage
-from consolidator.memory.procedures.key_texts import KeyTexts
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,18 @@ def brute_force(sessions: list[CountedSession]) -> dict[int, tuple[int, int]]:
 @given(SESSIONS)
 def test_sums_are_those_of_counting_one_by_one(sessions: dict[int, CountedSession]) -> None:
     assert KeySums.of_sessions(sessions.values()).to_dict() == brute_force(list(sessions.values()))
+
+
+def test_the_documented_example() -> None:
+    first, fork, other = (
+        CountedSession("r1", {11: 2, 12: 1}),
+        CountedSession("r1", {11: 3}),
+        CountedSession("r2", {11: 1, 13: 4}),
+    )
+    sums = KeySums.of_sessions([first, fork, other])
+    assert sums.to_dict() == {11: (6, 2), 12: (1, 1), 13: (4, 1)}
+    assert sums.recurring().to_dict() == {11: (6, 2)}
+    assert sums.minus(KeySums.of_sessions([other])).to_dict() == {11: (5, 1), 12: (1, 1)}
 
 
 @given(st.lists(SESSIONS, min_size=1, max_size=6))
@@ -86,33 +95,3 @@ def test_a_lineage_moves_with_each_part_of_it() -> None:
     changed = [sessions[:1], [("s1", "r2", "p"), sessions[1]], [sessions[0], ("s2", "r1", "q")], []]
     assert len({hash_lineage(sessions), *map(hash_lineage, changed)}) == 5
     assert hash_lineage(iter(sessions)) == hash_lineage(sessions)
-
-
-def test_of_a_group_the_most_frequent_are_told_with_their_ties() -> None:
-    texts = {n: json.dumps(["const", "git", "branch", f"b{n}"]) for n in range(6)}
-    texts |= {10: '["arg", "git", "branch"]', 11: '["use", "git", "branch", "ls"]', 12: "git", 13: ""}
-    counts = {0: 9, 1: 7, 2: 5, 3: 5, 4: 1, 5: 1, 10: 1, 11: 4, 12: 4, 13: 4, 99: 4}
-    chosen = list(KeyTexts.from_dict(texts).most_frequent(KeySums.of_sessions([CountedSession("a", counts)]), limit=3))
-    assert sorted(key[-1] for key, _, _ in chosen) == ["b0", "b1", "b2", "b3", "branch"]
-    assert {key[-1]: total for key, total, _ in chosen}["b1"] == 7
-
-
-@pytest.mark.parametrize("tool", ["[mcp] search", "[", "[]", "[1]", "[[1]]", "[{}]", '["next"]', '["use", "git"]'])
-def test_a_tool_whose_name_looks_like_a_term_is_a_tool(tool: str) -> None:
-    texts = KeyTexts.from_dict({hash_text(tool): tool, 1: '["tool", "git", "bash"]'})
-    assert texts.text(hash_text(tool)) == tool
-    assert [key for key, _, _ in texts.most_frequent(KeySums.of_sessions([CountedSession("a", {1: 2})]), limit=3)] == [
-        ["tool", "git", "bash"]
-    ]
-
-
-@given(st.dictionaries(st.integers(-9, 9), st.sampled_from(["", "git", '["arg", "git", "é"]'])), st.integers(-9, 9))
-def test_names_that_came_in_parts_are_one(texts: dict[int, str], cut: int) -> None:
-    parts = [
-        KeyTexts.from_dict({key: text for key, text in texts.items() if (key < cut) is is_below})
-        for is_below in (True, False)
-    ]
-    for joined in (parts[0].plus(parts[1]), KeyTexts.unpack(part.pack() for part in parts)):
-        assert {key: joined.text(key) for key in texts} == {key: text or None for key, text in texts.items()}
-        assert joined.text(77) is None
-        assert joined.missing_keys(np.arange(-9, 10)).tolist() == [key for key in range(-9, 10) if key not in texts]
