@@ -64,7 +64,7 @@ class LateExtraction:
         return is_last
 
     async def _save(self, conn: Connection, session: SessionRow, upto: int, read: ReadResult, unit: Unit) -> None:
-        if not await extraction.advance(conn, [(session.id, session.extracted_to, upto)]):
+        if not await extraction.advance_watermarks(conn, [(session.id, session.extracted_to, upto)]):
             raise WatermarkMoved
         await save_extracted(conn, [(session, read)], run_id=unit.run_id)
         now = self.database.clock.now()

@@ -17,7 +17,8 @@ from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, S
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.recall.episodes import Episode, extract_episode
-from consolidator.memory.solutions.error_tracker import ErrorRecord, ErrorTracker
+from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.summary import SummaryFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

@@ -62,7 +62,7 @@ async def consolidate(
 async def _extract_late(ledger: Ledger, reader: FactReader, only: list[str] | None) -> None:
     """Have the model read what was consolidated before there was one."""
     async with ledger.database.connection() as conn:
-        late = await extraction.late(conn)
+        late = await extraction.list_unread_sessions(conn)
     if only is not None:
         late = [session for session in late if session in set(only)]
     await ledger.add_units("late_extraction", late, phase=LATE_EXTRACTION)

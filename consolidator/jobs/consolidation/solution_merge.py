@@ -10,15 +10,15 @@ from typing import Any
 
 from consolidator.database import Connection
 from consolidator.jobs.consolidation.changes import Changes
-from consolidator.memory.solutions.error_tracker import ErrorRecord
+from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.grouping import (
     ErrorOccurrence,
     OccurrenceGroups,
     RecordKey,
     SessionRef,
-    Solution,
     resolved_fix_shape,
 )
+from consolidator.memory.solutions.solution import Solution
 from consolidator.models.provenance import Provenance
 from consolidator.models.solution import SolutionRow
 from consolidator.store.memory import error_records, solutions
