@@ -23,7 +23,7 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.solutions import find_solutions
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
-from consolidator.store.search import index, vectors
+from consolidator.store.search import index, postings, scope_sizes, vectors
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
 DEFAULT_LIMIT = 20
@@ -128,7 +128,7 @@ async def rank_documents(
     """Return the facts and turns that fit a query, in one ranking."""
     vector = await embed_query(settings, query)
     async with database.connection() as conn:
-        sums = await index.load_corpus(conn, agent=agent, project=project, peer=peer)
+        sums = await scope_sizes.load_corpus(conn, agent=agent, project=project, peer=peer)
         if not sums.scopes:
             return []
         channels = await _search_words(conn, query, sums)
@@ -138,11 +138,11 @@ async def rank_documents(
     return fuse_channels(turns, facts, channels, limit=limit)
 
 
-async def _search_words(conn: Connection, query: str, sums: index.CorpusSums) -> list[Channel]:
+async def _search_words(conn: Connection, query: str, sums: scope_sizes.CorpusSums) -> list[Channel]:
     """Return the documents that fit a query's words: turns, turns ranked with their neighbours, facts."""
     query_words = list(dict.fromkeys(split_words(query)))[:MAX_QUERY_WORDS]
     keys = {kind: [word_key(kind, word) for word in query_words] for kind in (TURN, FACT)}
-    hits = await index.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
+    hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
     turns = _rank_hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
     facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []
@@ -154,7 +154,9 @@ async def _search_words(conn: Connection, query: str, sums: index.CorpusSums) ->
     return channels
 
 
-async def search_vectors(conn: Connection, model: str, vector: list[float], sums: index.CorpusSums) -> list[Channel]:
+async def search_vectors(
+    conn: Connection, model: str, vector: list[float], sums: scope_sizes.CorpusSums
+) -> list[Channel]:
     """Return the documents nearest to a query's vector; small scopes are searched exactly."""
     exact = sums.turns + sums.facts <= vectors.EXACT_LIMIT
     kinds = [kind for kind, count in ((TURN, sums.turns), (FACT, sums.facts)) if count]

@@ -87,7 +87,9 @@ class CandidateDecider:
             if decision.operation == "add"
         }
         unsettled |= {unclear.candidate.id for triage in triages.values() for unclear in triage.unclear}
-        similarities = await self._find_similarities([one for one in candidates if one.id in unsettled])
+        similarities = await self._find_similarities(
+            [candidate for candidate in candidates if candidate.id in unsettled]
+        )
         if not any(similarities.values()):
             return triages
         async with self.database.connection() as conn:

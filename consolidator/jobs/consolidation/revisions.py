@@ -97,7 +97,7 @@ class DraftReader:
         if not await revisions.advance_reach(conn, revision, session.id, after=after, before=reach, upto=upto):
             raise WatermarkMoved
         proposed = [asdict(candidate) for candidate in read.candidates]
-        rejected = [facts.rejected_candidate(session, one) | {"revision": revision} for one in read.rejected]
+        rejected = [facts.rejected_candidate(session, item) | {"revision": revision} for item in read.rejected]
         await facts.save_candidates(conn, proposed + rejected, run_id=unit.run_id, active=False)
         if read.failed_events:
             seqs = ", ".join(str(seq) for seq in sorted(read.failed_events)[:MAX_LISTED_EVENTS])

@@ -27,7 +27,7 @@ from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import word_key
 from consolidator.store.memory import facts
 from consolidator.store.memory.facts import ComparableFactRow, OwnedAttribute, Owner
-from consolidator.store.search import index, vectors
+from consolidator.store.search import index, postings, scope_sizes, vectors
 
 log = logging.getLogger("consolidator.jobs")
 MAX_SEARCH_WORDS = 24  # words of a candidate's sentence that are searched for
@@ -73,7 +73,7 @@ def _owner_of(candidate: Candidate) -> Owner:
 def _search_scope(candidate: Candidate) -> int:
     """Return the number of the scope in which the index has a candidate's fact."""
     agent, _, project, peer = scope_of(candidate)
-    return index.SearchScope(agent, project, peer).number
+    return scope_sizes.SearchScope(agent, project, peer).number
 
 
 def _existing_fact(row: ComparableFactRow) -> ExistingFact:
@@ -89,7 +89,7 @@ async def _match_words(conn: Connection, agent: str, candidates: Sequence[Candid
     by_scope: defaultdict[int, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_scope[_search_scope(candidate)].append(candidate)
-    extents = await index.load_fact_extents(conn, agent, list(by_scope))
+    extents = await scope_sizes.load_fact_extents(conn, agent, list(by_scope))
     best: list[tuple[str, list[int]]] = []
     for scope, extent in extents.items():
         keys = {
@@ -101,7 +101,7 @@ async def _match_words(conn: Connection, agent: str, candidates: Sequence[Candid
         searched = sorted({key for candidate_keys in keys.values() for key in candidate_keys})
         by_word = {
             word: TermPostings(word, count, np.frombuffer(refs, dtype=">i8").astype(np.int64))
-            for word, refs, count in await index.search_words(conn, searched, [scope])
+            for word, refs, count in await postings.search_words(conn, searched, [scope])
         }
         statistics = CorpusStatistics(extent.facts, extent.fact_words)
         for candidate_id, candidate_keys in keys.items():
@@ -133,7 +133,7 @@ class CandidateVectors:
         similarities = _compare_candidates(candidates, embedded)
         scopes = {candidate.id: _search_scope(candidate) for candidate in candidates}
         async with self.calls.database.connection() as conn:
-            extents = await index.load_fact_extents(conn, candidates[0].agent, sorted(set(scopes.values())))
+            extents = await scope_sizes.load_fact_extents(conn, candidates[0].agent, sorted(set(scopes.values())))
             for candidate in candidates:
                 scope = scopes[candidate.id]
                 extent = extents.get(scope)

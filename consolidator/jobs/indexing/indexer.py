@@ -18,8 +18,10 @@ from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, p
 from consolidator.memory.text.words import count_words
 from consolidator.models.index import EpisodeRow
 from consolidator.models.session import SessionRow
-from consolidator.store.search import index
-from consolidator.store.search.index import Posting, ScopeCounts, ScopedFactRow, SearchScope, UnindexedFactRow
+from consolidator.store.search import index, postings, scope_sizes
+from consolidator.store.search.index import ScopedFactRow, UnindexedFactRow
+from consolidator.store.search.postings import Posting
+from consolidator.store.search.scope_sizes import ScopeCounts, SearchScope
 
 ScopeT = TypeVar("ScopeT", SearchScope, int)
 BATCH_SIZE = 500  # documents indexed or removed at once
@@ -78,8 +80,8 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
             scopes[number] = scope
             number += 1
     await index.save_episodes(conn, rows)
-    await index.add_postings(conn, documents.postings)
-    await index.add_counts(conn, _sum_by_scope(documents.counts, scopes))
+    await postings.add_postings(conn, documents.postings)
+    await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
 
 
 def _episode_row(session_id: str, scope: SearchScope, number: int, episode: Episode) -> EpisodeRow:
@@ -113,7 +115,7 @@ async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = 
         await index.delete_facts(conn, [fact.id for fact in outdated])
     while unindexed := await index.load_unindexed_facts(conn, agent, ids, BATCH_SIZE):
         await _add_facts(conn, unindexed)
-    await index.compact_counts(conn, agent)
+    await scope_sizes.compact_counts(conn, agent)
 
 
 async def _add_facts(conn: Connection, facts: Sequence[UnindexedFactRow]) -> None:
@@ -124,8 +126,8 @@ async def _add_facts(conn: Connection, facts: Sequence[UnindexedFactRow]) -> Non
         number, scope = numbers[fact.id], _fact_scope(fact)
         documents.add(FACT, number, scope.number, fact.sentence)
         scopes[number] = scope
-    await index.add_postings(conn, documents.postings)
-    await index.add_counts(conn, _sum_by_scope(documents.counts, scopes))
+    await postings.add_postings(conn, documents.postings)
+    await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
 
 
 def _fact_scope(fact: UnindexedFactRow | ScopedFactRow) -> SearchScope:
@@ -155,9 +157,9 @@ async def _remove(conn: Connection, agent: str, kind: str, removed: Sequence[tup
         documents.add(kind, number, scope, text)
         scopes[number] = scope
     # A document without postings, as while the index is being rebuilt, is counted in no scope.
-    indexed = await index.remove_postings(conn, documents.postings)
+    indexed = await postings.remove_postings(conn, documents.postings)
     counts = _sum_by_scope(documents.counts, {number: scopes[number] for number in indexed})
-    await index.subtract_counts(conn, agent, counts)
+    await scope_sizes.subtract_counts(conn, agent, counts)
 
 
 async def restore_turns(conn: Connection, session: str) -> None:
@@ -195,6 +197,6 @@ async def _restore(conn: Connection, kind: str, restored: Sequence[IndexedDocume
         if document.indexed_scope != document.scope.number
     }
     await index.move_documents(conn, kind, moved)
-    added = await index.add_missing_postings(conn, documents.postings)
+    added = await postings.add_missing_postings(conn, documents.postings)
     scopes = {document.number: document.scope for document in restored if document.number in added}
-    await index.add_counts(conn, _sum_by_scope(documents.counts, scopes))
+    await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))

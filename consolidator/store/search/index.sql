@@ -9,28 +9,6 @@ insert into episode (id, session_id, seq, scope, role, speaker, text, occurred_a
 select * from unnest(%(ids)s::bigint[], %(sessions)s::text[], %(seqs)s::bigint[], %(scopes)s::bigint[], %(roles)s::text[],
                      %(speakers)s::text[], %(texts)b::text[], %(times)s::timestamptz[])
 
--- name: copy_postings
-copy posting (word, scope, ref) from stdin (format binary)
-
--- name: remove_postings
--- Returns the documents whose words were indexed: only these are counted in their scopes.
-with deleted as (
-    delete from posting p
-    using unnest(%(words)s::bigint[], %(scopes)s::bigint[], %(refs)s::bigint[]) as removed (word, scope, ref)
-    where p.word = removed.word and p.scope = removed.scope and p.ref = removed.ref
-    returning p.ref
-)
-select distinct ref & %(document)s as number from deleted
-
--- name: add_missing_postings
--- Returns the documents that words were added of.
-with added as (
-    insert into posting (word, scope, ref)
-    select * from unnest(%(words)s::bigint[], %(scopes)s::bigint[], %(refs)s::bigint[])
-    on conflict do nothing returning ref
-)
-select distinct ref & %(document)s as number from added
-
 -- name: clear
 -- Locks in the order of a night's commit; a night that has not committed adds its postings afterwards.
 truncate posting, corpus
@@ -77,47 +55,6 @@ from unnest(%(numbers)s::bigint[], %(scopes)s::bigint[]) as new (number, scope) 
 -- name: count_documents
 select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(facts), 0)::bigint as facts from corpus
 
--- name: add_counts
-insert into corpus (scope, agent, project, peer, turns, turn_words, facts, fact_words)
-select * from unnest(%(scopes)s::bigint[], %(agents)s::text[], %(projects)s::text[], %(peers)s::text[], %(turns)s::bigint[],
-                     %(turn_words)s::bigint[], %(facts)s::bigint[], %(fact_words)s::bigint[])
-
--- name: subtract_counts
-insert into corpus (scope, agent, project, peer, turns, turn_words, facts, fact_words)
-select delta.scope, c.agent, c.project, c.peer, delta.turns, delta.turn_words, delta.facts, delta.fact_words
-from unnest(%(scopes)s::bigint[], %(turns)s::bigint[], %(turn_words)s::bigint[], %(facts)s::bigint[], %(fact_words)s::bigint[])
-     as delta (scope, turns, turn_words, facts, fact_words)
-cross join lateral (
-    select agent, project, peer from corpus where agent = %(agent)s and scope = delta.scope limit 1
-) as c
-
--- name: compact_counts
--- Sums the committed rows of an agent's scopes, under the agent's lock; it waits for nobody who is adding one.
-with deleted as (
-    delete from corpus where agent = %(agent)s
-      and scope in (select scope from corpus where agent = %(agent)s group by scope having count(*) > 1)
-    returning *
-)
-insert into corpus (scope, agent, project, peer, turns, turn_words, facts, fact_words)
-select scope, agent, project, peer, sum(turns), sum(turn_words), sum(facts), sum(fact_words)
-from deleted group by scope, agent, project, peer
-having (sum(turns), sum(turn_words), sum(facts), sum(fact_words)) is distinct from (0, 0, 0, 0)
-
--- name: scopes
--- The scopes that a query may read, the largest first.
-select scope, sum(turns)::bigint as turns, sum(turn_words)::bigint as turn_words,
-       sum(facts)::bigint as facts, sum(fact_words)::bigint as fact_words
-from corpus
-where (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
-  and (%(peer)s::text is null or peer is null or peer = %(peer)s)
-group by scope having sum(turns) + sum(facts) > 0
-order by sum(turns) + sum(facts) desc, scope
-
--- name: fact_extents
-select scope, sum(facts)::bigint as facts, sum(fact_words)::bigint as fact_words
-from corpus where agent = %(agent)s and scope = any(%(scopes)s) group by scope
-
 -- name: fact_ids
 select number, id from indexed_fact where number = any(%(numbers)s)
 
@@ -127,37 +64,6 @@ select exists (
     select from run join claim on claim.run_id = run.id and claim.status in ('open', 'leased')
     where run.job = 'reindex' and run.status in ('running', 'interrupted')
 ) as rebuilding
-
--- name: search
--- The heaviest documents of each word in each scope, and how many documents have it; both index-only, both bounded.
-select query.word, heaviest.refs, case when heaviest.count < %(limit)s then heaviest.count else (
-    select count(*) from (
-        select from posting p where p.word = query.word and p.scope = scopes.scope limit %(count_limit)s
-    ) as counted
-) end as documents
-from unnest(%(words)s::bigint[]) as query (word)
-cross join unnest(%(scopes)s::bigint[]) as scopes (scope)
-cross join lateral (
-    select count(*) as count, string_agg(int8send(ref), ''::bytea) as refs from (
-        select p.ref from posting p where p.word = query.word and p.scope = scopes.scope order by p.ref limit %(limit)s
-    ) as bounded
-) as heaviest
-where heaviest.count > 0
-
--- name: search_wide
--- The same for a query over many scopes: of a frequent word only a bounded number of documents is read.
-with scopes as materialized (select unnest(%(scopes)s::bigint[]) as scope)
-select query.word, heaviest.refs, heaviest.documents
-from unnest(%(words)s::bigint[]) as query (word)
-cross join lateral (
-    select count(*) as documents, string_agg(int8send(ref), ''::bytea) as refs from (
-        select scanned.ref from (
-            select p.scope, p.ref from posting p where p.word = query.word limit %(count_limit)s
-        ) as scanned
-        where scanned.scope in (select scope from scopes) limit %(limit)s
-    ) as bounded
-) as heaviest
-where heaviest.documents > 0
 
 -- name: turns
 select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, s.origin, s.project, s.peer

@@ -16,7 +16,7 @@ from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.service.erasure import erase_sessions, plan_erasure
 from consolidator.service.recall import recall
 from consolidator.settings import Settings
-from consolidator.store.search import index
+from consolidator.store.search import index, postings
 from consolidator.store.search import vectors as stored_vectors
 from consolidator.testing import ModelServer
 from tests.integration.locks import waiting
@@ -217,15 +217,15 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
 ) -> None:
     await log_sayings(database, "one")
     await run_next_night(database, clock, settings)
-    stored, resume, add_postings = asyncio.Event(), asyncio.Event(), index.add_postings
+    stored, resume, add_postings = asyncio.Event(), asyncio.Event(), postings.add_postings
 
-    async def wait_and_add(conn: Connection, postings: Any) -> None:
+    async def wait_and_add(conn: Connection, added: Any) -> None:
         stored.set()
         await resume.wait()
-        await add_postings(conn, postings)
+        await add_postings(conn, added)
 
     await log_events(database, "late", [user_message("The lighthouse is red.")], project="shop", peer="ada")
-    monkeypatch.setattr(index, "add_postings", wait_and_add)
+    monkeypatch.setattr(postings, "add_postings", wait_and_add)
     night = asyncio.create_task(run_next_night(database, clock, settings))
     await stored.wait()
     rebuilding = asyncio.create_task(create_reindexing(database, settings).run())
