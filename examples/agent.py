@@ -1,4 +1,4 @@
-"""An agent in a dozen lines: run it, end it with kill -9, run it again.
+"""An agent in a dozen lines. Run it, kill it with kill -9, run it again.
 
 python examples/agent.py "summarise this change"
 """
@@ -13,16 +13,16 @@ from mytools import git_diff, note
 from consolidator import Consolidator
 
 
-async def main(said: str) -> None:
-    """Go on with what was open, then say something."""
+async def main(message: str) -> None:
+    """Resume what was open, then send a message."""
     async with Consolidator(tools=[git_diff, note]) as agent:
         session = await agent.open("example:cli:you", system="You are brief.")
         print(f"[{session.restored_turns} earlier turns]")
-        async for piece in session.resume():  # what the last process was stopped in
-            print(piece, end="", flush=True)
-        print(f"\n> {said}")
-        async for piece in session.send(said):
-            print(piece, end="", flush=True)
+        async for text in session.resume():  # what the last process was stopped in
+            print(text, end="", flush=True)
+        print(f"\n> {message}")
+        async for text in session.send(message):
+            print(text, end="", flush=True)
         print(f"\n[{session.result.finish_reason if session.result else 'nothing to do'}]")
 
 

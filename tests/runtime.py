@@ -1,4 +1,4 @@
-"""What tests of the runtime say often: an agent on the test's database, a channel that can be read, a log in words."""
+"""Helpers of the runtime's tests: an agent on the test database, a recording channel, a log as short lines."""
 
 from __future__ import annotations
 
@@ -18,73 +18,73 @@ from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 
 KEY = "main:test:ines"
-SECRET = "ghp_" + "Zk3" * 12  # what an error may hold, and no log line
+SECRET = "ghp_" + "Zk3" * 12  # errors may contain it, log lines must not
 Replies = list[ScriptedReply | str]
 
 
 @dataclass
-class Channel:
-    """A channel that keeps what it was sent; `broken` makes it fail."""
+class RecordingChannel:
+    """A channel that records what it receives; `is_broken` makes it fail."""
 
-    got: list[Delta] = field(default_factory=list)
-    broken: bool = False
+    deltas: list[Delta] = field(default_factory=list)
+    is_broken: bool = False
 
     async def __call__(self, delta: Delta) -> None:
-        if self.broken:
+        if self.is_broken:
             raise ConnectionError(f"nobody listens to {SECRET}")
-        self.got.append(delta)
+        self.deltas.append(delta)
 
     @property
     def text(self) -> str:
-        """All that was sent and not taken back."""
-        void = {delta.message_id for delta in self.got if delta.kind == "void"}
-        return "".join(delta.text for delta in self.got if delta.message_id not in void)
+        """The text of all messages that are not void."""
+        void = {delta.message_id for delta in self.deltas if delta.kind == "void"}
+        return "".join(delta.text for delta in self.deltas if delta.message_id not in void)
 
 
-def settings_of(server: ModelServer | str, home: Path, **more: Any) -> Settings:
-    """Return settings that ask a stand-in, or a server at an address."""
+def create_settings(server: ModelServer | str, home: Path, **more: Any) -> Settings:
+    """Return settings for a stand-in server, or for one at a URL."""
     url = server if isinstance(server, str) else server.url
     return Settings(home=home, openai_base_url=url, model="gpt-4o-mini", health_port=0, **more)
 
 
 @asynccontextmanager
-async def agent_on(
+async def open_agent(
     database: Database,
     server: ModelServer | str,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     *,
-    channel: Channel | None = None,
+    channel: RecordingChannel | None = None,
     **more: Any,
 ) -> AsyncIterator[Consolidator]:
-    """Open an agent on a database that never waits between two tries."""
-    settings = settings_of(server, Path("/nonexistent"), **more)
+    """Open an agent that does not wait between two attempts."""
+    settings = create_settings(server, Path("/nonexistent"), **more)
     channels = {} if channel is None else {"test": channel}
     async with Consolidator(tools, settings=settings, database=database, channels=channels) as agent:
-        agent.harness.sleep = _at_once
+        agent.harness.sleep = _skip_sleep
         yield agent
 
 
-async def _at_once(_: float) -> None:
+async def _skip_sleep(_: float) -> None:
     return None
 
 
-async def heard(session: Session, text: str) -> str:
-    """Say something and return the answer as it was yielded."""
+async def send_and_collect(session: Session, text: str) -> str:
+    """Send a message and return the answer as it was yielded."""
     return "".join([piece async for piece in session.send(text)])
 
 
-async def log_of(database: Database, session_id: str) -> list[Event]:
+async def read_log(database: Database, session_id: str) -> list[Event]:
     """Return a session's log."""
     async with database.connection() as conn:
         return await events.read(conn, session_id)
 
 
-def in_words(log: Iterable[Event]) -> list[str]:
-    """Return a log as short lines, to be compared."""
-    return [_line(event) for event in log]
+def describe_log(log: Iterable[Event]) -> list[str]:
+    """Return a log as short lines, to compare it."""
+    return [_describe_event(event) for event in log]
 
 
-def _line(event: Event) -> str:
+def _describe_event(event: Event) -> str:
     data = event.data
     match event.type:
         case EventType.USER_MESSAGE:

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from consolidator.context.history import Past, fed, noted, summary_block, working_block
-from consolidator.context.messages import LONGEST, Form, RequestedCall, conversation, rendered, tool_definitions
+from consolidator.context.history import SessionHistory, fold_events, apply_decision, render_summary_block, render_scratchpad_block
+from consolidator.context.messages import MAX_RESULT_BYTES, MessageFormat, RequestedCall, build_conversation, render_messages, convert_tool_definitions
 from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
 from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
-from consolidator.context.window import MESSAGE, fitting, size
+from consolidator.context.window import MESSAGE_TOKENS, fit_turns, count_turn_tokens
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
@@ -30,13 +30,13 @@ from consolidator.store.log.context import SessionView
 from consolidator.store.log.events import AppendResult
 
 DEFAULT_LAST = 50  # events of a window
-FOLDED = 1000  # events that one `advance` folds
+FOLD_LIMIT = 1000  # events that one `advance` folds
 _LEAST = 256  # tokens without which nothing can be said
 _ORDER = ("system", "tools", "recalled", "summary", "transcript", "open calls", "working memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ContextPart:
     """A part of a context, and its tokens, counted or rather more."""
 
     name: str  # system | tools | recalled | summary | transcript | open calls | working memory
@@ -48,13 +48,13 @@ class Context:
     """What the model is shown, oldest first."""
 
     messages: list[dict[str, Any]]
-    parts: list[Part]
+    parts: list[ContextPart]
     strategy: str
     tokens: int
     first_seq: int  # of the first event that is in it, 0 where there is none
     upto_seq: int = 0  # of the last event that it could hold
-    cut: bool = False  # whether something said earlier is not in it
-    squeezed: bool = False  # whether that is for want of room
+    truncated: bool = False  # whether something said earlier is not in it
+    over_budget: bool = False  # whether that is for want of room
     system: str | None = None  # of Anthropic's form, where it is no message
     tools: list[dict[str, Any]] = field(default_factory=list)  # in the form's own shape
 
@@ -66,7 +66,7 @@ async def build_context(
     strategy: str = DEFAULT_STRATEGY,
     budget: int = DEFAULT_BUDGET,
     last: int = DEFAULT_LAST,
-    form: Form = "openai",
+    message_format: MessageFormat = "openai",
     system: str | None = None,
     recalled: str | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
@@ -82,39 +82,39 @@ async def build_context(
     chosen = find_strategy(strategy)
     view = await store.load_view(conn, session_id)
     head = view.head if upto is None else min(upto, view.head)
-    past = past_of(view)
+    past = history_from_view(view)
     reader = ContextReader(conn, view, head, limits or {}, frozenset(withheld))
     after = max(view.pruned_to, chosen.kept_from(past) - 1)
     found = await chosen.read_events(reader, after, budget=budget, last=last)
     for event in found:
-        noted(past, event)
+        apply_decision(past, event)
     kept_from = chosen.kept_from(past)  # one of these events may be a newer compaction
     found = [event for event in found if event.seq >= kept_from]
     whole = not found or found[0].seq <= view.pruned_to + 1
-    found = await reader.with_question(found)
+    found = await reader.include_last_user_message(found)
     making = _Making(
-        chosen, budget, form, head, past, view.state, system, tool_definitions(tools, form), _told(recalled)
+        chosen, budget, message_format, head, past, view.state, system, convert_tool_definitions(tools, message_format), _told(recalled)
     )
     work = (found, limits, whole and not view.pruned_to)
     return await asyncio.to_thread(making.made, *work) if len(found) > MAX_INLINE_EVENTS else making.made(*work)
 
 
-async def advance(conn: Connection, session_id: str, *, limit: int = FOLDED) -> int:
+async def advance_history(conn: Connection, session_id: str, *, limit: int = FOLD_LIMIT) -> int:
     """Fold the next events of a session into its summary, so that contexts need not; return how many were left.
 
     Called once a turn; a long log that was never folded is caught up with in steps of `limit` events.
     """
     view = await store.load_view(conn, session_id)
-    past = past_of(view)
+    past = history_from_view(view)
     bounds = view.ingest_bounds
     if view.upto is None and past.upto:
         for event in await store.read_latest_marks(conn, session_id, past.upto):
-            noted(past, event)
+            apply_decision(past, event)
     upto = min(view.head, past.upto + limit)
     if upto <= (view.upto or 0):
         return 0
-    found = await store.read_window(conn, session_id, after=past.upto, upto=upto, bounds=bounds, longest=LONGEST)
-    folded = await asyncio.to_thread(fed, past, found) if len(found) > MAX_INLINE_EVENTS else fed(past, found)
+    found = await store.read_window(conn, session_id, after=past.upto, upto=upto, bounds=bounds, longest=MAX_RESULT_BYTES)
+    folded = await asyncio.to_thread(fold_events, past, found) if len(found) > MAX_INLINE_EVENTS else fold_events(past, found)
     folded.upto = upto
     await store.save_view(conn, session_id, asdict(folded))
     return view.head - upto
@@ -126,7 +126,7 @@ async def set_scratchpad(
     """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
     decision = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": text})
     done = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
-    past = past_of(await store.load_view(conn, session_id))
+    past = history_from_view(await store.load_view(conn, session_id))
     past.scratchpad_seq, past.scratchpad = done.last_seq, text or None
     await store.save_view(conn, session_id, asdict(past))
     return done
@@ -143,11 +143,11 @@ def context_budget(strategy: str, configured: int | None, model: str, answer: in
     return wanted if max_budget is None else min(wanted, max_budget)
 
 
-def past_of(view: SessionView) -> Past:
+def history_from_view(view: SessionView) -> SessionHistory:
     """Return what is folded of a session's past, by its steps or, where they go further, by the nights."""
     learned = view.learned
     upto = view.consolidated_to if learned else view.upto or 0
-    return Past(
+    return SessionHistory(
         max(upto, view.pruned_to),
         learned or view.summary or {},
         view.compaction_seq,
@@ -173,9 +173,9 @@ class _Making:
 
     strategy: ContextStrategy
     budget: int
-    form: Form
+    form: MessageFormat
     head: int
-    past: Past
+    past: SessionHistory
     state: Mapping[str, Any]
     system: str | None
     tools: list[dict[str, Any]]
@@ -186,21 +186,21 @@ class _Making:
 
     def made(self, found: Sequence[Event], limits: Mapping[str, int] | None, whole: bool) -> Context:
         """Return the context of events; `whole` where they are all there ever were."""
-        told = conversation(found, limits)
-        self.waiting, self.working = _waiting(told.open), working_block(self.past.scratchpad)
+        told = build_conversation(found, limits)
+        self.waiting, self.working = _waiting(told.open_calls), render_scratchpad_block(self.past.scratchpad)
         stride = self.strategy.stride
-        wanted = sum(size(turn, count_tokens_cached) for turn in told.turns)
-        window = fitting(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
-        cut = window.cut or not whole
+        wanted = sum(count_turn_tokens(turn, count_tokens_cached) for turn in told.turns)
+        window = fit_turns(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
+        cut = window.truncated or not whole
         if cut:
-            self.summary = summary_block(self.past, self.state, compacted=self.strategy.compacts)
-            window = fitting(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
+            self.summary = render_summary_block(self.past, self.state, compacted=self.strategy.compacts)
+            window = fit_turns(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
         before = "\n\n".join(block for block in (self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.waiting, self.working) if block)
-        messages = rendered(window.turns, self.form, before=before, after=after)
+        messages = render_messages(window.turns, self.form, before=before, after=after)
         if self.system and self.form == "openai":
             messages.insert(0, {"role": "system", "content": self.system})
-        parts = [*self._parts(), Part("transcript", window.tokens)]
+        parts = [*self._parts(), ContextPart("transcript", window.tokens)]
         parts.sort(key=lambda part: _ORDER.index(part.name))
         return Context(
             messages=messages,
@@ -209,13 +209,13 @@ class _Making:
             tokens=sum(part.tokens for part in parts),
             first_seq=min((turn.seq for turn in window.turns), default=0),
             upto_seq=self.head,
-            cut=cut,
-            squeezed=window.cut,
+            truncated=cut,
+            over_budget=window.truncated,
             system=self.system if self.form == "anthropic" else None,
             tools=self.tools,
         )
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[ContextPart]:
         texts = {
             "system": self.system,
             "tools": json.dumps(self.tools, ensure_ascii=False) if self.tools else None,
@@ -224,7 +224,7 @@ class _Making:
             "open calls": self.waiting,
             "working memory": self.working,
         }
-        return [Part(name, count_tokens_cached(text) + MESSAGE) for name, text in texts.items() if text]
+        return [ContextPart(name, count_tokens_cached(text) + MESSAGE_TOKENS) for name, text in texts.items() if text]
 
     def _left(self, wanted: int) -> int:
         """Return the tokens left for what was said, which wants so many; what can be done without goes before it."""

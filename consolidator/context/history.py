@@ -20,7 +20,7 @@ _LONGEST_STATE = 4000  # characters of a session's state in a context
 
 
 @dataclass(slots=True)
-class Past:
+class SessionHistory:
     """A session's past up to an event; the compaction and the scratchpad may be newer."""
 
     upto: int = 0
@@ -36,19 +36,19 @@ class Past:
         return int(self.compaction.get("kept_from") or 0)
 
 
-def fed(past: Past, events: Sequence[Event]) -> Past:
+def fold_events(past: SessionHistory, events: Sequence[Event]) -> SessionHistory:
     """Return a past with the next events in it."""
     fold = SummaryFold.from_json(past.summary) if past.summary else SummaryFold()
-    found = Past(past.upto, {}, past.compaction_seq, past.compaction, past.scratchpad_seq, past.scratchpad)
+    found = SessionHistory(past.upto, {}, past.compaction_seq, past.compaction, past.scratchpad_seq, past.scratchpad)
     for event in events:
         fold.feed(event)
-        noted(found, event)
+        apply_decision(found, event)
         found.upto = event.seq
     found.summary = fold.to_json()
     return found
 
 
-def noted(past: Past, event: Event) -> None:
+def apply_decision(past: SessionHistory, event: Event) -> None:
     """Take a compaction or a scratchpad, where an event is one and a newer one was not seen."""
     if event.type is not EventType.POLICY_DECISION:
         return
@@ -59,7 +59,7 @@ def noted(past: Past, event: Event) -> None:
         past.scratchpad_seq, past.scratchpad = event.seq, str(event.data.get("text") or "") or None
 
 
-def summary_block(past: Past, state: Mapping[str, Any] | None = None, *, compacted: bool) -> str | None:
+def render_summary_block(past: SessionHistory, state: Mapping[str, Any] | None = None, *, compacted: bool) -> str | None:
     """Return what a context says of what it does not show; with `compacted` what the compaction kept of it, too."""
     parts = []
     if compacted and past.compaction:
@@ -71,7 +71,7 @@ def summary_block(past: Past, state: Mapping[str, Any] | None = None, *, compact
     return wrap_block("\n\n".join(parts), SUMMARY_TAG) if parts else None
 
 
-def working_block(scratchpad: str | None) -> str | None:
+def render_scratchpad_block(scratchpad: str | None) -> str | None:
     """Return the agent's own notes as the block at the end of a context."""
     return wrap_block(scratchpad, SCRATCHPAD_TAG) if scratchpad else None
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-Form = Literal["openai", "anthropic"]
-LONGEST = 32 * 1024  # bytes of a tool's result that a context holds, unless its tool says otherwise
+MessageFormat = Literal["openai", "anthropic"]
+MAX_RESULT_BYTES = 32 * 1024  # bytes of a tool's result that a context holds, unless its tool says otherwise
 UNCERTAIN = (
     "The outcome of this call is not known: the process that ran it ended before the result was recorded. "
     "It may have had its effect. Do not repeat it; say so and ask."
@@ -47,7 +47,7 @@ class Turn:
     text: str
     message_id: str | None = None
     calls: list[RequestedCall] = field(default_factory=list)
-    asks: bool = False  # whether a person said it
+    from_person: bool = False  # whether a person said it
 
 
 @dataclass(slots=True)
@@ -55,10 +55,10 @@ class Conversation:
     """A stretch of a session as turns, oldest first, and its calls that have no result yet."""
 
     turns: list[Turn]
-    open: list[RequestedCall]
+    open_calls: list[RequestedCall]
 
 
-def conversation(events: Sequence[Event], limits: Mapping[str, int] | None = None) -> Conversation:
+def build_conversation(events: Sequence[Event], limits: Mapping[str, int] | None = None) -> Conversation:
     """Return events as turns; `limits` are the most bytes of a result by its tool."""
     folding = _ConversationFold(limits or {})
     for event in events:
@@ -117,7 +117,7 @@ class _ConversationFold:
             self._answering = Turn(event.seq, "assistant", "", message)
             self.turns.append(self._answering)
         identity = str(event.data.get("call_id"))
-        arguments = json_object(event.data.get("arguments"))
+        arguments = normalize_arguments(event.data.get("arguments"))
         asked = RequestedCall(event.seq, identity, str(event.data.get("tool") or ""), arguments)
         self._answering.calls.append(asked)
         self._waiting.setdefault(identity, []).append(asked)
@@ -130,14 +130,14 @@ class _ConversationFold:
         asked = waiting.pop(0)
         asked.result_seq = event.seq
         asked.ok = event.data.get("status", "ok") == "ok"
-        text = within(plain(event.data.get("content")), self._limits.get(asked.tool, LONGEST))
+        text = truncate_bytes(result_text(event.data.get("content")), self._limits.get(asked.tool, MAX_RESULT_BYTES))
         asked.result = _with_status(text, event.data)
         if self._answering is not None and not self._answering.message_id:
             self._answering = None  # without a name for it, what comes next is another answer
 
     def failure(self, event: Event) -> None:
         if not event.data.get("call_id"):  # of a call its result tells
-            self._say(event, f"[harness: error: {shortened(str(event.data.get('message') or ''), 1000)}]")
+            self._say(event, f"[harness: error: {truncate_middle(str(event.data.get('message') or ''), 1000)}]")
 
     def decision(self, event: Event) -> None:
         kind = event.data.get("decision")
@@ -150,7 +150,7 @@ class _ConversationFold:
             self._say(event, "[harness: the user interrupted the answer]")
 
     def _say(self, event: Event, text: str, *, asks: bool = False) -> None:
-        self.turns.append(Turn(event.seq, "user", text, asks=asks))
+        self.turns.append(Turn(event.seq, "user", text, from_person=asks))
         self._answering = None if self._answering is None or not self._answering.message_id else self._answering
 
 
@@ -174,7 +174,7 @@ def _with_status(text: str, data: Mapping[str, Any]) -> str:
     return f"[error: {reason}] {text}".rstrip() if reason else f"[error] {text}".rstrip()
 
 
-def plain(content: object) -> str:
+def result_text(content: object) -> str:
     """Return a result's text: of JSON the JSON, of parts their texts."""
     if isinstance(content, str):
         return content
@@ -183,7 +183,7 @@ def plain(content: object) -> str:
     return "" if content is None else json.dumps(content, ensure_ascii=False, default=str)
 
 
-def json_object(arguments: object) -> str:
+def normalize_arguments(arguments: object) -> str:
     """Return arguments as a JSON object, which servers insist on; what the model wrote badly is kept as a string."""
     if isinstance(arguments, str):
         try:
@@ -199,15 +199,15 @@ def json_object(arguments: object) -> str:
     return json.dumps(told, ensure_ascii=False, default=str)
 
 
-def within(text: str, limit: int) -> str:
+def truncate_bytes(text: str, limit: int) -> str:
     """Return a text of about `limit` bytes at most."""
     if len(text) * 4 <= limit:
         return text
     large = len(text.encode("utf-8", "surrogatepass"))
-    return text if large <= limit else shortened(text, len(text) * limit // large)
+    return text if large <= limit else truncate_middle(text, len(text) * limit // large)
 
 
-def shortened(text: str, most: int) -> str:
+def truncate_middle(text: str, most: int) -> str:
     """Return the beginning and the end of a text of more than `most` characters, and how much is missing."""
     if len(text) <= most:
         return text
@@ -217,7 +217,7 @@ def shortened(text: str, most: int) -> str:
     return text[:head] + note + text[len(text) - tail :]
 
 
-def rendered(turns: Sequence[Turn], form: Form, *, before: str = "", after: str = "") -> list[dict[str, Any]]:
+def render_messages(turns: Sequence[Turn], message_format: MessageFormat, *, before: str = "", after: str = "") -> list[dict[str, Any]]:
     """Return turns as messages; `before` and `after` are said in the user's place at the beginning and the end.
 
     Roles alternate, a user's message comes first, every call is followed by its result, and call ids are unique.
@@ -230,7 +230,7 @@ def rendered(turns: Sequence[Turn], form: Form, *, before: str = "", after: str 
     names = _Names()
     messages: list[dict[str, Any]] = []
     for turn in told:
-        write = _openai if form == "openai" else _anthropic
+        write = _openai if message_format == "openai" else _anthropic
         for message in write(turn, names):
             _put(messages, message)
     return messages
@@ -274,7 +274,7 @@ def _openai(turn: Turn, names: _Names) -> list[dict[str, Any]]:
         return [{"role": "assistant", "content": text}]
     named = [(names.of(call), call) for call in turn.calls]
     calls = [
-        {"id": name, "type": "function", "function": {"name": tool_name(c.tool), "arguments": _sendable(c.arguments)}}
+        {"id": name, "type": "function", "function": {"name": sanitize_tool_name(c.tool), "arguments": _sendable(c.arguments)}}
         for name, c in named
     ]
     results = [{"role": "tool", "tool_call_id": name, "content": _sendable(call.result or "")} for name, call in named]
@@ -288,7 +288,7 @@ def _anthropic(turn: Turn, names: _Names) -> list[dict[str, Any]]:
         return [{"role": "user", "content": said}] if said else []
     named = [(names.of(call), call) for call in turn.calls]
     calls = [
-        {"type": "tool_use", "id": name, "name": tool_name(c.tool), "input": _input(c.arguments)} for name, c in named
+        {"type": "tool_use", "id": name, "name": sanitize_tool_name(c.tool), "input": _input(c.arguments)} for name, c in named
     ]
     results = [_tool_result(name, call) for name, call in named]
     answer = [{"role": "assistant", "content": said + calls}]
@@ -305,14 +305,14 @@ def _tool_result(name: str, call: RequestedCall) -> dict[str, Any]:
     return told if call.ok else {**told, "is_error": True}
 
 
-def tool_name(name: str) -> str:
+def sanitize_tool_name(name: str) -> str:
     """Return a tool's name as servers take it."""
     return _NO_NAME.sub("_", name)[:64] or "tool"
 
 
-def tool_definitions(tools: Sequence[Mapping[str, Any]], form: Form) -> list[dict[str, Any]]:
+def convert_tool_definitions(tools: Sequence[Mapping[str, Any]], message_format: MessageFormat) -> list[dict[str, Any]]:
     """Return OpenAI's definitions of function tools in a form."""
-    if form == "openai":
+    if message_format == "openai":
         return [dict(tool) for tool in tools]
     functions = [tool.get("function", tool) for tool in tools]
     return [

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from consolidator.context.messages import LONGEST, conversation
-from consolidator.context.window import size
+from consolidator.context.messages import MAX_RESULT_BYTES, build_conversation
+from consolidator.context.window import count_turn_tokens
 from consolidator.database import Connection
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import Event
@@ -45,7 +45,7 @@ class ContextReader:
             page *= 2
         return events
 
-    async def with_question(self, events: list[Event]) -> list[Event]:
+    async def include_last_user_message(self, events: list[Event]) -> list[Event]:
         """Return events, preceded by the person's message that they follow from if it is not among them."""
         if not events or any(_is_question(event) for event in events):
             return events
@@ -59,14 +59,14 @@ class ContextReader:
     async def _read(self, after: int, upto: int) -> list[Event]:
         if after >= upto:
             return []
-        longest = max([LONGEST, *self.limits.values()])
+        longest = max([MAX_RESULT_BYTES, *self.limits.values()])
         events = await store.read_window(
             self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds, longest=longest
         )
         return [event for event in events if event.seq not in self.withheld] if self.withheld else events
 
     def _fills(self, events: Sequence[Event], budget: int) -> bool:
-        return sum(size(turn, count_tokens_cached) for turn in conversation(events, self.limits).turns) > budget
+        return sum(count_turn_tokens(turn, count_tokens_cached) for turn in build_conversation(events, self.limits).turns) > budget
 
 
 def _is_question(event: Event) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
-from consolidator.context.history import Past
+from consolidator.context.history import SessionHistory
 from consolidator.context.reader import ContextReader
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
@@ -28,7 +28,7 @@ class ContextStrategy(Protocol):
         """Return the budget in tokens if none is configured; `max_budget` is what the model can see, if known."""
         ...
 
-    def kept_from(self, past: Past) -> int:
+    def kept_from(self, past: SessionHistory) -> int:
         """Return the seq of the first event that may be shown as it is; 0 for any."""
         ...
 
@@ -48,7 +48,7 @@ class BudgetStrategy:
         """Return the default budget."""
         return DEFAULT_BUDGET
 
-    def kept_from(self, past: Past) -> int:
+    def kept_from(self, past: SessionHistory) -> int:
         """Return 0: any event may be shown."""
         return 0
 
@@ -74,7 +74,7 @@ class CompactedStrategy(BudgetStrategy):
     name: ClassVar[str] = "compacted"
     compacts: ClassVar[bool] = True
 
-    def kept_from(self, past: Past) -> int:
+    def kept_from(self, past: SessionHistory) -> int:
         """Return the first event that the latest compaction left as it is."""
         return past.kept_from
 

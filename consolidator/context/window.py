@@ -9,12 +9,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from consolidator.context.messages import RequestedCall, Turn, shortened
+from consolidator.context.messages import RequestedCall, Turn, truncate_middle
 
-MESSAGE, CALL = 8, 24  # tokens of a message's and a call's frame, rather more than fewer
+MESSAGE_TOKENS, CALL_TOKENS = 8, 24  # tokens of a message's and a call's frame, rather more than fewer
 _LEAST = 24  # tokens below which a text says nothing any more
 _OF_A_CALL = ("result", "arguments")
-Count = Callable[[str], int]
+TokenCounter = Callable[[str], int]
 _Place = tuple[Turn | RequestedCall, str]  # a text in a turn: what has it, and by which name
 
 
@@ -24,32 +24,32 @@ class ContextWindow:
 
     turns: list[Turn]
     tokens: int
-    cut: bool
+    truncated: bool
 
 
-def size(turn: Turn, count: Count) -> int:
+def count_turn_tokens(turn: Turn, count: TokenCounter) -> int:
     """Return a turn's tokens, rather more than fewer."""
-    calls = sum(CALL + MESSAGE + count(c.tool) + count(c.arguments) + count(c.result or "") for c in turn.calls)
-    return MESSAGE + count(turn.text) + calls
+    calls = sum(CALL_TOKENS + MESSAGE_TOKENS + count(c.tool) + count(c.arguments) + count(c.result or "") for c in turn.calls)
+    return MESSAGE_TOKENS + count(turn.text) + calls
 
 
-def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1) -> ContextWindow:
+def fit_turns(turns: Sequence[Turn], budget: int, count: TokenCounter, *, stride: int = 1) -> ContextWindow:
     """Return the latest turns within a budget.
 
     The person's last message is among them however old it is, since it says what all of them are for. Where turns are
     left out, a window begins at a multiple of `stride` events, so that the next ones begin with the same messages.
     """
-    sizes = [size(turn, count) for turn in turns]
+    sizes = [count_turn_tokens(turn, count) for turn in turns]
     if sum(sizes) <= budget:
-        return ContextWindow(list(turns), sum(sizes), cut=False)
-    asked = max((n for n, turn in enumerate(turns) if turn.asks), default=None)
+        return ContextWindow(list(turns), sum(sizes), truncated=False)
+    asked = max((n for n, turn in enumerate(turns) if turn.from_person), default=None)
     kept: dict[int, Turn] = {}
     left = budget
     if asked is not None:
         # What was asked may take all but a quarter, where it is not the last word itself.
         most = budget if asked == len(turns) - 1 else budget * 3 // 4
-        kept[asked] = turns[asked] if sizes[asked] <= most else squeezed(turns[asked], most, count)
-        left -= size(kept[asked], count)
+        kept[asked] = turns[asked] if sizes[asked] <= most else shrink_turn(turns[asked], most, count)
+        left -= count_turn_tokens(kept[asked], count)
     for number in range(len(turns) - 1, -1, -1):
         if number in kept:
             continue
@@ -61,33 +61,33 @@ def fitting(turns: Sequence[Turn], budget: int, count: Count, *, stride: int = 1
         left -= sizes[number]
     _align(kept, asked, stride, budget, count)
     found = [kept[number] for number in sorted(kept)]
-    return ContextWindow(found, sum(size(turn, count) for turn in found), cut=True)
+    return ContextWindow(found, sum(count_turn_tokens(turn, count) for turn in found), truncated=True)
 
 
-def _align(kept: dict[int, Turn], asked: int | None, stride: int, budget: int, count: Count) -> None:
+def _align(kept: dict[int, Turn], asked: int | None, stride: int, budget: int, count: TokenCounter) -> None:
     """Drop the oldest turns up to a multiple of `stride`, unless half of the budget would stay empty."""
     free = sorted(number for number in kept if number != asked)
     if not free or stride <= 1:
         return
     begin = -(-kept[free[0]].seq // stride) * stride
     dropped = [number for number in free if kept[number].seq < begin]
-    rest = sum(size(turn, count) for number, turn in kept.items() if number not in dropped)
+    rest = sum(count_turn_tokens(turn, count) for number, turn in kept.items() if number not in dropped)
     if rest * 2 >= budget:
         for number in dropped:
             del kept[number]
 
 
-def _squeeze_in(kept: dict[int, Turn], number: int, turn: Turn, left: int, count: Count) -> None:
-    small = squeezed(turn, left, count)
-    if size(small, count) <= left:
+def _squeeze_in(kept: dict[int, Turn], number: int, turn: Turn, left: int, count: TokenCounter) -> None:
+    small = shrink_turn(turn, left, count)
+    if count_turn_tokens(small, count) <= left:
         kept[number] = small
 
 
-def squeezed(turn: Turn, budget: int, count: Count) -> Turn:
+def shrink_turn(turn: Turn, budget: int, count: TokenCounter) -> Turn:
     """Return a turn with its longest texts, results and arguments shortened until it fits, or can be no smaller."""
     small = replace(turn, calls=[replace(call) for call in turn.calls])
     for _ in range(64):
-        over = size(small, count) - budget
+        over = count_turn_tokens(small, count) - budget
         if over <= 0:
             return small
         places: list[_Place] = [(small, "text"), *((call, name) for call in small.calls for name in _OF_A_CALL)]
@@ -110,7 +110,7 @@ def _shorten(place: _Place, share: float) -> None:
     if place[1] == "arguments":
         short = _begun(text, share)
     else:
-        short = shortened(text, most)
+        short = truncate_middle(text, most)
         short = short if len(short) < len(text) else text[:most]
     setattr(*place, short)
 

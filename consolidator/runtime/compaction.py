@@ -12,10 +12,10 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from consolidator.context import compaction
-from consolidator.context.build import Context, past_of
-from consolidator.context.compaction import Compaction, CompactionPlan, Hooks
-from consolidator.context.history import Past
-from consolidator.context.messages import LONGEST, conversation
+from consolidator.context.build import Context, history_from_view
+from consolidator.context.compaction import Compaction, CompactionPlan, CompactionHooks
+from consolidator.context.history import SessionHistory
+from consolidator.context.messages import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.strategies import DEFAULT_BUDGET, CompactedStrategy, find_strategy
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
@@ -41,7 +41,7 @@ CompactionTrigger = Literal["threshold", "request"]
 
 def is_compaction_due(context: Context, budget: int) -> bool:
     """Tell whether a context is so full that its session must be compacted."""
-    is_full = context.squeezed or context.tokens > THRESHOLD * budget
+    is_full = context.over_budget or context.tokens > THRESHOLD * budget
     return is_full and find_strategy(context.strategy).compacts
 
 
@@ -54,14 +54,14 @@ async def compact(
     model: str | None = None,
     epoch: int | None = None,
     trigger: CompactionTrigger = "request",
-    hooks: Hooks | None = None,
+    hooks: CompactionHooks | None = None,
 ) -> Compaction | None:
     """Compact a session's older part; its latest turns stay. None if there is nothing worth compacting.
 
     Without `client` and `model`, or if the model fails or cannot be paid, the summary is a digest. Raises StaleEpoch if
     another harness holds the session, and NotFound.
     """
-    hooks = hooks or Hooks()
+    hooks = hooks or CompactionHooks()
     past, plan = await _load_plan(database, session_id, budget, trigger)
     if plan is None:
         return None
@@ -70,7 +70,7 @@ async def compact(
         summary = None
         if client is not None and model is not None:
             script = await asyncio.to_thread(
-                compaction.script,
+                compaction.render_transcript,
                 plan,
                 past.compaction,
                 budget=min(MAX_PROMPT_TOKENS, max(budget, 1000)),
@@ -80,7 +80,7 @@ async def compact(
             summary = await _summarize(database, session_id, client, model, prompt, epoch)
         by = model if summary else None
         if not summary:
-            summary = {"summary": compaction.digest(plan, past.compaction), "next_steps": []}
+            summary = {"summary": compaction.write_digest(plan, past.compaction), "next_steps": []}
         with boundary("commit compaction"):
             result = await _log_compaction(
                 database, session_id, past, plan, summary, by=by, trigger=trigger, epoch=epoch
@@ -108,19 +108,19 @@ async def compact_on_request(
 
 async def _load_plan(
     database: Database, session_id: str, budget: int, trigger: CompactionTrigger
-) -> tuple[Past, CompactionPlan | None]:
+) -> tuple[SessionHistory, CompactionPlan | None]:
     """Return a session's past, and what to compact; None if that is not worth it."""
     async with database.connection() as conn:
         view = await store.load_view(conn, session_id)
-        past = past_of(view)
+        past = history_from_view(view)
         after = max(view.pruned_to, past.kept_from - 1, view.head - MAX_EVENTS)
         log_window = await store.read_window(
-            conn, session_id, after=after, upto=view.head, bounds=view.ingest_bounds, longest=LONGEST
+            conn, session_id, after=after, upto=view.head, bounds=view.ingest_bounds, longest=MAX_RESULT_BYTES
         )
-    turns = conversation(log_window)
-    keep = int(budget * compaction.KEPT)
+    turns = build_conversation(log_window)
+    keep = int(budget * compaction.KEPT_SHARE)
     plan = await asyncio.to_thread(
-        compaction.planned, log_window, turns, past.compaction, keep=keep, count=count_tokens_cached
+        compaction.plan_compaction, log_window, turns, past.compaction, keep=keep, count=count_tokens_cached
     )
     if plan is None or plan.kept_from <= past.kept_from:
         return past, None
@@ -133,7 +133,7 @@ async def _summarize(
     database: Database, session_id: str, client: ModelClient, model: str, prompt: str, epoch: int | None
 ) -> dict[str, Any] | None:
     """Return a model's summary; None if it fails or would exceed the session's cap."""
-    request = ModelRequest("compact", model, compaction.SYSTEM, prompt, "compaction", compaction.SCHEMA, SUMMARY_TOKENS)
+    request = ModelRequest("compact", model, compaction.SUMMARY_PROMPT, prompt, "compaction", compaction.SUMMARY_SCHEMA, SUMMARY_TOKENS)
     try:
         with boundary("commit reserve"):
             async with database.transaction() as conn:
@@ -156,7 +156,7 @@ async def _summarize(
         return None
     await _settle(database, call_id, _usage(reply))
     try:
-        parsed = parse_reply(reply, compaction.SCHEMA)
+        parsed = parse_reply(reply, compaction.SUMMARY_SCHEMA)
     except ModelError as error:
         log.warning("session %s is compacted without a model: %s", session_id, error)
         return None
@@ -177,7 +177,7 @@ async def _settle(database: Database, call_id: str, usage: Usage | None) -> None
 
 
 async def _log_compaction(
-    database: Database, session_id: str, past: Past, plan: CompactionPlan, summary: Mapping[str, Any],
+    database: Database, session_id: str, past: SessionHistory, plan: CompactionPlan, summary: Mapping[str, Any],
     *, by: str | None, trigger: CompactionTrigger, epoch: int | None,
 ) -> Compaction | None:  # fmt: skip
     """Log a compaction and count it in its session; None if another process has just logged the same."""
@@ -196,6 +196,6 @@ async def _log_compaction(
         if appended.repeated:
             return None
         await store.count_compaction(conn, session_id)
-        new_past = Past(past.upto, past.summary, appended.first_seq, data, past.scratchpad_seq, past.scratchpad)
+        new_past = SessionHistory(past.upto, past.summary, appended.first_seq, data, past.scratchpad_seq, past.scratchpad)
         await store.save_view(conn, session_id, asdict(new_past))
     return Compaction(appended.first_seq, plan.kept_from, summary["summary"], data["by"], plan.tokens_before, tokens)

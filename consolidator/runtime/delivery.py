@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field
 
 from consolidator.errors import StaleEpoch
-from consolidator.llm.redaction.redact import traced
+from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.harness import Delta, Harness, Sender, channel_name
 from consolidator.runtime.lease import Lease
@@ -96,7 +96,7 @@ class ChannelDelivery:
         except StaleEpoch:
             raise
         except Exception as error:  # noqa: BLE001 - a channel is an author's code: the answer goes on without it
-            log.warning("channel %s of session %s failed: %s", self.channel, delta.session_id, traced(error))
+            log.warning("channel %s of session %s failed: %s", self.channel, delta.session_id, format_redacted_traceback(error))
             self.sender = None
             return False
         return True

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from consolidator.context.compaction import Hooks
+from consolidator.context.compaction import CompactionHooks
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
@@ -77,7 +77,7 @@ class Harness:
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
     listeners: dict[str, Sender] = field(default_factory=dict)  # by session; each replaces the session's channel
     recall: RecallFunction | None = None
-    compaction_hooks: Hooks = field(default_factory=Hooks)
+    compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def find_sender(self, session_id: str, channel: str) -> Sender | None:

@@ -67,7 +67,7 @@ async def plan_request(
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
-                await build.advance(conn, session.id)
+                await build.advance_history(conn, session.id)
     context = await builder.build()
     if prefill is None and compaction.is_compaction_due(context, context_budget):
         compaction_model = harness.settings.extract_model or model

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
-from consolidator.llm.redaction.redact import redact, traced
+from consolidator.llm.redaction.redact import redact, format_redacted_traceback
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage
@@ -110,7 +110,7 @@ async def wake_all(harness: Harness) -> list[WakeResult]:
                 log.warning("session %s could not be woken: %s", session_id, error)
                 return WakeResult(session_id, skip_reason=str(error))
             except Exception as error:  # noqa: BLE001 - of a hook or of ours: it must not stop the others
-                log.error("session %s could not be woken: %s", session_id, traced(error))
+                log.error("session %s could not be woken: %s", session_id, format_redacted_traceback(error))
                 return WakeResult(session_id, skip_reason=redact(f"{type(error).__name__}: {error}"))
 
     return list(await asyncio.gather(*(wake(session_id) for session_id in session_ids)))

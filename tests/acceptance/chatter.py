@@ -1,4 +1,4 @@
-"""People who say numbered things and a model that answers them by number, so that what is answered can be counted."""
+"""Numbered messages, and a model that answers by number, so that a test can count which messages were answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWERED = re.compile(r"\bm\d+\b")
 
 
 def create_reply(request: dict[str, Any]) -> ScriptedReply:
-    """Answer all that was said since the last answer; before, act or ask to be allowed to, as the last of it wishes."""
+    """Answer all messages since the last answer; first call tools, if the last message asks for it."""
     messages = request["messages"]
     ends = (n for n, message in enumerate(messages) if message["role"] == "assistant" and not message.get("tool_calls"))
     since = messages[max(ends, default=-1) + 1 :]
@@ -34,12 +34,12 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
 
 
 def message_numbers(log: Sequence[Event]) -> list[str]:
-    """Return the numbers of what people said, in order."""
+    """Return the numbers of the users' messages, in order."""
     return [str(event.data["text"]).split()[0] for event in log if event.type == EventType.USER_MESSAGE]
 
 
 def count_answers(log: Sequence[Event]) -> Counter[str]:
-    """Count in how many whole answers each number was answered."""
+    """Return, for each number, how many complete answers name it."""
     whole = (
         event
         for event in log

@@ -1,4 +1,4 @@
-"""The kill matrix: what is done, where it can die, and what must be so after it was woken elsewhere."""
+"""The kill matrix: scenarios, processes that die in them, and what must hold after another process woke the session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "confi
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is done in a run; `same` whether recovery must lead to the same log as no kill at all."""
+    """What a run does; `same` if the log after recovery must equal the log of an undisturbed run."""
 
     do: Sequence[Sequence[str]]
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +42,9 @@ class Scenario:
 
 SCENARIOS = {
     "talk": Scenario([["say", "talk"]]),
-    "elsewhere": Scenario([["wake elsewhere"], ["say", "talk"]]),  # what dies goes on where its channel is not
+    "elsewhere": Scenario(
+        [["wake elsewhere"], ["say", "talk"]]
+    ),  # the recovery runs where the channel cannot be reached
     "resume": Scenario([["say", "talk"]], prefill="last_message"),
     "tools": Scenario([["say", "use tools"]]),
     "approval": Scenario([["say", "deploy"], ["allow"]]),
@@ -62,7 +64,7 @@ SCENARIOS = {
 
 
 def create_reply(request: dict[str, Any]) -> ScriptedReply:
-    """Answer as the last message of the user asks, by how many results there are after it."""
+    """Answer as the user's last message asks; the number of tool results after it tells how far the turn is."""
     messages = request["messages"]
     if not request.get("stream"):
         return ScriptedReply.json(SUMMARY)
@@ -95,7 +97,7 @@ def _is_user_text(text: str) -> bool:
 
 @dataclass
 class Matrix:
-    """Runs scenarios in children that die, wakes what they left, and looks at it."""
+    """Runs scenarios in child processes that die, wakes the sessions they left, and inspects these."""
 
     forker: ForkServer
     database: Database
@@ -104,7 +106,7 @@ class Matrix:
     number: int = 0
 
     def new_run(self, name: str) -> dict[str, Any]:
-        """Return a run of a scenario in a session and a world of its own."""
+        """Return the request for a new run of a scenario, with its own session and its own directory."""
         self.number += 1
         scenario = SCENARIOS[name]
         return {
@@ -114,7 +116,7 @@ class Matrix:
         }  # fmt: skip
 
     def run_child(self, run: Mapping[str, Any], *, kill: tuple[int, str | None] | None = None) -> dict[str, Any] | None:
-        """Run a child; None where it died as it was to: at a boundary, the n-th of its name or of all."""
+        """Run a child and return its report; None if it died where `kill` says (a number, and a name or any)."""
         code, report = self.forker.run({**run, "kill": kill})
         if kill and code == KILLED:
             return None
@@ -124,26 +126,26 @@ class Matrix:
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """All that can be seen of a session from outside, and its row."""
+    """A session's row, and all that can be seen of the session from outside."""
 
     log: list[Event]
     row: SessionRow
     chunks: dict[tuple[str, int], str]
-    shown: list[Shown]  # what the channel got, in order
+    shown: list[Shown]  # what the channel received, in order
     effects: list[Effect]
     spends: list[Row]
 
     def describe(self) -> str:
-        """Return the log in short, for who reads a failure."""
+        """Return the log as text, for the message of a failed assertion."""
         return "\n".join(f"{event.seq} {event.type} {event.data}" for event in self.log)
 
     def comparable_log(self) -> list[tuple[str, ...]]:
-        """Return what was said and done, without what tells of recovery."""
+        """Return the log without the events of a recovery, to be compared."""
         return [comparable for event in self.log if (comparable := _comparable_event(event)) is not None]
 
 
 async def inspect_run(database: Database, run: Mapping[str, Any]) -> SessionOutcome | None:
-    """Look at a session and the world around it; None where it was not even begun."""
+    """Return the outcome of a run; None if it did not even open its session."""
     async with database.connection() as conn:
         session_ids = await fetch_dicts(conn, "select id from session where key = %(key)s", {"key": run["key"]})
     if not session_ids:
@@ -152,7 +154,7 @@ async def inspect_run(database: Database, run: Mapping[str, Any]) -> SessionOutc
 
 
 def read_world(world: Path) -> tuple[list[Shown], list[Effect]]:
-    """Return what the channel was sent and which effects tools had, as files tell it."""
+    """Return what the channel received and which effects the tools had, from their files."""
     shown: list[Any] = [tuple(record) for record in _lines(world / "channel")]
     effects: list[Any] = [tuple(record) for record in _lines(world / "effects")]
     return shown, effects
@@ -161,7 +163,7 @@ def read_world(world: Path) -> tuple[list[Shown], list[Effect]]:
 async def inspect_session(
     database: Database, session_id: str, shown: Iterable[Shown], effects: Iterable[Effect]
 ) -> SessionOutcome:
-    """Look at a session, and at what of the world is its own."""
+    """Return the outcome of a session; of what was shown and done, its own part."""
     async with database.connection() as conn:
         log = await events.read(conn, session_id)
         row = await sessions.get(conn, session_id)
@@ -205,7 +207,7 @@ def _comparable_event(event: Event) -> tuple[str, ...] | None:
 
 
 def assert_consistent(outcome: SessionOutcome, *, kills: int) -> None:
-    """Assert what must hold of any session that was woken to its end."""
+    """Assert what must hold for any session that was woken until nothing was open."""
     _assert_settled(outcome)
     _assert_delivered_whole(outcome)
     _assert_logged_before_sent(outcome, kills)
@@ -213,7 +215,7 @@ def assert_consistent(outcome: SessionOutcome, *, kills: int) -> None:
 
 
 def assert_equivalent(outcome: SessionOutcome, uninterrupted: SessionOutcome) -> None:
-    """Assert that two logs say the same but for recovery (I6): a call that may have run may be uncertain."""
+    """Assert that two logs are equal except for recovery (I6); a call that may have run may be uncertain."""
     mine, theirs = outcome.comparable_log(), uninterrupted.comparable_log()
     assert len(mine) == len(theirs), f"{mine}\n{theirs}"
     for mine_entry, their_entry in zip(mine, theirs, strict=True):
@@ -238,7 +240,7 @@ def _assert_settled(outcome: SessionOutcome) -> None:
 
 
 def _assert_delivered_whole(outcome: SessionOutcome) -> None:
-    """The channel has every answer, whole and in order, and was told of any other piece that it does not count."""
+    """The channel has every answer, complete and in order, and was told that any other chunk is void."""
     void = {delta[0] for delta in outcome.shown if delta[3] == "void"}
     texts: dict[str, dict[int, str]] = {}
     for message, seq, text, kind in outcome.shown:
@@ -255,7 +257,7 @@ def _assert_delivered_whole(outcome: SessionOutcome) -> None:
 
 
 def _assert_logged_before_sent(outcome: SessionOutcome, kills: int) -> None:
-    """Nothing was sent that is not committed (I3), and what was acknowledged was sent once."""
+    """Only committed chunks were sent (I3), and an acknowledged one was not sent again."""
     sent = Counter((message, seq) for message, seq, _, kind in outcome.shown if kind == "text")
     for message, seq, text, kind in outcome.shown:
         assert kind == "void" or outcome.chunks[message, seq] == text
@@ -263,7 +265,7 @@ def _assert_logged_before_sent(outcome: SessionOutcome, kills: int) -> None:
 
 
 def _assert_one_effect(outcome: SessionOutcome) -> None:
-    """Every effect has its call, logged before; one that may not be repeated happened once at most (I4)."""
+    """Every effect has a call that was logged before; one that must not be repeated happened at most once (I4)."""
     calls = {event.data["call_id"]: event.data["tool"] for event in outcome.log if event.type == EventType.TOOL_CALL}
     results = {event.data["call_id"]: event for event in outcome.log if event.type == EventType.TOOL_RESULT}
     assert calls.keys() == results.keys()
@@ -280,7 +282,7 @@ def _assert_one_effect(outcome: SessionOutcome) -> None:
 
 
 def find_unpaired_messages(requests: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return messages of requests that are calls without results, or results without calls (I5)."""
+    """Return the messages of requests that are calls without results, or results without calls (I5)."""
     unpaired: list[Any] = []
     for request in requests:
         open_calls: set[str] = set()

@@ -1,6 +1,6 @@
-"""The agent of the kill matrix, in children that die at a boundary: a process of its own forks one for each run.
+"""The agent of the kill matrix. A fork server starts one child process for each run; the child dies at a boundary.
 
-Its tools leave their effects in a file, its channel what it was sent in another: the world outside the database.
+Its tools write their effects to one file and its channel what it received to another: the world outside the database.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
 
     @tool(idempotent=True)
     async def dawdle(call: CallContext) -> str:
-        """Take long, until somebody steers."""
+        """Take long, until a person steers."""
         effect("dawdle", call)
         if not call.is_retry:
             await asyncio.sleep(30)
@@ -76,7 +76,7 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
 
     @tool(idempotent=True)
     async def linger(call: CallContext) -> str:
-        """Take as long as it takes until the lease is renewed."""
+        """Wait until the lease is renewed."""
         effect("linger", call)
         async with asyncio.timeout(PATIENCE):
             before = await lease_of(call.session_id)
@@ -92,7 +92,7 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
 
 
 async def run_script(run: dict[str, Any]) -> dict[str, Any]:
-    """Do what a run is to do: say something, wake, answer for a call."""
+    """Do what a run asks for, and return a report."""
     world = Path(run["world"])
     generation.BATCH_PIECES, generation.BATCH_SECONDS = 3, 30  # so that each run passes the same boundaries
 
@@ -125,14 +125,14 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
 
 def _create_kill_point(run: dict[str, Any], world: Path) -> AbstractContextManager[list[str] | None]:
     if run.get("kill"):
-        return kill_points.killed_at(*run["kill"])
+        return kill_points.kill_at(*run["kill"])
     if run.get("stop"):
-        return kill_points.interrupted_at(run["stop"], partial(_suspend, world))
-    return kill_points.recorded()
+        return kill_points.interrupt_at(run["stop"], partial(_suspend, world))
+    return kill_points.record_boundaries()
 
 
 def _suspend(world: Path, _: str) -> None:
-    """Stop as a laptop does whose lid is closed, until somebody opens it."""
+    """Suspend this process, as closing the lid of a laptop does."""
     (world / "asleep").write_text(str(os.getpid()))
     os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -172,7 +172,7 @@ async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
 
 
 async def _wake_until_stopped(agent: Consolidator, stop: Path, alarm: float) -> str:
-    """Wake whatever is open, again and again, until told to stop; or until the alarm, which nobody hears."""
+    """Wake all pending sessions repeatedly, until the stop file exists or the alarm kills this process."""
     signal.setitimer(signal.ITIMER_REAL, alarm)
     while not os.path.exists(stop):  # noqa: ASYNC240 - another process makes it
         await agent.wake_all()
@@ -182,7 +182,7 @@ async def _wake_until_stopped(agent: Consolidator, stop: Path, alarm: float) -> 
 
 
 async def _open_session(agent: Consolidator, run: dict[str, Any]) -> Session:
-    """Open the session, or the same one again: its key may have come to name another."""
+    """Open the session; in a recovery the same one again, even if its key names another by now."""
     id_file = Path(run["world"]) / "session"
     if os.path.exists(id_file):  # noqa: ASYNC240 - a moment's work
         return await agent.session(id_file.read_text())
@@ -192,7 +192,7 @@ async def _open_session(agent: Consolidator, run: dict[str, Any]) -> Session:
 
 
 async def _wake_without_tools(agent: Consolidator, session: Session) -> None:
-    """Wake a session where its tools are not: it is left alone."""
+    """Wake a session in a process without its tools, which must skip it."""
     tools, agent.harness.tools = agent.harness.tools, Toolbox()
     try:
         await agent.wake(session.id)
@@ -204,7 +204,7 @@ async def _wake_without_tools(agent: Consolidator, session: Session) -> None:
 
 
 async def _wake_without_channel(agent: Consolidator, session: Session) -> StepResult:
-    """Wake a session where nobody can reach its channel: what that is owed stays owed."""
+    """Wake a session in a process that cannot reach its channel: deliveries stay due."""
     senders, agent.harness.senders = agent.harness.senders, {}
     try:
         return await agent.wake(session.id)
@@ -213,7 +213,7 @@ async def _wake_without_channel(agent: Consolidator, session: Session) -> StepRe
 
 
 async def _change_session(agent: Consolidator, session: Session, word: str) -> None:
-    """Lay a session aside, take it up again or end it, unless it has ended."""
+    """Release a session's key, make it current again or end it, unless it has ended."""
     if (await session.info()).status != "open":
         return
     match word:
@@ -226,14 +226,14 @@ async def _change_session(agent: Consolidator, session: Session, word: str) -> N
 
 
 async def _say_once(agent: Consolidator, session: Session, text: str, mode: Literal["message", "steer"]) -> None:
-    """Say something, as a person who says again what was not acknowledged, and only that."""
+    """Send a message unless it is in the history: a person repeats only what was not acknowledged."""
     if not any(message.text == text and message.role == "user" for message in await session.history()):
         await sessions.send_message(agent.database, session.id, text, mode=mode)
 
 
 @contextmanager
 def record_unmarked_writes() -> Iterator[list[str]]:
-    """Yield a list that fills with what is written to the database outside of every boundary."""
+    """Yield a list that fills with the stacks of database writes outside of every boundary."""
     bare: list[str] = []
     changed: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()  # in a transaction that is open
     inside: ContextVar[bool] = ContextVar("inside", default=False)
@@ -278,13 +278,13 @@ def record_unmarked_writes() -> Iterator[list[str]]:
 
 
 def _describe_stack() -> str:
-    """Return the places of the project in which the call under way is."""
+    """Return the package's frames of the current stack, as text."""
     stack = traceback.extract_stack()
     return " > ".join(f"{frame.name}:{frame.lineno}" for frame in stack if f"{HERE}/consolidator/" in frame.filename)
 
 
 async def _wait_for_output(world: Path) -> None:
-    """Wait for a tool to have begun, or a piece of the answer to have come."""
+    """Wait until a tool has begun or a chunk has been delivered."""
     while not any(os.path.exists(world / name) for name in ("effects", "channel")):  # noqa: ASYNC110, ASYNC240
         await asyncio.sleep(0.01)  # another process makes it
 
@@ -294,7 +294,7 @@ async def _skip_sleep(_: float) -> None:
 
 
 class ForkServer:
-    """The process that forks, as a test talks to it."""
+    """A process that forks a child for each run, and the pipe to it."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         quiet = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -304,7 +304,7 @@ class ForkServer:
         )  # fmt: skip
 
     def run(self, run: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Run a child to its end or its death; return its exit code and what it found."""
+        """Run a child until it ends or dies; return its exit code and its report."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(run) + "\n")
@@ -313,7 +313,7 @@ class ForkServer:
         return code, json.loads(output.splitlines()[-1]) if code == 0 else {"printed": output}
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(PATIENCE)
@@ -322,12 +322,12 @@ class ForkServer:
 
 
 def _preload() -> None:
-    """Load what every child would load again: clients come in pieces when they are first used."""
+    """Load what every child would load again: client libraries load lazily, at first use."""
     from consolidator.llm.client import ModelClient
     from consolidator.llm.prices import calculate_cost
     from consolidator.llm.tokens import count_tokens
 
-    mock.patch.object(ssl, "create_default_context", lru_cache(ssl.create_default_context)).start()  # it takes long
+    mock.patch.object(ssl, "create_default_context", lru_cache(ssl.create_default_context)).start()  # slow
     assert ModelClient("http://127.0.0.1:1/v1", None, 1).get_client().chat.completions
     count_tokens("warm")
     calculate_cost("gpt-4o-mini", input_tokens=1, output_tokens=1)
@@ -343,7 +343,7 @@ def _serve() -> None:
             os.dup2(writer, 1)
             os.dup2(writer, 2)
             warnings.simplefilter("error")
-            signal.alarm(PATIENCE)  # one that hangs is a failure that says so
+            signal.alarm(PATIENCE)  # a child that hangs fails visibly
             sys.stdout.write(json.dumps(asyncio.run(run_script(json.loads(line)))))
             sys.stdout.flush()
             os._exit(0)

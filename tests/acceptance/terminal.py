@@ -1,4 +1,4 @@
-"""A terminal for tests: a program in a pseudo-terminal, typed at and read as a person would."""
+"""A terminal for tests: runs the command line in a pseudo-terminal, as a person would use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support import PATIENCE
 
 
 class Terminal:
-    """A program that believes a person is there."""
+    """A program in a pseudo-terminal."""
 
     def __init__(self, *words: str, environment: Mapping[str, str], cwd: Path | None = None) -> None:
         self._master, slave = pty.openpty()
@@ -40,7 +40,7 @@ class Terminal:
         os.close(self._master)
 
     def wait_for(self, text: str) -> str:
-        """Wait until a text is shown, after what was waited for before; return what came up to it."""
+        """Wait until a text appears after the last one waited for; return the output before it."""
         deadline = time.monotonic() + PATIENCE
         while (position := self.output.find(text, self._read_to)) < 0:
             ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
@@ -59,7 +59,7 @@ class Terminal:
         os.write(self._master, f"{line}\n".encode())
 
     def wait_for_exit(self) -> int:
-        """Wait for the end and return the exit code."""
+        """Wait until the program ends; return its exit code."""
         while self.process.poll() is None:
             if select.select([self._master], [], [], 0.05)[0]:
                 try:

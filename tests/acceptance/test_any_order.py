@@ -1,4 +1,4 @@
-"""Whatever comes in whatever order: words, steers, crashes, two harnesses, a database that goes away; I1 to I6 hold."""
+"""Messages, steers, crashes, two harnesses and a lost database, in any order: I1 to I6 hold."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ NAMES = (
     "after delivery", "before commit response", "after commit response", "before tool", "after tool",
     "after commit results", "after commit call started", "after commit decision", "before commit settled",
 )  # fmt: skip
-PLACES = st.one_of(
+POSITIONS = st.one_of(
     st.tuples(st.integers(1, 2), st.sampled_from(NAMES)),
     st.tuples(st.integers(1, 2), st.sampled_from(NAMES)),
     st.tuples(st.integers(1, 60), st.none()),
 )
 WISHES = st.sampled_from(["talk", "act", "act", "ask", None])
 EXAMPLES, STEPS = (200, 20) if FULL else (14, 10)
-LEASE = timedelta(minutes=1)  # more than a lease is long
+LEASE = timedelta(minutes=1)  # longer than a lease
 LOST = (DatabaseUnavailable, StaleEpoch, SessionBusy)
 
 
-Place = tuple[int, str | None]  # the n-th boundary of a name, or of all
+BoundaryPosition = tuple[int, str | None]  # the n-th boundary of a name, or of all
 
 
 class Killed(BaseException):
@@ -54,7 +54,7 @@ class Killed(BaseException):
 
 @dataclass
 class Stage:
-    """Two harnesses on one database, their model and their world; time stands still but for `passes`."""
+    """Two harnesses on one database, their model server, and what they did outside of it."""
 
     runner: asyncio.Runner
     clock: FrozenClock
@@ -68,7 +68,7 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> AsyncIterator[Stage]:
-    """Set the stage."""
+    """Open both harnesses."""
     shown: list[matrix.Shown] = []
     effects: list[matrix.Effect] = []
 
@@ -96,20 +96,20 @@ async def open_stage(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> As
 
 
 class Conversation(RuleBasedStateMachine):
-    """One session, to which everything happens."""
+    """One session, and the disturbances that may happen to it."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
         stage.server.requests.clear()
         self.stage = stage
-        self.said: list[str] = []
+        self.sent: list[str] = []
         self.steered = False
-        self.blows = 0  # after each, a piece may be sent again
+        self.disturbances = 0  # after each, one chunk may be sent again
         session = self.run(stage.first_agent.open(f"main:test:{ULID()}"))
         self.id: str = session.id
 
     def run(self, work: Any) -> Any:
-        """Run something to its end."""
+        """Run a coroutine to its end."""
 
         async def bounded() -> Any:
             async with asyncio.timeout(PATIENCE):
@@ -122,8 +122,8 @@ class Conversation(RuleBasedStateMachine):
         self.run(self._say(wish, mode))
 
     async def _say(self, wish: chatter.Wish, mode: sessions.MessageMode) -> None:
-        number = f"m{len(self.said) + 1}"
-        self.said.append(number)
+        number = f"m{len(self.sent) + 1}"
+        self.sent.append(number)
         self.steered |= mode == "steer"
         await sessions.send_message(self.stage.database, self.id, f"{number} {wish}", mode=mode)
 
@@ -145,33 +145,33 @@ class Conversation(RuleBasedStateMachine):
     def takes_a_step(self) -> None:
         self.run(self.stage.first_agent.step(self.id))
 
-    @rule(boundary_place=PLACES, wish=WISHES, whole=st.booleans())
-    def dies(self, boundary_place: Place, wish: chatter.Wish | None, whole: bool) -> None:
-        """Die at a boundary: from there on this process passes none, and so writes nothing."""
-        self._maybe_says(wish)
+    @rule(position=POSITIONS, wish=WISHES, whole=st.booleans())
+    def dies(self, position: BoundaryPosition, wish: chatter.Wish | None, whole: bool) -> None:
+        """Die at a boundary: this process passes no other one after it, and so writes nothing."""
+        self._maybe_send(wish)
 
         def be_dead(_: str) -> None:
             raise Killed
 
         def die(_: str) -> None:
-            self._passes()
+            self._expire_lease()
             set_hook(be_dead)
             raise Killed
 
-        with listening(call_once_at(boundary_place, die)), suppress(Killed):
+        with BoundaryListener(call_once_at(position, die)), suppress(Killed):
             self.run((self.stage.first_agent.wake if whole else self.stage.first_agent.step)(self.id))
 
-    @rule(boundary_place=PLACES, wish=WISHES)
-    def is_overtaken(self, boundary_place: Place, wish: chatter.Wish | None) -> None:
-        """Stand still at a boundary for longer than the lease; another harness takes the session up meanwhile."""
-        self._maybe_says(wish)
-        self.run(self._compete(boundary_place))
+    @rule(position=POSITIONS, wish=WISHES)
+    def is_overtaken(self, position: BoundaryPosition, wish: chatter.Wish | None) -> None:
+        """Stand still at a boundary for longer than the lease, while another harness acquires the session."""
+        self._maybe_send(wish)
+        self.run(self._compete(position))
 
-    async def _compete(self, boundary_place: Place) -> None:
+    async def _compete(self, position: BoundaryPosition) -> None:
         late = asyncio.Event()
 
         def stand_still(_: str) -> None:
-            self._passes()
+            self._expire_lease()
             late.set()
 
         async def overtake() -> None:
@@ -181,51 +181,53 @@ class Conversation(RuleBasedStateMachine):
 
         async with asyncio.TaskGroup() as group:
             other = group.create_task(overtake())
-            with listening(call_once_at(boundary_place, stand_still)), suppress(SessionBusy, StaleEpoch):
+            with BoundaryListener(call_once_at(position, stand_still)), suppress(SessionBusy, StaleEpoch):
                 await self.stage.first_agent.wake(self.id)
             if not late.is_set():
                 other.cancel()
 
-    @rule(boundary_place=PLACES, wish=WISHES, other=st.sampled_from(["talk", "act"]))
-    def is_steered_in_the_middle(self, boundary_place: Place, wish: chatter.Wish | None, other: chatter.Wish) -> None:
-        self._maybe_says(wish)
-        self.run(self._steered(boundary_place, other))
+    @rule(position=POSITIONS, wish=WISHES, other=st.sampled_from(["talk", "act"]))
+    def is_steered_in_the_middle(
+        self, position: BoundaryPosition, wish: chatter.Wish | None, other: chatter.Wish
+    ) -> None:
+        self._maybe_send(wish)
+        self.run(self._steered(position, other))
 
-    async def _steered(self, boundary_place: Place, wish: chatter.Wish) -> None:
+    async def _steered(self, position: BoundaryPosition, wish: chatter.Wish) -> None:
         async with asyncio.TaskGroup() as group:
 
             def steer(_: str) -> None:
                 group.create_task(self._say(wish, "steer"))
 
-            with listening(call_once_at(boundary_place, steer)):
+            with BoundaryListener(call_once_at(position, steer)):
                 await self.stage.first_agent.wake(self.id)
 
-    @rule(boundary_place=PLACES, wish=WISHES)
-    def loses_the_database(self, boundary_place: Place, wish: chatter.Wish | None) -> None:
-        self._maybe_says(wish)
+    @rule(position=POSITIONS, wish=WISHES)
+    def loses_the_database(self, position: BoundaryPosition, wish: chatter.Wish | None) -> None:
+        self._maybe_send(wish)
 
         def hang_up(_: str) -> None:
-            self._passes()
+            self._expire_lease()
             with psycopg.connect(self.stage.database.dsn, autocommit=True) as conn:
                 conn.execute(
                     "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
                     "where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
                 )
 
-        with listening(call_once_at(boundary_place, hang_up)), suppress(*LOST):
+        with BoundaryListener(call_once_at(position, hang_up)), suppress(*LOST):
             self.run(self.stage.first_agent.wake(self.id))
 
-    def _maybe_says(self, wish: chatter.Wish | None) -> None:
+    def _maybe_send(self, wish: chatter.Wish | None) -> None:
         if wish is not None:
             self.says(wish, "message")
 
-    def _passes(self) -> None:
-        """Let the lease of who was struck run out."""
-        self.blows += 1
+    def _expire_lease(self) -> None:
+        """Let the lease run out."""
+        self.disturbances += 1
         self.stage.clock.advance(LEASE)
 
     def teardown(self) -> None:
-        """Wake the session until nothing is open, and look at it."""
+        """Wake the session until nothing is open, and check it."""
         self.run(self._end())
 
     async def _end(self) -> None:
@@ -243,20 +245,20 @@ class Conversation(RuleBasedStateMachine):
             raise
 
     def _check(self, outcome: matrix.SessionOutcome) -> None:
-        matrix.assert_consistent(outcome, kills=self.blows)
+        matrix.assert_consistent(outcome, kills=self.disturbances)
         assert [event.seq for event in outcome.log] == list(range(1, len(outcome.log) + 1))
-        assert sorted(chatter.message_numbers(outcome.log)) == sorted(self.said)
+        assert sorted(chatter.message_numbers(outcome.log)) == sorted(self.sent)
         answered = chatter.count_answers(outcome.log)
         assert max(answered.values(), default=0) <= 1
-        assert self.steered or answered.keys() == set(self.said)
+        assert self.steered or answered.keys() == set(self.sent)
         requests = self.stage.server.requests
         assert matrix.find_unpaired_messages(requests) == []
         assert [request["messages"] for request in requests if request["messages"][-1]["role"] == "assistant"] == []
 
 
-def call_once_at(boundary_place: Place, do: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a hook that does something at a place, and hears no more."""
-    passed, (number, name) = 0, boundary_place
+def call_once_at(position: BoundaryPosition, do: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a hook that calls a function at one boundary, and then removes itself."""
+    passed, (number, name) = 0, position
 
     def count(this: str) -> None:
         nonlocal passed
@@ -268,8 +270,8 @@ def call_once_at(boundary_place: Place, do: Callable[[str], None]) -> Callable[[
     return count
 
 
-class listening:
-    """Have a hook called at every boundary passed inside."""
+class BoundaryListener:
+    """Set a boundary hook for the block."""
 
     def __init__(self, hook: Callable[[str], None]) -> None:
         self._hook = hook
@@ -289,12 +291,12 @@ def test_whatever_happens_in_whatever_order_the_history_is_right(
 ) -> None:
     record_property("told", f"conversations in any order: {EXAMPLES} of up to {STEPS} steps")
     monkeypatch.setattr(generation, "BATCH_PIECES", 4)
-    monkeypatch.setattr(lease, "POLL_SECONDS", 0.02)  # steers are seen at once
+    monkeypatch.setattr(lease, "POLL_SECONDS", 0.02)  # notice steers at once
     monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())
     chosen = hypothesis.settings(
         max_examples=EXAMPLES, stateful_step_count=STEPS, derandomize=not FULL, database=None, deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck), print_blob=False,
-        phases=[phase for phase in hypothesis.Phase if FULL or phase != hypothesis.Phase.shrink],  # it takes minutes
+        phases=[phase for phase in hypothesis.Phase if FULL or phase != hypothesis.Phase.shrink],  # slow
     )  # fmt: skip
     with asyncio.Runner() as runner:
         stage = runner.run(_enter(open_stage(dsn, clock, runner), stack := AsyncExitStack()))

@@ -1,4 +1,4 @@
-"""A conversation in the terminal: as a person types it, steered, interrupted by kill -9, and gone on with."""
+"""A chat in the terminal: typed, steered, interrupted by kill -9, and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "main:cli:mara"
 
 @dataclass
 class Model:
-    """Answers slowly and never to the end the first time, as fast as it can from then on."""
+    """Answers slowly and incompletely the first time, then at full speed."""
 
     slow: bool = True
 
@@ -100,7 +100,7 @@ async def test_kill_9_in_the_middle_of_an_answer_loses_nothing(
         with Terminal("chat", "--key", KEY, environment=chat_environment) as screen:
             screen.wait_for("restored: 0 earlier turns")
             screen.wait_for("you said: tell me all")
-            screen.wait_for("[it was cut off, and begins again]")
+            screen.wait_for("[the answer was cut off, and begins again]")
             screen.wait_for("word59")
             screen.wait_for("> ")
             screen.type_line("thanks")

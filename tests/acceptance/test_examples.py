@@ -1,4 +1,4 @@
-"""The examples work as the README says: a stand-in model, a chat ended by kill -9, an agent of one's own."""
+"""The examples work as the README says: a stand-in model, a chat that kill -9 ends, and your own agent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def model_environment(environment: dict[str, str], url: str) -> dict[str, str]:
-    """The environment that the README has a newcomer export."""
+    """The environment that the README tells a newcomer to export."""
     exported = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
     return {name: value for name, value in (environment | exported).items() if name != "CONSOLIDATOR_CLOCK"}
 

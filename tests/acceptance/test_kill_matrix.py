@@ -23,12 +23,12 @@ from tests.acceptance.matrix_agent import ForkServer
 from tests.support import FULL, assert_invariants
 
 T = TypeVar("T")
-TWICE = 7  # in full, every so many boundaries of a recovery that dies, too
+TWICE = 7  # in the full matrix, every so many deaths are followed by a second one in the recovery
 
 
 @dataclass(frozen=True)
 class Case:
-    """A boundary to die at, the n-th of its name; with `again` at the n-th of all of the recovery, too."""
+    """Die at the n-th boundary of a name; with `again`, also at that boundary of the recovery."""
 
     scenario: str
     boundary: str
@@ -38,7 +38,7 @@ class Case:
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    """A model that answers as the matrix's conversations ask."""
+    """The model server of the matrix's conversations."""
     async with ModelServer(answers=matrix.create_reply, prefill=True) as running:
         yield running
 
@@ -47,7 +47,7 @@ async def server() -> AsyncIterator[ModelServer]:
 async def runs(
     database: Database, server: ModelServer, environment: dict[str, str], tmp_path: Path
 ) -> AsyncIterator[list[Matrix]]:
-    """Two processes that fork children which die: one for each core of a small machine."""
+    """Two fork servers: one for each core of a small machine."""
     forkers = [ForkServer(environment) for _ in range(2)]
     yield [Matrix(forker, database, server.url, tmp_path, number=1000 * n) for n, forker in enumerate(forkers)]
     for forker in forkers:
@@ -75,7 +75,7 @@ async def test_every_boundary_survives_a_kill(
 
 
 async def _run_on_all(runs: Iterable[Matrix], work: Iterable[T], do: Callable[[Matrix, T], Awaitable[None]]) -> None:
-    """Have all processes work at once, each on what is next."""
+    """Distribute work over all fork servers; each takes the next item when it is free."""
     waiting = iter(work)
 
     async def work_through(run: Matrix) -> None:
@@ -88,7 +88,7 @@ async def _run_on_all(runs: Iterable[Matrix], work: Iterable[T], do: Callable[[M
 
 
 async def _run_without_kill(run: Matrix, name: str) -> tuple[matrix.SessionOutcome, list[str]]:
-    """Run a scenario without a kill; return what came of it, and the boundaries it passed."""
+    """Run a scenario without a kill; return its outcome and the boundaries that it passed."""
     request = run.new_run(name)
     report = await asyncio.to_thread(run.run_child, request)
     assert report is not None
@@ -106,7 +106,7 @@ def _assert_all_boundaries_passed(points: Mapping[str, Sequence[str]]) -> None:
 
 
 async def _run_case(run: Matrix, case: Case, uninterrupted: matrix.SessionOutcome) -> None:
-    """Die at a boundary, and perhaps at another one of the recovery; wake, and look."""
+    """Die at a boundary, and perhaps in the recovery too; wake the session, and check it."""
     request = run.new_run(case.scenario)
     try:
         assert await asyncio.to_thread(partial(run.run_child, request, kill=(case.number, case.boundary))) is None, (
@@ -127,7 +127,7 @@ async def _run_case(run: Matrix, case: Case, uninterrupted: matrix.SessionOutcom
 
 
 def _all_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
-    """Return every boundary of every scenario, and for some of them a second kill in the recovery."""
+    """Return a case for every boundary of every scenario, and for some a second kill in the recovery."""
     once = [
         Case(scenario, name, passed[:n].count(name) + 1) for scenario, passed in points.items()
         for n, name in enumerate(passed)
@@ -137,7 +137,7 @@ def _all_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
 
 
 def _sample_cases(points: Mapping[str, Sequence[str]]) -> list[Case]:
-    """Return each kind of boundary once, in as many scenarios as there are."""
+    """Return one case for each kind of boundary, spread over the scenarios."""
     kinds: dict[str, list[Case]] = {}
     for case in _all_cases(points):
         if not case.again and (case.number == 1 or "renewal" not in case.boundary):  # a second comes on slow machines

@@ -21,7 +21,7 @@ from tests.runtime import open_agent
 from tests.support import FULL, PATIENCE, assert_invariants
 
 SESSIONS = 20
-SECONDS, FEWEST = (150.0, 20) if FULL else (0.0, 1)  # that they are spoken to, and messages in each at least
+SECONDS, FEWEST = (150.0, 20) if FULL else (0.0, 1)  # how long messages are sent, and the least number for each session
 DEATHS = 1000 if FULL else 5  # of each process
 KILLED_AFTER = (0.3, 3.0)  # seconds
 KILLED = (-9, -14)  # at a boundary, or by its alarm
@@ -29,7 +29,7 @@ KILLED = (-9, -14)  # at a boundary, or by its alarm
 
 @pytest.fixture
 def dice(record_property: Callable[[str, object], None]) -> random.Random:
-    """Dice whose seed is told."""
+    """A random generator; the report names its seed."""
     seed = random.randrange(2**32) if FULL else 4
     record_property("told", f"twenty sessions: seed {seed}")
     return random.Random(seed)
@@ -55,9 +55,9 @@ async def test_twenty_sessions_on_two_harnesses_that_die_have_every_message_answ
             await asyncio.to_thread(forker.close)
         deaths = sum(task.result() for task in serving)
         assert matrix.find_unpaired_messages(server.requests) == []
-        assert deaths >= 1  # which of the two got how far is chance
+        assert deaths >= 1  # which of the two got how far is random
         async with open_agent(database, server, create_tools(tmp_path, database)) as agent:
-            for name in messages:  # whoever died with nothing left to do could not give it back
+            for name in messages:  # a harness that died with nothing left to do could not release it
                 assert (await agent.wake(name)).finish_reason == "idle"
     await _assert_each_answered(database, tmp_path, messages, deaths)
     await assert_invariants(database)
@@ -66,7 +66,7 @@ async def test_twenty_sessions_on_two_harnesses_that_die_have_every_message_answ
 
 
 async def _serve_until_done(forker: ForkServer, request: dict[str, Any], dice: random.Random) -> int:
-    """Have a harness wake sessions until nobody needs it any more, and another each time it dies; count these."""
+    """Run a harness until the stop file exists, restarting it each time it dies; return the number of deaths."""
     deaths = 0
     while True:
         alarm = dice.uniform(*KILLED_AFTER) if 0 < deaths < DEATHS and dice.random() < 0.5 else 0
@@ -79,7 +79,7 @@ async def _serve_until_done(forker: ForkServer, request: dict[str, Any], dice: r
 
 
 async def _talk_in_all_sessions(database: Database, server: ModelServer, dice: random.Random) -> dict[str, list[str]]:
-    """Say things in all sessions, until the time is up and all is answered; return what was said, by session."""
+    """Send messages in all sessions until the time is up and all are answered; return them by session."""
     until = time.monotonic() + SECONDS
     async with open_agent(database, server) as agent, asyncio.TaskGroup() as group:
         names = [(await agent.open(f"main:test:{ULID()}")).id for _ in range(SESSIONS)]
@@ -88,7 +88,7 @@ async def _talk_in_all_sessions(database: Database, server: ModelServer, dice: r
 
 
 async def _talk(database: Database, session: str, dice: random.Random, until: float) -> list[str]:
-    """Say one thing after the other, at times before the last one is answered."""
+    """Send one message after the other, sometimes before the last one is answered."""
     messages: list[str] = []
     while len(messages) < FEWEST or time.monotonic() < until:
         messages.append(f"m{len(messages) + 1}")

@@ -1,4 +1,4 @@
-"""consolidator context, compact, replay, cost, and a person's word on a call, as a person and a program meet them."""
+"""consolidator context, compact, replay, cost, and the decisions on calls, for a person and for a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from consolidator.runtime.budget import reserve_spend, settle_spend
 from consolidator.runtime.harness import Usage
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
-from consolidator.testing.kill_points import interrupted_at
+from consolidator.testing.kill_points import interrupt_at
 from tests.acceptance.command_line import CommandLine
 from tests.conftest import NOON
 from tests.runtime import describe_log, open_agent, read_log
@@ -27,7 +27,7 @@ from tests.support import assistant_response, call_and_result, later, log_events
 
 
 def prepare(dsn: str, settings: Settings) -> None:
-    """Log a session that was paid for, after a night that learned from another."""
+    """Log a session with a paid call, after a night that learned from another session."""
 
     async def work() -> None:
         clock = FrozenClock(NOON)
@@ -60,13 +60,13 @@ def prepare(dsn: str, settings: Settings) -> None:
 
 @pytest.fixture
 def prepared_cli(cli: CommandLine, dsn: str, settings: Settings) -> CommandLine:
-    """The command line on a database that holds such a session."""
+    """The command line on a prepared database."""
     prepare(dsn, settings)
     return cli
 
 
 def run_json(prepared_cli: CommandLine, *words: str) -> Any:
-    """Return what a command prints as JSON."""
+    """Run a command with --json and return what it prints."""
     code, out, err = prepared_cli(*words, "--json")
     assert code == 0, err
     return json.loads(out)
@@ -154,7 +154,7 @@ def die(_: str) -> None:
 
 
 async def leave_waiting_calls(dsn: str) -> str:
-    """Leave a session with a call that may have run, and two that wait to be allowed; return its id."""
+    """Leave a session with a call that may have run and two that wait for approval; return its id."""
     database = Database(dsn, FrozenClock(NOON))
     calls = [("send_mail", {"to": "ines"}), ("deploy", {"where": "north"}), ("deploy", {"where": "south"})]
     try:
@@ -164,7 +164,7 @@ async def leave_waiting_calls(dsn: str) -> str:
         ):
             session = await agent.open("main:test:ines")
             await sessions.send_message(database, session.id, "ship it")
-            with interrupted_at(1, die, "after tool"), pytest.raises(Killed):
+            with interrupt_at(1, die, "after tool"), pytest.raises(Killed):
                 await agent.wake(session.id)
             assert (await agent.wake(session.id)).finish_reason == "approval"
             return session.id
@@ -173,7 +173,7 @@ async def leave_waiting_calls(dsn: str) -> str:
 
 
 async def describe_session(dsn: str, session: str) -> list[str]:
-    """Return a session's log in words."""
+    """Return a session's log as short lines."""
     database = Database(dsn, FrozenClock(NOON))
     try:
         return describe_log(await read_log(database, session))

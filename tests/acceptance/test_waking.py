@@ -1,4 +1,4 @@
-"""Sessions that a crash stopped go on: at the start of the service, and by the command that a unit runs at boot."""
+"""Sessions that a crash stopped are resumed: when the service starts, and by `consolidator wake`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from consolidator import Consolidator, tool
 from consolidator.database import Database
 from consolidator.runtime import sessions
 from consolidator.testing import ModelServer, ScriptedReply
-from consolidator.testing.kill_points import interrupted_at
+from consolidator.testing.kill_points import interrupt_at
 from tests import nights
 from tests.nights import start_cli
 from tests.runtime import describe_log, open_agent, read_log
@@ -42,21 +42,21 @@ def look(what: str) -> str:
 
 
 def create_reply(request: dict[str, Any]) -> ScriptedReply:
-    """Call the tool where there is one, then answer."""
+    """Call the tool if there is one, then answer."""
     if request.get("tools") and request["messages"][-1]["role"] != "tool":
         return ScriptedReply.calling(("look", {"what": "it"}))
     return ScriptedReply(text="Here I am again.")
 
 
 async def stop_session(agent: Consolidator, key: str, name: str) -> str:
-    """Stop a session in the middle of its turn, and return it."""
+    """Stop a session in the middle of its turn, and return its id."""
 
     def die(_: str) -> None:
         raise Killed
 
     session = await agent.open(key)
     await sessions.send_message(agent.database, session.id, "hello?")
-    with interrupted_at(1, die, name), pytest.raises(Killed):
+    with interrupt_at(1, die, name), pytest.raises(Killed):
         await agent.wake(session.id)
     return session.id
 

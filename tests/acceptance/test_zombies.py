@@ -1,4 +1,4 @@
-"""Zombies: a process that slept while its lease ran out, and was taken for dead, changes nothing when it comes back."""
+"""Zombies: a process that slept while its lease ran out, and was overtaken, changes nothing when it comes back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVERYTHING = (
 
 
 class World:
-    """What two harnesses do outside the database; `mine` is the channel of one, `theirs` of who overtakes it."""
+    """What two harnesses do outside the database; `mine` is the first one's channel, `theirs` the overtaking one's."""
 
     def __init__(self) -> None:
         self.effects: list[tuple[str, str]] = []
@@ -66,13 +66,13 @@ class World:
         return [look, send_mail]
 
     def count_effects(self) -> int:
-        """Count what the outside saw."""
+        """Return how many effects and deltas the outside saw."""
         return len(self.effects) + len(self.mine.deltas) + len(self.theirs.deltas)
 
 
 @dataclass
 class OtherHarness:
-    """A harness in a thread of its own, which can work while the test stands still; and the world of both."""
+    """A harness in its own thread, which works while the test stands still; and the world of both."""
 
     world: World
     url: str
@@ -81,7 +81,7 @@ class OtherHarness:
     agent: Consolidator
 
     def finish(self, session_id: str) -> tuple[Counter[str], int]:
-        """Wake a session to its end; return all that is in the database then, and how much the outside saw."""
+        """Wake a session until nothing is open; return its rows, and how many effects the outside saw."""
 
         async def work() -> tuple[Counter[str], int]:
             assert (await self.agent.wake(session_id)).finish_reason in ("stop", "idle")
@@ -92,7 +92,7 @@ class OtherHarness:
 
 @pytest.fixture
 def other(dsn: str, clock: FrozenClock) -> Iterator[OtherHarness]:
-    """Another harness, an hour later, with the model that both ask."""
+    """Another harness, one hour later, and the model server of both."""
     ready: Future[OtherHarness] = Future()
     done = threading.Event()
 
@@ -126,7 +126,7 @@ async def open_database(dsn: str, clock: Clock) -> AsyncIterator[Database]:
 
 
 async def load_all_rows(database: Database, session_id: str) -> Counter[str]:
-    """Return all that log and rows say of a session."""
+    """Return all rows of a session, as JSON."""
     async with database.connection() as conn:
         return Counter(row[0] for row in await (await conn.execute(EVERYTHING, {"id": session_id})).fetchall())
 
@@ -142,7 +142,7 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
     world = other.world
     async with open_agent(database, other.url, world.tools(), channel=world.mine) as agent:
         session = await _open_with_message(agent)
-        with kill_points.recorded() as passed:
+        with kill_points.record_boundaries() as passed:
             await agent.wake(session)
         assert len(passed) > 30
         last = {name: number for number, name in enumerate(passed, 1)}
@@ -150,7 +150,7 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
             "told", f"zombies: overtaken at {len(passed) - 1 if FULL else len(last)} of {len(passed)} boundaries"
         )
         for number, name in enumerate(passed, 1):
-            if number == 1 or (last[name] != number and not FULL):  # at the first one it holds nothing yet
+            if number == 1 or (last[name] != number and not FULL):  # at the first boundary it holds no lease yet
                 continue
             running = passed[: number - 1].count("before tool") - passed[: number - 1].count("after tool")
             try:
@@ -162,14 +162,14 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
 
 
 async def _open_with_message(agent: Consolidator) -> str:
-    """Say something in a new session, and return its id."""
+    """Send a message in a new session, and return its id."""
     session = await agent.open(f"main:test:{ULID()}")
     await sessions.send_message(agent.database, session.id, "use tools")
     return session.id
 
 
 async def _assert_overtaken(agent: Consolidator, other: OtherHarness, number: int, running: int) -> None:
-    """Let another harness overtake the first one at its n-th boundary, while it runs so many tools."""
+    """Let another harness overtake the first one at its n-th boundary, while `running` tools run in it."""
     session, world = await _open_with_message(agent), other.world
     then: list[tuple[Counter[str], int]] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -179,7 +179,7 @@ async def _assert_overtaken(agent: Consolidator, other: OtherHarness, number: in
             then.append(other.finish(session))
             patch.setattr(lease, "uptime", lambda: uptime() + 3600)
 
-        with kill_points.interrupted_at(number, overtake), suppress(StaleEpoch):
+        with kill_points.interrupt_at(number, overtake), suppress(StaleEpoch):
             await agent.wake(session)
     [(before, seen)] = then
     now = await load_all_rows(agent.database, session)
@@ -194,7 +194,7 @@ async def _assert_overtaken(agent: Consolidator, other: OtherHarness, number: in
 
 
 def _assert_only_deliveries(world: World, more: list[dict[str, Any]]) -> None:
-    """Assert that all that is new in the database is a word on what was truly sent."""
+    """Assert that the only new rows are deliveries that were truly made."""
     sent = {(delta.message_id, delta.seq) for delta in world.mine.deltas}
     assert all("sent_at" in row for row in more), more
     assert {(row["message_id"], row["upto_seq"]) for row in more} <= sent
@@ -209,7 +209,7 @@ async def test_a_process_that_was_stopped_comes_back_to_nothing(
 
 @asynccontextmanager
 async def start_two_processes(environment: dict[str, str]) -> AsyncIterator[list[ForkServer]]:
-    """Start two processes whose children are harnesses."""
+    """Start two fork servers."""
     forkers = [ForkServer(environment) for _ in range(2)]
     try:
         yield forkers
@@ -219,7 +219,7 @@ async def start_two_processes(environment: dict[str, str]) -> AsyncIterator[list
 
 
 async def _assert_stopped(sleeper: Matrix, other: Matrix) -> None:
-    """Stop a harness in the middle of a turn, have another end that, and let the first one go on."""
+    """Suspend a harness in the middle of a turn, let another one finish the turn, then continue the first one."""
     database = sleeper.database
     request = {**sleeper.new_run("tools"), "lease": 6, "stop": 36}
     sleeping = asyncio.create_task(asyncio.to_thread(sleeper.run_child, request))

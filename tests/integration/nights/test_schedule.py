@@ -24,7 +24,7 @@ from consolidator.jobs import scheduler
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import Service
 from consolidator.settings import Settings
-from tests.acceptance.agents import Claude, Office
+from tests.acceptance.agents import ClaudeCodeLog, LogFolder
 from tests.nights import (
     all_learned,
     assert_ledger_balances,
@@ -363,9 +363,11 @@ def wait_until_caught_up(port: int) -> tuple[int, dict[str, Any]]:
 async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
     database: Database, environment: dict[str, str], at_home: Path
 ) -> None:
-    agent = Claude("served", at("2026-03-01T09:00"), "/home/ada/shop")
-    agent.hears("From now on run the tests before you commit.").runs("uv run pytest", "3 passed").says("They pass.")
-    Office(at_home / "somewhere", [agent.file]).write(at("2026-03-02T00:00"))
+    agent = ClaudeCodeLog("served", at("2026-03-01T09:00"), "/home/ada/shop")
+    agent.add_user_message("From now on run the tests before you commit.").add_command(
+        "uv run pytest", "3 passed"
+    ).add_answer("They pass.")
+    LogFolder(at_home / "somewhere", [agent.file]).write(at("2026-03-02T00:00"))
     (at_home / ".claude").mkdir()
     (at_home / "somewhere" / "claude").rename(at_home / ".claude" / "projects")
     with free_port() as port, start_cli("serve", environment=environment | health_environment(port)) as service:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consolidator.context.build import Context, build_context
-from consolidator.context.compaction import Compaction, CompactionPlan, Hooks
+from consolidator.context.compaction import Compaction, CompactionPlan, CompactionHooks
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.llm.client import ModelClient, ModelRequest
@@ -40,7 +40,7 @@ WORK = [
 ]
 
 
-async def worked(database: Database, *, turns: int = 30, **columns: Any) -> None:
+async def log_long_session(database: Database, *, turns: int = 30, **columns: Any) -> None:
     """Log some work, and much talk after it."""
     talk = [
         event
@@ -50,7 +50,7 @@ async def worked(database: Database, *, turns: int = 30, **columns: Any) -> None
     await log_events(database, "one", [*WORK, *talk], **columns)
 
 
-async def shown(database: Database, **more: Any) -> Context:
+async def build_compacted(database: Database, **more: Any) -> Context:
     """Return the compacted context."""
     async with database.connection() as conn:
         return await build_context(conn, "one", strategy="compacted", **more)
@@ -63,7 +63,7 @@ async def server() -> AsyncIterator[ModelServer]:
         yield running
 
 
-async def compacted(database: Database, server: ModelServer, model: str, **more: Any) -> Compaction:
+async def compact_with_model(database: Database, server: ModelServer, model: str, **more: Any) -> Compaction:
     """Compact with a model's help."""
     client = ModelClient(server.url, "key", 10)
     try:
@@ -75,20 +75,20 @@ async def compacted(database: Database, server: ModelServer, model: str, **more:
 
 
 async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(database: Database) -> None:
-    await worked(database)
-    before = await shown(database, budget=3000)
+    await log_long_session(database)
+    before = await build_compacted(database, budget=3000)
     done = await compact(database, "one", budget=3000)
     assert done is not None
     assert (done.by, done.tokens_after < done.tokens_before) == ("digest", True)
-    after = await shown(database, budget=3000)
-    assert not after.squeezed
+    after = await build_compacted(database, budget=3000)
+    assert not after.over_budget
     assert after.tokens < before.tokens
-    told = after.messages[0]["content"]
-    assert "Please fix the login" in told
-    assert "Open tasks:\n- Fix the login" in told
-    assert "Write the docs" not in told
-    assert "Unresolved errors:\n- Bash: E KeyError: 'user'" in told
-    assert "--fx" not in told.partition("Unresolved errors")[2].partition("\n\n")[0]
+    text = after.messages[0]["content"]
+    assert "Please fix the login" in text
+    assert "Open tasks:\n- Fix the login" in text
+    assert "Write the docs" not in text
+    assert "Unresolved errors:\n- Bash: E KeyError: 'user'" in text
+    assert "--fx" not in text.partition("Unresolved errors")[2].partition("\n\n")[0]
     assert await query_number(database, "select head from session") == len(WORK) + 61
     assert await query_number(database, "select compactions from session") == 1
     async with database.connection() as conn:
@@ -96,7 +96,7 @@ async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(databas
 
 
 async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> None:
-    await worked(database)
+    await log_long_session(database)
     first = await compact(database, "one", budget=3000)
     assert await compact(database, "one", budget=3000) is None
     more = [
@@ -108,21 +108,21 @@ async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> 
     assert first is not None
     assert second is not None
     assert second.kept_from > first.kept_from
-    told = (await shown(database, budget=3000)).messages[0]["content"]
-    assert "Open tasks" not in told
-    assert "Unresolved errors" not in told
-    assert "Please fix the login" in told
+    text = (await build_compacted(database, budget=3000)).messages[0]["content"]
+    assert "Open tasks" not in text
+    assert "Unresolved errors" not in text
+    assert "Please fix the login" in text
     assert await query_number(database, "select compactions from session") == 2
 
 
 async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, server: ModelServer) -> None:
-    await worked(database, model="gpt-4o")
-    done = await compacted(database, server, "gpt-4o-mini")
+    await log_long_session(database, model="gpt-4o")
+    done = await compact_with_model(database, server, "gpt-4o-mini")
     assert done.by == "model"
-    told = (await shown(database, budget=3000)).messages[0]["content"]
-    assert "They fix the login" in told
-    assert "Still to do:\n- run the tests" in told
-    assert KEY not in told
+    text = (await build_compacted(database, budget=3000)).messages[0]["content"]
+    assert "They fix the login" in text
+    assert "Still to do:\n- run the tests" in text
+    assert KEY not in text
     (spent,) = await query_rows(
         database, "select purpose, tier, strategy, cost, settled_at is not null as settled from spend"
     )
@@ -148,9 +148,9 @@ async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, se
     ],
 )
 async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, reply: ScriptedReply) -> None:
-    await worked(database)
+    await log_long_session(database)
     async with ModelServer([reply]) as server:
-        done = await compacted(database, server, "gpt-4o-mini")
+        done = await compact_with_model(database, server, "gpt-4o-mini")
     assert done.by == "digest"
     (spent,) = await query_rows(database, "select cost, settled_at is not null as settled from spend")
     assert spent["settled"]
@@ -158,10 +158,10 @@ async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, re
 
 
 async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database, server: ModelServer) -> None:
-    await worked(database)
+    await log_long_session(database)
     async with database.connection() as conn:
         await conn.execute("update session set max_cost = 0.0001")
-    done = await compacted(database, server, "gpt-4o")
+    done = await compact_with_model(database, server, "gpt-4o")
     assert done.by == "digest"
     assert server.requests == []
     assert await query_number(database, "select count(*) from spend") == 0
@@ -170,7 +170,7 @@ async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database,
 async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_is_woken_meanwhile(
     database: Database, settings: Settings, server: ModelServer
 ) -> None:
-    await worked(database)
+    await log_long_session(database)
     woken: list[Exception] = []
 
     class Meanwhile(ModelClient):
@@ -196,7 +196,7 @@ async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_
 
 
 async def test_a_zombie_compacts_nothing(database: Database) -> None:
-    await worked(database)
+    await log_long_session(database)
     with pytest.raises(StaleEpoch):
         await compact(database, "one", budget=3000, epoch=7)
     assert await query_number(database, "select count(*) from event where event_type = 'PolicyDecision'") == 0
@@ -204,7 +204,7 @@ async def test_a_zombie_compacts_nothing(database: Database) -> None:
 
 
 async def test_hooks_are_called_before_and_after(database: Database, server: ModelServer) -> None:
-    await worked(database)
+    await log_long_session(database)
     seen: list[Any] = []
 
     async def before(plan: CompactionPlan) -> str:
@@ -214,8 +214,8 @@ async def test_hooks_are_called_before_and_after(database: Database, server: Mod
     async def after(done: Compaction) -> None:
         seen.append(done)
 
-    hooks = Hooks(before, after)
-    done = await compacted(database, server, "gpt-4o-mini", hooks=hooks)
+    hooks = CompactionHooks(before, after)
+    done = await compact_with_model(database, server, "gpt-4o-mini", hooks=hooks)
     assert seen == [done.kept_from, done]
     assert server.requests[0]["messages"][1]["content"].endswith("Keep every file's name.")
 
@@ -230,10 +230,10 @@ async def test_a_short_session_is_left_as_it_is(database: Database) -> None:
 async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
     database: Database, settings: Settings
 ) -> None:
-    def answers(asked: dict[str, Any]) -> ScriptedReply:
-        return ScriptedReply(text="Noted. " * 30) if asked.get("stream") else ScriptedReply.json(SUMMARY)
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
+        return ScriptedReply(text="Noted. " * 30) if request.get("stream") else ScriptedReply.json(SUMMARY)
 
-    async with ModelServer(answers) as server:
+    async with ModelServer(create_reply) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url, "extract_model": "gpt-4o-mini"})
         async with Consolidator(settings=mine, database=database) as agent:
             session = await agent.open(
@@ -242,7 +242,7 @@ async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
             for n in range(16):
                 said_back = "".join([delta async for delta in session.send(f"Remember {n}. " * 20)])
                 assert said_back == "Noted. " * 30
-    streamed = [asked for asked in server.requests if asked.get("stream")]
+    streamed = [request for request in server.requests if request.get("stream")]
     assert len(streamed) == 16
     compactions = await query_number(database, "select compactions from session")
     assert 1 <= compactions == len(server.requests) - 16

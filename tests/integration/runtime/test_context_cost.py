@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.context.build import advance, build_context
+from consolidator.context.build import advance_history, build_context
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -19,7 +19,7 @@ LONG = 100_000
 
 
 @pytest.fixture
-async def logs(database: Database) -> Database:
+async def long_logs(database: Database) -> Database:
     """One short log and one of 100,000 events."""
     talk = [
         NewEvent(EventType.USER_MESSAGE, {"text": "Again?"}),
@@ -35,61 +35,63 @@ async def logs(database: Database) -> Database:
     return database
 
 
-async def touched(database: Database, query: str, values: dict[str, Any]) -> tuple[int, int]:
+async def count_touched_blocks(database: Database, query: str, values: dict[str, Any]) -> tuple[int, int]:
     """Return how many rows a query's scans read or dropped, and how many pages it touched."""
     async with database.connection() as conn:
         cursor = await conn.execute(f"explain (analyze, buffers, format json) {query}", values)
-        found = await cursor.fetchone()
-    assert found is not None
-    plan = found[0][0]["Plan"] if isinstance(found[0], list) else json.loads(found[0])[0]["Plan"]
+        row = await cursor.fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"] if isinstance(row[0], list) else json.loads(row[0])[0]["Plan"]
     rows = sum(
-        one["Actual Rows"] * one["Actual Loops"] + one.get("Rows Removed by Filter", 0)
-        for one in nodes(plan)
-        if "Scan" in one["Node Type"]
+        node["Actual Rows"] * node["Actual Loops"] + node.get("Rows Removed by Filter", 0)
+        for node in plan_nodes(plan)
+        if "Scan" in node["Node Type"]
     )
     return int(rows), plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
-def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+def plan_nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a plan's nodes."""
-    return [plan, *(below for one in plan.get("Plans", ()) for below in nodes(one))]
+    return [plan, *(below for node in plan.get("Plans", ()) for below in plan_nodes(node))]
 
 
-async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_of_a_hundred(logs: Database) -> None:
+async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_of_a_hundred(
+    long_logs: Database,
+) -> None:
     cost = {}
     for name in ("short", "long"):
-        (row,) = await query_rows(logs, "select head, created_at, last_event_at from session where id = %s", name)
+        (row,) = await query_rows(long_logs, "select head, created_at, last_event_at from session where id = %s", name)
         span = events.Span(name, row["head"] - 50, row["head"], (row["created_at"], row["last_event_at"]))
-        rows, pages = await touched(logs, events._SQL["read"], {**span.values(), "limit": None})
-        view, _ = await touched(logs, store._SQL["load_view"], {"session": name})
+        rows, pages = await count_touched_blocks(long_logs, events._SQL["read"], {**span.values(), "limit": None})
+        view, _ = await count_touched_blocks(long_logs, store._SQL["load_view"], {"session": name})
         bounds = {"session": name, "low": row["created_at"], "high": row["last_event_at"]}
-        asked, _ = await touched(
-            logs, store._SQL["read_last_user_message"], {**bounds, "after": 0, "upto": row["head"] - 50}
+        question_cost, _ = await count_touched_blocks(
+            long_logs, store._SQL["read_last_user_message"], {**bounds, "after": 0, "upto": row["head"] - 50}
         )
-        cost[name] = (rows, view, asked, pages)
+        cost[name] = (rows, view, question_cost, pages)
     assert cost["long"][:3] == cost["short"][:3]
     assert cost["short"][0] == 50
     assert cost["long"][3] <= cost["short"][3] + 10
 
 
 async def test_a_context_reads_so_many_rows_however_long_the_log(
-    logs: Database, monkeypatch: pytest.MonkeyPatch
+    long_logs: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
 
     async def counted(conn: Any, span: events.Span) -> Any:
-        found = await asked(conn, span)
-        read.append(len(found))
-        return found
+        rows = await read_rows(conn, span)
+        read.append(len(rows))
+        return rows
 
-    asked = events.read_rows
+    read_rows = events.read_rows
     monkeypatch.setattr(events, "read_rows", counted)
-    async with logs.connection() as conn:
-        made = await build_context(conn, "long", strategy="window", last=50)
-        assert (made.first_seq, made.upto_seq, sum(read)) == (LONG - 49, LONG, 50)
+    async with long_logs.connection() as conn:
+        context = await build_context(conn, "long", strategy="window", last=50)
+        assert (context.first_seq, context.upto_seq, sum(read)) == (LONG - 49, LONG, 50)
         read.clear()
         await build_context(conn, "long", strategy="budget", budget=2000)
         assert sum(read) <= 500
         read.clear()
-        assert await advance(conn, "long", limit=100) == LONG - 100
+        assert await advance_history(conn, "long", limit=100) == LONG - 100
         assert sum(read) == 100

@@ -22,7 +22,7 @@ __all__ = ["dsn", "emptied"]  # fixtures
 DEAR, CHEAP = "gpt-4o", "gpt-4o-mini"
 
 
-async def spent(
+async def spend(
     database: Database, session: str, model: str = DEAR, *, usage: Usage | None = None, purpose: Purpose = "step",
     strategy: str = "budget", turn: int = 0,
 ) -> None:  # fmt: skip
@@ -37,28 +37,28 @@ async def spent(
             await settle_spend(conn, call, usage, now=now)
 
 
-async def by(database: Database, what: str, **more: object) -> dict[str, Cost]:
+async def costs_by(database: Database, what: str, **more: object) -> dict[str, Cost]:
     """Return what calls cost, by name; all of them under "all"."""
     async with database.connection() as conn:
-        found, total = await load_costs(conn, what, **more)  # type: ignore[arg-type]
-    return {**{one.name: one for one in found}, "all": total}
+        costs, total = await load_costs(conn, what, **more)  # type: ignore[arg-type]
+    return {**{cost.name: cost for cost in costs}, "all": total}
 
 
 @pytest.fixture
-async def bills(database: Database, clock: FrozenClock) -> Database:
+async def billed_sessions(database: Database, clock: FrozenClock) -> Database:
     """Two sessions of two agents on two days."""
     await log_events(database, "one", [], agent="coder")
     await log_events(database, "two", [], agent="clerk")
-    await spent(database, "one", usage=Usage(90, 50, 5))
-    await spent(database, "one", usage=Usage(80, 0, 5), turn=1)
-    await spent(database, "one", CHEAP, usage=Usage(500, 0, 50), purpose="compaction", strategy="compacted", turn=1)
+    await spend(database, "one", usage=Usage(90, 50, 5))
+    await spend(database, "one", usage=Usage(80, 0, 5), turn=1)
+    await spend(database, "one", CHEAP, usage=Usage(500, 0, 50), purpose="compaction", strategy="compacted", turn=1)
     clock.set(clock.now() + timedelta(days=1))
-    await spent(database, "two", "in-house", usage=Usage(10, 0, 1))
-    await spent(database, "two")
+    await spend(database, "two", "in-house", usage=Usage(10, 0, 1))
+    await spend(database, "two")
     return database
 
 
-async def test_costs_are_summed_by_whatever_people_ask(bills: Database) -> None:
+async def test_costs_are_summed_by_whatever_people_ask(billed_sessions: Database) -> None:
     dear = calculate_cost(DEAR, input_tokens=90, cached_tokens=50, output_tokens=5)
     other = calculate_cost(DEAR, input_tokens=80, output_tokens=5)
     cheap = calculate_cost(CHEAP, input_tokens=500, output_tokens=50)
@@ -67,43 +67,47 @@ async def test_costs_are_summed_by_whatever_people_ask(bills: Database) -> None:
     assert other is not None
     assert cheap is not None
     first = Cost("one", 3, 670, 50, 60, dear + other + cheap, Decimal(0), 0, 1 / 3)
-    found = await by(bills, "session")
-    assert found["one"] == first
-    assert (found["two"].calls, found["two"].unpriced, found["two"].set_aside) == (2, 1, aside)
-    assert found["all"].cost == first.cost
-    assert found["all"].cheap_share == 0.25
-    assert [(name, one.calls) for name, one in (await by(bills, "turn")).items()] == [
+    costs = await costs_by(billed_sessions, "session")
+    assert costs["one"] == first
+    assert (costs["two"].calls, costs["two"].unpriced, costs["two"].set_aside) == (2, 1, aside)
+    assert costs["all"].cost == first.cost
+    assert costs["all"].cheap_share == 0.25
+    assert [(name, cost.calls) for name, cost in (await costs_by(billed_sessions, "turn")).items()] == [
         ("one:1", 1), ("one:2", 2), ("two:1", 2), ("all", 5),
     ]  # fmt: skip
-    assert list(await by(bills, "day")) == ["2026-03-02", "2026-03-03", "all"]
-    assert {name: one.calls for name, one in (await by(bills, "agent")).items()} == {"coder": 3, "clerk": 2, "all": 5}
-    assert {name: one.calls for name, one in (await by(bills, "strategy")).items()} == {
+    assert list(await costs_by(billed_sessions, "day")) == ["2026-03-02", "2026-03-03", "all"]
+    assert {name: cost.calls for name, cost in (await costs_by(billed_sessions, "agent")).items()} == {
+        "coder": 3,
+        "clerk": 2,
+        "all": 5,
+    }
+    assert {name: cost.calls for name, cost in (await costs_by(billed_sessions, "strategy")).items()} == {
         "budget": 4, "compacted": 1, "all": 5,
     }  # fmt: skip
-    assert set(await by(bills, "model")) == {DEAR, CHEAP, "in-house", "all"}
-    assert (await by(bills, "purpose"))["compaction"].cost == cheap
+    assert set(await costs_by(billed_sessions, "model")) == {DEAR, CHEAP, "in-house", "all"}
+    assert (await costs_by(billed_sessions, "purpose"))["compaction"].cost == cheap
 
 
-async def test_costs_can_be_asked_of_a_part(bills: Database) -> None:
-    assert set(await by(bills, "session", session="one")) == {"one", "all"}
-    assert set(await by(bills, "session", agent="clerk")) == {"two", "all"}
-    assert set(await by(bills, "session", since=date(2026, 3, 3))) == {"two", "all"}
-    assert (await by(bills, "session", agent="nobody"))["all"].calls == 0
+async def test_costs_can_be_asked_of_a_part(billed_sessions: Database) -> None:
+    assert set(await costs_by(billed_sessions, "session", session="one")) == {"one", "all"}
+    assert set(await costs_by(billed_sessions, "session", agent="clerk")) == {"two", "all"}
+    assert set(await costs_by(billed_sessions, "session", since=date(2026, 3, 3))) == {"two", "all"}
+    assert (await costs_by(billed_sessions, "session", agent="nobody"))["all"].calls == 0
     with pytest.raises(UsageError, match="cannot group costs by"):
-        await by(bills, "weather")
+        await costs_by(billed_sessions, "weather")
 
 
-async def test_the_nights_calls_are_among_them_and_what_an_erased_session_cost_stays(bills: Database) -> None:
-    async with bills.transaction() as conn:
+async def test_the_nights_calls_are_among_them_and_what_an_erased_session_cost_stays(billed_sessions: Database) -> None:
+    async with billed_sessions.transaction() as conn:
         await conn.execute(
             "insert into model_call (id, run_id, purpose, model, key, reserved_tokens, input_tokens, output_tokens, "
             "cost, created_at, settled_at) values ('c', 'r', 'extract', %s, 'k', 10, 9, 1, 0.25, %s, %s)",
-            [CHEAP, bills.clock.now(), bills.clock.now()],
+            [CHEAP, billed_sessions.clock.now(), billed_sessions.clock.now()],
         )
         await conn.execute("update spend set session_id = null where session_id = 'two'")
-    found = await by(bills, "session")
-    assert found["(nights)"].cost == Decimal("0.25")
-    assert found["(erased)"].calls == 2
+    costs = await costs_by(billed_sessions, "session")
+    assert costs["(nights)"].cost == Decimal("0.25")
+    assert costs["(erased)"].calls == 2
     for what in COST_GROUPINGS:
-        total = (await by(bills, what))["all"]
+        total = (await costs_by(billed_sessions, what))["all"]
         assert total.calls == (5 if what == "turn" else 6)

@@ -18,7 +18,7 @@ from consolidator.runtime.tools.tool import tool
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
-from consolidator.testing.kill_points import interrupted_at, recorded
+from consolidator.testing.kill_points import interrupt_at, record_boundaries
 from tests.nights import query_number, query_rows
 from tests.reuse import dsn, emptied
 from tests.support import assistant_response, later, user_message
@@ -27,7 +27,7 @@ __all__ = ["dsn", "emptied"]  # fixtures
 MODEL, CAP = "gpt-4o", Decimal("0.05")
 SUMMARY = {"summary": "They add numbers.", "next_steps": []}
 TALK: list[NewEvent] = [
-    one for n in range(12) for one in (user_message(f"Add {n}! " * 30), assistant_response(f"{n} it is. " * 30))
+    event for n in range(12) for event in (user_message(f"Add {n}! " * 30), assistant_response(f"{n} it is. " * 30))
 ]
 
 
@@ -41,17 +41,17 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def answers(asked: dict[str, Any]) -> ScriptedReply:
+def create_reply(request: dict[str, Any]) -> ScriptedReply:
     """Sum up where asked to; else call the tool once, then answer."""
-    if not asked.get("stream"):
+    if not request.get("stream"):
         return ScriptedReply.json(SUMMARY)
-    if asked["messages"][-1]["role"] == "tool":
+    if request["messages"][-1]["role"] == "tool":
         return ScriptedReply(text="It is three. " * 5)
     return ScriptedReply.calling(("add", {"a": 1, "b": 2}))
 
 
 @asynccontextmanager
-async def agent_on(database: Database, settings: Settings, server: ModelServer) -> AsyncIterator[Consolidator]:
+async def open_agent(database: Database, settings: Settings, server: ModelServer) -> AsyncIterator[Consolidator]:
     """A process that drives sessions."""
     mine = settings.model_copy(update={"openai_base_url": server.url, "model": MODEL})
     async with Consolidator(tools=[add], settings=mine, database=database) as agent:
@@ -69,33 +69,33 @@ async def long_session(agent: Consolidator, name: str) -> Session:
     return session
 
 
-async def heard(session: Session) -> str:
+async def send_and_collect(session: Session) -> str:
     """Say something and return the answer."""
     return "".join([delta async for delta in session.send("Add one and two.")])
 
 
-def billed(server: ModelServer) -> Decimal:
+def sum_bill(server: ModelServer) -> Decimal:
     """Return at least what the server could charge: the questions it was asked."""
-    sizes = (sum(len(str(m.get("content") or "")) for m in asked["messages"]) // 8 for asked in server.requests)
+    sizes = (sum(len(str(m.get("content") or "")) for m in request["messages"]) // 8 for request in server.requests)
     return sum((calculate_cost(MODEL, input_tokens=size) or Decimal(0) for size in sizes), Decimal(0))
 
 
 async def test_wherever_a_process_dies_its_money_is_settled_and_the_cap_holds(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    async with ModelServer(answers) as server, agent_on(database, settings, server) as agent:
+    async with ModelServer(create_reply) as server, open_agent(database, settings, server) as agent:
         session = await long_session(agent, "whole")
-        with recorded() as passed:
-            assert "three" in await heard(session)
+        with record_boundaries() as passed:
+            assert "three" in await send_and_collect(session)
         assert len(server.requests) == 3
         assert "after compaction" in passed
         firsts = {name: number for number, name in reversed(list(enumerate(passed, 1)))}
         lasts = {name: number for number, name in enumerate(passed, 1)}
         for number in sorted({*firsts.values(), *lasts.values()}):
-            await dies_at(number, passed[number - 1], clock, settings, server, agent)
+            await die_at(number, passed[number - 1], clock, settings, server, agent)
 
 
-async def dies_at(
+async def die_at(
     number: int, name: str, clock: FrozenClock, settings: Settings, server: ModelServer, agent: Consolidator
 ) -> None:
     """Die at a boundary, wake the session elsewhere, and look at the money."""
@@ -103,35 +103,35 @@ async def dies_at(
     def die(_: str) -> None:
         raise Killed
 
-    told, database = f"{number}: {name}", agent.database
+    case, database = f"{number}: {name}", agent.database
     server.requests.clear()
     session = await long_session(agent, f"n{number}")
-    with interrupted_at(number, die), pytest.raises(Killed):
-        await heard(session)
+    with interrupt_at(number, die), pytest.raises(Killed):
+        await send_and_collect(session)
     clock.set(later(clock.now(), minutes=10))  # its lease runs out
-    async with agent_on(database, settings, server) as other:
+    async with open_agent(database, settings, server) as other:
         await other.wake(session.id)
     (row,) = await query_rows(
         database, "select cost, reserved, pending, compactions from session where id = %s", session.id
     )
     spends = await query_rows(database, "select cost, settled_at from spend where session_id = %s", session.id)
-    assert row["reserved"] == 0, told
-    assert not row["pending"], told
-    assert all(one["settled_at"] is not None for one in spends), told
-    assert row["cost"] == sum(one["cost"] for one in spends), told
-    assert billed(server) <= row["cost"] <= CAP, told
-    assert row["compactions"] == (name != "before commit message"), told
+    assert row["reserved"] == 0, case
+    assert not row["pending"], case
+    assert all(call["settled_at"] is not None for call in spends), case
+    assert row["cost"] == sum(call["cost"] for call in spends), case
+    assert sum_bill(server) <= row["cost"] <= CAP, case
+    assert row["compactions"] == (name != "before commit message"), case
 
 
 async def test_a_session_that_reaches_its_cap_ends_its_turn_and_says_so(database: Database, settings: Settings) -> None:
     async with (
         ModelServer([ScriptedReply(text="Noted. " * 20)]) as server,
-        agent_on(database, settings, server) as agent,
+        open_agent(database, settings, server) as agent,
     ):
         session = await agent.open("coder:cli:ada", model=MODEL, max_cost_usd="0.004", answer_tokens=100)
         turns = []
         while session.result is None or session.result.finish_reason == "stop":
-            turns.append(await heard(session))
+            turns.append(await send_and_collect(session))
         assert session.result.finish_reason == "budget"
         assert "cap of 0.004 USD is reached" in turns[-1]
         assert len(server.requests) == len(turns) - 1 >= 2
@@ -143,4 +143,4 @@ async def test_a_session_that_reaches_its_cap_ends_its_turn_and_says_so(database
         await agent.wake(session.id)
         assert len(server.requests) == len(turns) - 1
         again = await agent.open("coder:cli:ada", max_cost_usd=1)
-        assert "Noted." in await heard(again)
+        assert "Noted." in await send_and_collect(again)

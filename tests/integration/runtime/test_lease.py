@@ -16,7 +16,7 @@ from consolidator.database import Connection, Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime import lease
 from consolidator.store.log import sessions
-from consolidator.testing.kill_points import interrupted_at
+from consolidator.testing.kill_points import interrupt_at
 from tests.integration.locks import waiting
 from tests.reuse import dsn, emptied
 from tests.runtime import SECRET
@@ -32,7 +32,7 @@ ERRORS = [
 ]
 
 
-class Poor(Database):
+class FlakyDatabase(Database):
     """A database of which nothing can be had while it has an error."""
 
     error: Exception | None = None
@@ -49,24 +49,24 @@ class Poor(Database):
 
 
 @pytest.fixture
-async def poor(dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Poor]:
+async def flaky_database(dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FlakyDatabase]:
     """A database on whose clock leases run out, and whose heartbeats come at once; it has a session `s`."""
     monkeypatch.setattr(lease, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())
-    opened = Poor(dsn, clock)
+    opened = FlakyDatabase(dsn, clock)
     await log_events(opened, "s", [user_message("hello")])
     yield opened
     await opened.close()
 
 
-async def taken_up(database: Database) -> lease.Lease:
+async def acquire(database: Database) -> lease.Lease:
     """Take the session up."""
-    held = await lease.acquire_lease(database, "s", seconds=SECONDS)
-    assert held is not None
-    return held
+    acquired = await lease.acquire_lease(database, "s", seconds=SECONDS)
+    assert acquired is not None
+    return acquired
 
 
-async def refused(database: Poor) -> None:
+async def refused(database: FlakyDatabase) -> None:
     """Wait until the heartbeat was refused again and again."""
     async with asyncio.timeout(PATIENCE):
         while database.refused < 3:  # noqa: ASYNC110 - the database has no event for it
@@ -75,64 +75,70 @@ async def refused(database: Poor) -> None:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 async def test_a_heartbeat_outlives_any_error(
-    poor: Poor, clock: FrozenClock, error: Exception, caplog: pytest.LogCaptureFixture
+    flaky_database: FlakyDatabase, clock: FrozenClock, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     renewed = asyncio.Event()
-    with interrupted_at(1, lambda _: renewed.set(), "after renewal"):
-        async with await taken_up(poor) as held:
-            poor.error = error
-            await refused(poor)
-            poor.error = None
+    with interrupt_at(1, lambda _: renewed.set(), "after renewal"):
+        async with await acquire(flaky_database) as acquired:
+            flaky_database.error = error
+            await refused(flaky_database)
+            flaky_database.error = None
             clock.advance(timedelta(seconds=SECONDS / 2))
             async with asyncio.timeout(PATIENCE):
                 await renewed.wait()
-            held.check_valid()
+            acquired.check_valid()
     assert type(error).__name__ in caplog.text
     assert SECRET not in caplog.text
 
 
-async def test_who_cannot_renew_until_the_lease_has_run_out_has_lost_it(poor: Poor, clock: FrozenClock) -> None:
-    async with asyncio.timeout(PATIENCE), await taken_up(poor) as held:
-        poor.error = ERRORS[0]
-        await refused(poor)
+async def test_who_cannot_renew_until_the_lease_has_run_out_has_lost_it(
+    flaky_database: FlakyDatabase, clock: FrozenClock
+) -> None:
+    async with asyncio.timeout(PATIENCE), await acquire(flaky_database) as acquired:
+        flaky_database.error = ERRORS[0]
+        await refused(flaky_database)
         clock.advance(timedelta(seconds=SECONDS))
         with pytest.raises(StaleEpoch):
-            await held.run_unless_steered(asyncio.Event().wait())
+            await acquired.run_unless_steered(asyncio.Event().wait())
 
 
-async def test_a_session_that_cannot_be_given_back_does_not_hide_what_came_of_the_work(poor: Poor) -> None:
+async def test_a_session_that_cannot_be_given_back_does_not_hide_what_came_of_the_work(
+    flaky_database: FlakyDatabase,
+) -> None:
     async def work() -> None:
-        async with await taken_up(poor):
-            poor.error = ERRORS[0]
+        async with await acquire(flaky_database):
+            flaky_database.error = ERRORS[0]
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await work()
 
 
-async def test_a_lease_begins_before_the_wait_for_its_row(poor: Poor, clock: FrozenClock) -> None:
-    async with poor.transaction() as conn:
+async def test_a_lease_begins_before_the_wait_for_its_row(flaky_database: FlakyDatabase, clock: FrozenClock) -> None:
+    async with flaky_database.transaction() as conn:
         await sessions.lock(conn, ["s"])
-        taking = asyncio.create_task(taken_up(poor))
-        await waiting(poor)
+        taking = asyncio.create_task(acquire(flaky_database))
+        await waiting(flaky_database)
         clock.advance(timedelta(seconds=SECONDS / 2))
-    held = await taking
-    held.check_valid()
+    acquired = await taking
+    acquired.check_valid()
     clock.advance(timedelta(seconds=SECONDS / 2))
-    assert held.session.lease_until == clock.now()
+    assert acquired.session.lease_until == clock.now()
     with pytest.raises(StaleEpoch):
-        held.check_valid()
+        acquired.check_valid()
 
 
-async def test_a_lease_begins_after_the_wait_for_a_connection(dsn: str, poor: Poor, clock: FrozenClock) -> None:
+async def test_a_lease_begins_after_the_wait_for_a_connection(
+    dsn: str, flaky_database: FlakyDatabase, clock: FrozenClock
+) -> None:
     single = Database(dsn, clock, pool_size=1)
     single.engine.pool._max_overflow = 0  # type: ignore[attr-defined]
     try:
         async with single.connection():
-            taking = asyncio.create_task(taken_up(single))
+            taking = asyncio.create_task(acquire(single))
             await asyncio.sleep(0)  # it has asked for the connection
             clock.advance(timedelta(seconds=SECONDS / 2))
-        held = await taking
+        acquired = await taking
     finally:
         await single.close()
-    assert held.session.lease_until == clock.now() + timedelta(seconds=SECONDS)
+    assert acquired.session.lease_until == clock.now() + timedelta(seconds=SECONDS)

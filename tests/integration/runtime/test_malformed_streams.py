@@ -15,8 +15,8 @@ import pytest
 
 from consolidator import tool
 from consolidator.database import Database
-from consolidator.store.queries import rows
-from tests.runtime import agent_on, heard
+from tests.databases import fetch_dicts
+from tests.runtime import open_agent, send_and_collect
 from tests.support import FULL, PATIENCE
 
 Chunk = dict[str, Any]
@@ -51,48 +51,51 @@ def look(at: str) -> str:
     return f"{at} was seen"
 
 
-def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def value_paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the place of everything in a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
+    for key, item in inner:
         yield (*above, key)
-        yield from places(one, (*above, key))
+        yield from value_paths(item, (*above, key))
 
 
-def odd(chunks: list[Chunk], dice: random.Random) -> list[Chunk]:
+def corrupt(chunks: list[Chunk], dice: random.Random) -> list[Chunk]:
     """Return a stream with something missing, twice, out of order, or in place of something else."""
-    found = copy.deepcopy(chunks)
+    changed = copy.deepcopy(chunks)
     for _ in range(dice.choice([1, 1, 1, 2, 3])):
-        *above, last = dice.choice(list(places(found)))
-        inner: Any = found
+        *above, last = dice.choice(list(value_paths(changed)))
+        inner: Any = changed
         for key in above:
             inner = inner[key]
         match dice.randrange(6):
             case 0:
-                dice.shuffle(found)
+                dice.shuffle(changed)
             case 1:
                 del inner[last]
             case 2 if isinstance(inner, list):
                 inner.insert(0, copy.deepcopy(inner[last]))
             case _:
                 inner[last] = copy.deepcopy(dice.choice(ODD))
-        if not found:
+        if not changed:
             break
-    return found
+    return changed
 
 
 @contextlib.asynccontextmanager
-async def streaming(answer: Callable[[dict[str, Any]], list[Chunk]]) -> AsyncIterator[str]:
+async def serve_stream(answer: Callable[[dict[str, Any]], list[Chunk]]) -> AsyncIterator[str]:
     """Serve streams of whatever shape over HTTP; yield the address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-        asked = json.loads(await reader.readexactly(length))
-        told = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in answer(asked)) + b"data: [DONE]\n\n"
+        request = json.loads(await reader.readexactly(length))
+        payload = (
+            b"".join(b"data: " + json.dumps(piece).encode() + b"\n\n" for piece in answer(request))
+            + b"data: [DONE]\n\n"
+        )
         kind = b"content-type: text/event-stream\r\nconnection: close\r\n"
         with contextlib.suppress(ConnectionError):  # whoever asked has had enough
-            writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"content-length: %d\r\n\r\n" % len(told) + told)
+            writer.write(b"HTTP/1.1 200 OK\r\n" + kind + b"content-length: %d\r\n\r\n" % len(payload) + payload)
             await writer.drain()
             writer.close()
             await writer.wait_closed()
@@ -109,18 +112,18 @@ async def streaming(answer: Callable[[dict[str, Any]], list[Chunk]]) -> AsyncIte
 async def test_a_turn_ends_in_words_and_the_next_one_is_answered(database: Database, seed: int) -> None:
     dice, strange = random.Random(seed), True
 
-    def answer(asked: dict[str, Any]) -> list[Chunk]:
-        told = ANSWER if asked["messages"][-1]["role"] == "tool" else ASKING
-        return odd(told, dice) if strange else ANSWER
+    def answer(request: dict[str, Any]) -> list[Chunk]:
+        chunks = ANSWER if request["messages"][-1]["role"] == "tool" else ASKING
+        return corrupt(chunks, dice) if strange else ANSWER
 
-    async with streaming(answer) as url, agent_on(database, url, [look]) as agent:
+    async with serve_stream(answer) as url, open_agent(database, url, [look]) as agent:
         for number in range(20):
             strange = True
             session = await agent.open(f"main:test:{number}", max_cost_usd=50)
             async with asyncio.timeout(PATIENCE):
-                assert isinstance(await heard(session, "go"), str)
+                assert isinstance(await send_and_collect(session, "go"), str)
                 strange = False
-                assert (await heard(session, "again")).endswith("hello")
+                assert (await send_and_collect(session, "again")).endswith("hello")
 
 
 @pytest.mark.parametrize("delta", [{"content": "on and on "}, ASKING[2]["choices"][0]["delta"], {}])
@@ -130,11 +133,11 @@ async def test_a_server_that_never_ends_is_heard_no_longer_than_was_asked_for(da
     def answer(_: dict[str, Any]) -> list[Chunk]:
         return [chunk(delta)] * 4000 if lying else ANSWER
 
-    async with streaming(answer) as url, agent_on(database, url, [look]) as agent:
+    async with serve_stream(answer) as url, open_agent(database, url, [look]) as agent:
         session = await agent.open("main:test:ada", answer_tokens=10)
         async with asyncio.timeout(PATIENCE):
-            assert "beyond the requested length" in await heard(session, "go")
+            assert "beyond the requested length" in await send_and_collect(session, "go")
             lying = False
-            assert (await heard(session, "again")).endswith("hello")
+            assert (await send_and_collect(session, "again")).endswith("hello")
     async with database.connection() as conn:
-        assert sum(one["size"] for one in await rows(conn, SIZES)) < 100_000
+        assert sum(row["size"] for row in await fetch_dicts(conn, SIZES)) < 100_000

@@ -22,15 +22,15 @@ CALL = CallContext("call-7", "session-1")
 @pytest.fixture
 async def tools(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolbox]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-servers")
-    async with mcp_tools(SERVER, env={"HELPED": "yes"}) as found:
-        yield Toolbox(found)
+    async with mcp_tools(SERVER, env={"HELPED": "yes"}) as server_tools:
+        yield Toolbox(server_tools)
 
 
 async def test_a_servers_tools_are_tools_in_every_way(tools: Toolbox) -> None:
     traits = {
-        one.name: (one.idempotent, one.side_effect, one.needs_approval)
-        for one in (tools.get(name) for name in tools.names)
-        if one is not None
+        tool.name: (tool.idempotent, tool.side_effect, tool.needs_approval)
+        for tool in (tools.get(name) for name in tools.names)
+        if tool is not None
     }
     assert traits == {
         "add": (True, False, False),
@@ -66,21 +66,21 @@ async def test_a_server_that_dies_in_a_call_says_so_and_is_there_for_the_next(to
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         ("no-such-command-here", "No such file"),
         ("sh -c 'echo the key is missing >&2; exit 3'", "it said: the key is missing"),
         ("", "empty command"),
     ],
 )
-async def test_a_server_that_does_not_start_is_refused_with_what_it_said(command: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+async def test_a_server_that_does_not_start_is_refused_with_what_it_said(command: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         async with mcp_tools(command):
             pass
 
 
 @pytest.fixture
-async def loud() -> AsyncIterator[mcp_process.McpServerProcess]:
+async def noisy_server() -> AsyncIterator[mcp_process.McpServerProcess]:
     """A server that complains as often as it is told."""
     with mcp_process.open_stderr_file() as complaints:
         server = mcp_process.McpServerProcess(StdioServerParameters(command=SERVER[0], args=SERVER[1:]), complaints)
@@ -88,31 +88,35 @@ async def loud() -> AsyncIterator[mcp_process.McpServerProcess]:
         await server.stop()
 
 
-def size(server: mcp_process.McpServerProcess) -> int:
+def stderr_size(server: mcp_process.McpServerProcess) -> int:
     """Return how many bytes of a server's complaints are kept."""
     return os.fstat(server.stderr.fileno()).st_size
 
 
 async def test_what_a_server_complains_of_does_not_fill_the_disk(
-    loud: mcp_process.McpServerProcess, monkeypatch: pytest.MonkeyPatch
+    noisy_server: mcp_process.McpServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await (await loud.client()).call_tool("complain", {"times": 100})
-    assert size(loud) > 1000
+    await (await noisy_server.client()).call_tool("complain", {"times": 100})
+    assert stderr_size(noisy_server) > 1000
     monkeypatch.setattr(mcp_process, "MAX_STDERR_BYTES", 1000)
-    client = await loud.client()
-    assert size(loud) == 0
+    client = await noisy_server.client()
+    assert stderr_size(noisy_server) == 0
     await client.call_tool("complain", {"times": 1})
-    assert size(loud) == len("complaint 0\n"), "it goes on at the beginning, and leaves no hole before it"
+    assert stderr_size(noisy_server) == len("complaint 0\n"), (
+        "it goes on at the beginning, and leaves no hole before it"
+    )
 
 
-async def test_a_server_that_is_started_again_begins_with_no_complaints(loud: mcp_process.McpServerProcess) -> None:
-    await (await loud.client()).call_tool("complain", {"times": 5})
-    assert loud.last_stderr_line() == "complaint 4"
-    await (await loud.client()).call_tool("complain", {"times": 1})
-    assert loud.last_stderr_line() == "complaint 0", "to look at them does not move where they are written"
-    await loud.stop()
-    await loud.client()
-    assert loud.last_stderr_line() == ""
+async def test_a_server_that_is_started_again_begins_with_no_complaints(
+    noisy_server: mcp_process.McpServerProcess,
+) -> None:
+    await (await noisy_server.client()).call_tool("complain", {"times": 5})
+    assert noisy_server.last_stderr_line() == "complaint 4"
+    await (await noisy_server.client()).call_tool("complain", {"times": 1})
+    assert noisy_server.last_stderr_line() == "complaint 0", "to look at them does not move where they are written"
+    await noisy_server.stop()
+    await noisy_server.client()
+    assert noisy_server.last_stderr_line() == ""
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import advance, build_context
+from consolidator.context.build import advance_history, build_context
 from consolidator.database import Database
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
@@ -20,7 +20,7 @@ from consolidator.service.recall import recall
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import query_number, query_rows, run_next_night
-from tests.runtime import heard
+from tests.runtime import send_and_collect
 from tests.support import (
     assistant_response,
     call_and_result,
@@ -35,16 +35,16 @@ from tests.support import (
 RULE = "From now on, always use tabs for indentation."
 
 
-def remembering(database: Database, settings: Settings) -> Callable[[SessionRow, str], Awaitable[str | None]]:
+def create_recall(database: Database, settings: Settings) -> Callable[[SessionRow, str], Awaitable[str | None]]:
     """Return what asks memory about each message."""
 
-    async def asked(row: SessionRow, text: str) -> str | None:
+    async def recall_block(row: SessionRow, text: str) -> str | None:
         return (await recall(database, text, agent=row.agent, peer=row.peer, settings=settings)).block or None
 
-    return asked
+    return recall_block
 
 
-async def learned(database: Database) -> list[Any]:
+async def load_facts(database: Database) -> list[Any]:
     """Return the facts, and what proves them."""
     return await query_rows(database, "select sentence, evidence, sessions from fact order by id")
 
@@ -52,15 +52,17 @@ async def learned(database: Database) -> list[Any]:
 async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_again_from_there(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    def answers(asked: dict[str, Any]) -> ScriptedReply:
-        shown = str(asked["messages"][0]["content"])
-        told = shown.partition(RECALL_BEGIN)[2].partition(RECALL_END)[0]
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
+        shown = str(request["messages"][0]["content"])
+        recalled = shown.partition(RECALL_BEGIN)[2].partition(RECALL_END)[0]
         # A model that repeats all it was shown, marks and all.
-        return ScriptedReply(text=f"As you told me: {RECALL_BEGIN}{told}{RECALL_END} So: {RULE if told else 'I see.'}")
+        return ScriptedReply(
+            text=f"As you told me: {RECALL_BEGIN}{recalled}{RECALL_END} So: {RULE if recalled else 'I see.'}"
+        )
 
-    async with ModelServer(answers) as server:
+    async with ModelServer(create_reply) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url})
-        asking = remembering(database, settings)
+        asking = create_recall(database, settings)
         async with Consolidator(settings=mine, database=database, recall=asking) as agent:
             first = await agent.open("coder:cli:ada", model="gpt-4o")
             async for _ in first.send(RULE):
@@ -68,7 +70,7 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_aga
             assert RECALL_BEGIN not in str(server.requests[0]["messages"])
             await first.end()
             await run_next_night(database, clock, settings)
-            before = await learned(database)
+            before = await load_facts(database)
             assert len(before) == 1
             second = await agent.open("coder:cli:ada", model="gpt-4o")
             assert second.id != first.id
@@ -80,7 +82,7 @@ async def test_what_a_night_learns_is_in_the_next_context_and_is_not_learned_aga
             assert "[fact:" in block
             await second.end()
             await run_next_night(database, clock, settings)
-    assert await learned(database) == before
+    assert await load_facts(database) == before
     echoes = "select count(*) from episode where text like '%recalled-memory%' or text like '%From earlier sessions%'"
     assert await query_number(database, echoes) == 0
     said_by = "select distinct event_type from event where data::text like '%recalled-memory%'"
@@ -93,12 +95,12 @@ async def test_what_a_tool_recalled_is_not_learned_again(
     """A model asks for memory by a tool, or a harness pastes it into a message: neither teaches anything."""
     await log_events(database, "one", [user_message(RULE)], peer="ada")
     await run_next_night(database, clock, settings)
-    before = await learned(database)
+    before = await load_facts(database)
     block = (await recall(database, "tabs for indentation", agent="coder")).block
     assert "tabs" in block
 
-    def reads(asked: dict[str, Any]) -> dict[str, Any]:
-        prompts.append(asked["messages"][1]["content"])
+    def extract(request: dict[str, Any]) -> dict[str, Any]:
+        prompts.append(request["messages"][1]["content"])
         return {"facts": []}
 
     prompts: list[str] = []
@@ -108,11 +110,11 @@ async def test_what_a_tool_recalled_is_not_learned_again(
         tool_result("c", f"{block}\nplus 1 more"),
     ]
     await log_events(database, "two", [*echo, user_message(block, origin="memory")], peer="ada")
-    async with ModelServer(reads) as server:
+    async with ModelServer(extract) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url, "model": "reader"})
         clock.set(later(clock.now(), hours=1))
         await run_next_night(database, clock, mine)
-    assert await learned(database) == before
+    assert await load_facts(database) == before
     assert any("What now?" in prompt for prompt in prompts)
     assert any("plus 1 more" in prompt for prompt in prompts)
     assert not any("From earlier sessions" in prompt for prompt in prompts)
@@ -129,7 +131,7 @@ async def test_the_nights_learn_nothing_from_a_summary(
     await log_events(database, "one", [user_message(RULE), assistant_response("I will."), *talk])
     assert await compact(database, "one", budget=1000)
     await run_next_night(database, clock, settings)
-    assert [len(fact["evidence"]) for fact in await learned(database)] == [1]
+    assert [len(fact["evidence"]) for fact in await load_facts(database)] == [1]
     assert await query_number(database, "select count(*) from episode where text like '%Session so far%'") == 0
 
 
@@ -143,7 +145,7 @@ async def test_the_summary_goes_on_from_what_the_night_folded(
     async with database.connection() as conn:
         before = await build_context(conn, "one", strategy="window", last=4)
         assert "Tools used: read 30x." in before.messages[0]["content"]
-        assert await advance(conn, "one", limit=3) == 0
+        assert await advance_history(conn, "one", limit=3) == 0
         after = await build_context(conn, "one", strategy="window", last=4)
     assert "Tools used: read 30x, write." in after.messages[0]["content"]
 
@@ -157,11 +159,11 @@ async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_tha
         {"decision": "compaction", "kept_from": 3, "summary": "They read."},
     ]
     calls = [event for n in range(150) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
-    decided = [NewEvent(EventType.POLICY_DECISION, data) for data in landmarks]
-    await log_events(database, "one", [user_message("Go."), *decided, *calls])
+    decisions = [NewEvent(EventType.POLICY_DECISION, data) for data in landmarks]
+    await log_events(database, "one", [user_message("Go."), *decisions, *calls])
     await run_next_night(database, clock, settings)
     async with database.connection() as conn:
-        assert await advance(conn, "one") == 0
+        assert await advance_history(conn, "one") == 0
     clock.set(later(clock.now(), days=20))
     await log_events(database, "one", [user_message("On."), *call_and_result("z", "write", {}, "ok")])
     await run_next_night(database, clock, settings)
@@ -169,12 +171,12 @@ async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_tha
     await run_job(database, settings, "retention")
     assert await query_number(database, "select pruned_to from session") > 100
     async with database.connection() as conn:
-        assert await advance(conn, "one") == 0
-        assert await advance(conn, "one") == 0
-        made = await build_context(conn, "one", strategy="compacted")
-    assert "Tools used: read 150x, write." in made.messages[0]["content"]
-    assert "They read." in made.messages[0]["content"]
-    assert "be kind" in made.messages[-1]["content"]
+        assert await advance_history(conn, "one") == 0
+        assert await advance_history(conn, "one") == 0
+        context = await build_context(conn, "one", strategy="compacted")
+    assert "Tools used: read 150x, write." in context.messages[0]["content"]
+    assert "They read." in context.messages[0]["content"]
+    assert "be kind" in context.messages[-1]["content"]
     (row,) = await query_rows(
         database, "select v.upto = s.head as folded from session_view v join session s on s.id = session_id"
     )
@@ -188,8 +190,8 @@ ANYTHING = ["I prefer tabs\0 over spaces.", "\ud800", "From now on \udfff use `'
 async def test_whatever_is_said_is_answered_remembered_and_recalled_for(
     database: Database, clock: FrozenClock, settings: Settings, text: str
 ) -> None:
-    def answers(asked: dict[str, Any]) -> ScriptedReply:
-        if asked["messages"][-1]["role"] == "tool":
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
+        if request["messages"][-1]["role"] == "tool":
             return ScriptedReply(text=f"It said {text}.")
         return ScriptedReply.calling(("look", {"at": {text: text}}))
 
@@ -197,13 +199,13 @@ async def test_whatever_is_said_is_answered_remembered_and_recalled_for(
         """Look at anything."""
         return f"{at} {text}"
 
-    async with ModelServer(answers) as server:
+    async with ModelServer(create_reply) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url})
-        asking = remembering(database, settings)
+        asking = create_recall(database, settings)
         async with Consolidator([look], settings=mine, database=database, recall=asking) as agent:
             session = await agent.open("coder:cli:ada", model="gpt-4o", max_cost_usd=1)
             for _ in range(2):
-                assert await heard(session, text) == f"It said {text}."
+                assert await send_and_collect(session, text) == f"It said {text}."
             await session.end()
     done = await run_next_night(database, clock, settings)
     assert done["dead"] == 0

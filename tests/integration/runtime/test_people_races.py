@@ -19,18 +19,18 @@ from consolidator.store.log import lease as marks
 from consolidator.store.log import sessions as rows
 from tests.integration.locks import waiting
 from tests.reuse import dsn, emptied
-from tests.runtime import KEY, in_words, log_of
+from tests.runtime import KEY, describe_log, read_log
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
 
-async def opened(database: Database, key: str = KEY, **config: Any) -> str:
+async def open_session(database: Database, key: str = KEY, **config: Any) -> str:
     """Open a session and return its id."""
     return str((await sessions.open_session(database, key, model=None, max_cost=None, config=config)).id)
 
 
 @asynccontextmanager
-async def during(database: Database, *works: Any) -> AsyncIterator[Connection]:
+async def run_during(database: Database, *works: Any) -> AsyncIterator[Connection]:
     """Yield a transaction that commits when works, begun after the block, wait for its locks; then end them."""
     async with database.transaction() as conn:
         yield conn
@@ -40,29 +40,29 @@ async def during(database: Database, *works: Any) -> AsyncIterator[Connection]:
 
 
 async def test_a_message_that_comes_while_the_session_is_given_back_is_heard_of(database: Database) -> None:
-    name = await opened(database)
+    name = await open_session(database)
     await sessions.send_message(database, name, "first")
-    held = await lease.acquire_lease(database, name, seconds=60)
-    assert held is not None
-    head = held.session.head
-    async with during(database, sessions.send_message(database, name, "second", mode="follow_up")) as conn:
-        await marks.release_settled(conn, name, held.epoch, settled=head, delivered=head, pending=False, head=head)
+    acquired = await lease.acquire_lease(database, name, seconds=60)
+    assert acquired is not None
+    head = acquired.session.head
+    async with run_during(database, sessions.send_message(database, name, "second", mode="follow_up")) as conn:
+        await marks.release_settled(conn, name, acquired.epoch, settled=head, delivered=head, pending=False, head=head)
     async with database.connection() as conn:
         assert await marks.list_pending(conn) == [name]
-    assert [one.split(": ")[-1] for one in in_words(await log_of(database, name))][1:] == ["first", "second"]
+    assert [line.split(": ")[-1] for line in describe_log(await read_log(database, name))][1:] == ["first", "second"]
 
 
 async def test_a_message_that_comes_while_the_session_is_ended_is_refused(database: Database) -> None:
-    name = await opened(database)
+    name = await open_session(database)
     with pytest.raises(UsageError, match="has ended"):
-        async with during(database, sessions.send_message(database, name, "too late")) as conn:
+        async with run_during(database, sessions.send_message(database, name, "too late")) as conn:
             await events.append(conn, name, [NewEvent(EventType.SESSION_END, {})], now=database.clock.now())
-    assert in_words(await log_of(database, name)) == ["SessionStart", "SessionEnd"]
+    assert describe_log(await read_log(database, name)) == ["SessionStart", "SessionEnd"]
 
 
 async def test_two_openings_at_once_each_set_what_they_were_given(database: Database) -> None:
-    name = await opened(database)
-    async with during(database, opened(database, last=7), opened(database, budget=5000)) as conn:
+    name = await open_session(database)
+    async with run_during(database, open_session(database, last=7), open_session(database, budget=5000)) as conn:
         await rows.lock(conn, [name])
     async with database.connection() as conn:
         config = (await rows.get(conn, name)).config
@@ -72,15 +72,15 @@ async def test_two_openings_at_once_each_set_what_they_were_given(database: Data
 async def test_of_two_that_are_made_current_at_once_the_key_names_the_last(database: Database) -> None:
     names = []
     for _ in range(3):
-        names.append(await opened(database))
+        names.append(await open_session(database))
         await sessions.release_key(database, names[-1])
     first, second, third = names
     await sessions.resume_session(database, third)
-    async with during(
+    async with run_during(
         database, sessions.resume_session(database, first), sessions.resume_session(database, second)
     ) as conn:
         await rows.lock(conn, [third])
     async with database.connection() as conn:
-        found = await rows.get_current(conn, KEY)
-        assert found is not None
-        assert found.id in (first, second)
+        session = await rows.get_current(conn, KEY)
+        assert session is not None
+        assert session.id in (first, second)

@@ -22,7 +22,7 @@ from tests.support import assistant_response, log_events, user_message
 __all__ = ["dsn", "emptied"]  # fixtures
 
 
-async def replayed(database: Database, session: str, channel: str | None = None) -> list[ReplayedItem]:
+async def collect_replay(database: Database, session: str, channel: str | None = None) -> list[ReplayedItem]:
     """Return all that a replay shows."""
     async with database.connection() as conn:
         return [shown async for shown in replay(conn, session, channel=channel)]
@@ -30,7 +30,7 @@ async def replayed(database: Database, session: str, channel: str | None = None)
 
 def text_of(shown: list[ReplayedItem]) -> str:
     """Return what a person saw of answers."""
-    return "".join(VOID_NOTICE if one.kind == "void" else one.text for one in shown if one.kind != "user")
+    return "".join(VOID_NOTICE if item.kind == "void" else item.text for item in shown if item.kind != "user")
 
 
 @tool(idempotent=True)
@@ -41,38 +41,40 @@ def add(a: int, b: int) -> int:
 
 async def test_what_was_streamed_comes_back_byte_for_byte(database: Database, settings: Settings) -> None:
     words = "Zwei\tWörter, \U0001f600 und\r\nmehr — \x1b[31mrot\x1b[0m. " * 40
-    asked = 0
+    request_count = 0
 
     def answers(body: dict[str, Any]) -> ScriptedReply:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        nonlocal request_count
+        request_count += 1
+        if request_count == 2:
             return ScriptedReply(text=words, cut=True)
-        return ScriptedReply(text=f"{asked}: {words}")
+        return ScriptedReply(text=f"{request_count}: {words}")
 
-    saw: list[str] = []
+    yielded: list[str] = []
     async with ModelServer(answers) as server:
         mine = settings.model_copy(update={"openai_base_url": server.url})
         async with Consolidator(tools=[add], settings=mine, database=database) as agent:
-            agent.harness.sleep = _at_once
+            agent.harness.sleep = _skip_sleep
             session = await agent.open("coder:cli:ada", model="gpt-4o")
             for question in ("first", "second", "third"):
                 async for delta in session.send(question):
-                    saw.append(delta)
-    found = await replayed(database, session.id)
-    assert [one.text for one in found if one.kind == "user"] == ["first", "second", "third"]
-    assert text_of(found) == "".join(saw)
-    assert [VOID_NOTICE if one.kind == "void" else one.text for one in found if one.kind != "user"] == saw
-    assert saw.count(VOID_NOTICE) == 1
-    assert text_of(await replayed(database, session.id, ALL_CHANNELS)) == "".join(saw)
-    assert text_of(await replayed(database, session.id, "elsewhere")) == ""
+                    yielded.append(delta)
+    items = await collect_replay(database, session.id)
+    assert [item.text for item in items if item.kind == "user"] == ["first", "second", "third"]
+    assert text_of(items) == "".join(yielded)
+    assert [VOID_NOTICE if item.kind == "void" else item.text for item in items if item.kind != "user"] == yielded
+    assert yielded.count(VOID_NOTICE) == 1
+    assert text_of(await collect_replay(database, session.id, ALL_CHANNELS)) == "".join(yielded)
+    assert text_of(await collect_replay(database, session.id, "elsewhere")) == ""
 
 
-async def _at_once(_: float) -> None:
+async def _skip_sleep(_: float) -> None:
     return
 
 
-async def streamed(database: Database, name: str, pieces: list[str], *, after: int = 0, delivered: int = 0) -> None:
+async def append_streamed(
+    database: Database, name: str, pieces: list[str], *, after: int = 0, delivered: int = 0
+) -> None:
     """Commit pieces of a message that begins with the session's last event."""
     async with database.transaction() as conn:
         (row,) = await (await conn.execute("select head, lease_epoch from session where id = 'one'")).fetchall()
@@ -82,30 +84,30 @@ async def streamed(database: Database, name: str, pieces: list[str], *, after: i
             await generation.record_delivery(conn, "one", name, "direct", upto=delivered, started=row[0], now=now)
 
 
-def began(name: str) -> NewEvent:
+def thinking_start(name: str) -> NewEvent:
     """The model is asked."""
     return NewEvent(EventType.THINKING_START, {"message_id": name, "model": "m"})
 
 
 async def test_a_piece_that_the_channel_never_had_is_not_replayed(database: Database) -> None:
-    await log_events(database, "one", [user_message("Go."), began("m1")])
-    await streamed(database, "m1", ["a", "b", "c"], delivered=2)
-    found = await replayed(database, "one")
-    assert [(one.kind, one.text) for one in found] == [("user", "Go."), ("piece", "a"), ("piece", "b")]
-    assert [one.text for one in await replayed(database, "one", ALL_CHANNELS)] == ["Go.", "a", "b", "c"]
-    assert [one.piece for one in found] == [0, 1, 2]
+    await log_events(database, "one", [user_message("Go."), thinking_start("m1")])
+    await append_streamed(database, "m1", ["a", "b", "c"], delivered=2)
+    items = await collect_replay(database, "one")
+    assert [(item.kind, item.text) for item in items] == [("user", "Go."), ("piece", "a"), ("piece", "b")]
+    assert [item.text for item in await collect_replay(database, "one", ALL_CHANNELS)] == ["Go.", "a", "b", "c"]
+    assert [item.piece for item in items] == [0, 1, 2]
 
 
 async def test_a_word_in_between_stands_where_it_was_said(database: Database) -> None:
-    await log_events(database, "one", [user_message("Go."), began("m1")])
-    await streamed(database, "m1", ["a", "b"], delivered=2)
+    await log_events(database, "one", [user_message("Go."), thinking_start("m1")])
+    await append_streamed(database, "m1", ["a", "b"], delivered=2)
     replaced = NewEvent(EventType.POLICY_DECISION, {"decision": "generation_replaced", "message_id": "m1"})
-    await log_events(database, "one", [user_message("Stop!", mode="steer"), replaced, began("m2")])
-    await streamed(database, "m2", ["c"], delivered=1)
-    told = {"text": "c", "message_id": "m2", "chunks": 1}
-    await log_events(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
-    found = await replayed(database, "one")
-    assert [one.text or one.kind for one in found] == ["Go.", "a", "b", "Stop!", "void", "c"]
+    await log_events(database, "one", [user_message("Stop!", mode="steer"), replaced, thinking_start("m2")])
+    await append_streamed(database, "m2", ["c"], delivered=1)
+    answer = {"text": "c", "message_id": "m2", "chunks": 1}
+    await log_events(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, answer)])
+    items = await collect_replay(database, "one")
+    assert [item.text or item.kind for item in items] == ["Go.", "a", "b", "Stop!", "void", "c"]
 
 
 async def test_an_imported_session_is_replayed_by_its_turns(database: Database) -> None:
@@ -114,20 +116,20 @@ async def test_an_imported_session_is_replayed_by_its_turns(database: Database) 
         "one",
         [user_message("Hello", speaker="Ada"), user_message("hint", origin="harness"), assistant_response("Hi")],
     )
-    found = await replayed(database, "one")
-    assert [(one.kind, one.text, one.speaker) for one in found] == [("user", "Hello", "Ada"), ("piece", "Hi", None)]
+    items = await collect_replay(database, "one")
+    assert [(item.kind, item.text, item.speaker) for item in items] == [("user", "Hello", "Ada"), ("piece", "Hi", None)]
     with pytest.raises(NotFound):
-        await replayed(database, "two")
+        await collect_replay(database, "two")
 
 
 async def test_a_long_session_is_replayed_page_by_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consolidator.runtime.replay.PAGE", 3)
     for n in range(5):
-        await log_events(database, "one", [user_message(f"Q{n}"), began(f"m{n}")])
-        await streamed(database, f"m{n}", [f"a{n}", f"b{n}"])
-        told = {"text": f"a{n}b{n}", "message_id": f"m{n}", "chunks": 2}
-        await log_events(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, told)])
-    found = await replayed(database, "one")
-    assert "".join(one.text for one in found) == "".join(f"Q{n}a{n}b{n}" for n in range(5))
+        await log_events(database, "one", [user_message(f"Q{n}"), thinking_start(f"m{n}")])
+        await append_streamed(database, f"m{n}", [f"a{n}", f"b{n}"])
+        answer = {"text": f"a{n}b{n}", "message_id": f"m{n}", "chunks": 2}
+        await log_events(database, "one", [NewEvent(EventType.ASSISTANT_RESPONSE, answer)])
+    items = await collect_replay(database, "one")
+    assert "".join(item.text for item in items) == "".join(f"Q{n}a{n}b{n}" for n in range(5))
     async with database.connection() as conn:
         assert len(await events.read(conn, "one")) == 15

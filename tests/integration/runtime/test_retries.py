@@ -12,9 +12,9 @@ from consolidator.database import Database
 from consolidator.runtime import generation, sessions
 from consolidator.runtime.harness import Delta
 from consolidator.testing import ModelServer, ScriptedReply
-from consolidator.testing.kill_points import interrupted_at
+from consolidator.testing.kill_points import interrupt_at
 from tests.reuse import dsn, emptied
-from tests.runtime import KEY, Channel, Replies, agent_on, heard, in_words, log_of
+from tests.runtime import KEY, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants
 
 __all__ = ["dsn", "emptied"]  # fixtures
@@ -31,7 +31,7 @@ def die(_: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_piece_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of two words."""
     monkeypatch.setattr(generation, "BATCH_PIECES", 2)
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
@@ -40,21 +40,21 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database: Database) -> None:
     replies: Replies = [ScriptedReply(text=WHOLE, silent_after=2), WHOLE, "And that."]
     async with ModelServer(answers=replies, prefill=True) as server:
-        async with agent_on(database, server, channel=Channel(), **PREFILL) as agent:
+        async with open_agent(database, server, channel=RecordingChannel(), **PREFILL) as agent:
             session = await agent.open(KEY)
             await sessions.send_message(database, session.id, "count")
-            with interrupted_at(1, die, "after delivery"), pytest.raises(Killed):
+            with interrupt_at(1, die, "after delivery"), pytest.raises(Killed):
                 await agent.wake(session.id)
 
         async def say_more(delta: Delta) -> None:
             if delta.seq == 2:
                 await sessions.send_message(database, session.id, "and that?")
 
-        async with agent_on(database, server, **PREFILL) as agent:
+        async with open_agent(database, server, **PREFILL) as agent:
             agent.harness.senders["test"] = say_more
             await agent.wake(session.id)
             assert not (await (await agent.open(KEY)).info()).pending
-            words = in_words(await log_of(database, session.id))
+            words = describe_log(await read_log(database, session.id))
     assert "decision: generation_resumed" in words
     assert words[-1] == "model: And that."
     await assert_invariants(database)
@@ -62,9 +62,9 @@ async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database
 
 async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Database) -> None:
     cut = ScriptedReply(calls=(("look", {"what": "a"}),), finish="tool_calls", cut=True, cut_after=1)
-    async with ModelServer(answers=[cut]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=[cut]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
-        await heard(session, "look")
+        await send_and_collect(session, "look")
         assert session.result is not None
         assert session.result.finish_reason == "error"
         row = await session.info()
@@ -74,66 +74,70 @@ async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Datab
 
 
 async def test_a_cap_that_ends_an_answer_to_be_gone_on_with_is_told_once(database: Database) -> None:
-    channel = Channel()
+    channel = RecordingChannel()
     async with (
         ModelServer(answers=[ScriptedReply(text=WHOLE, silent_after=2)], prefill=True) as server,
-        agent_on(database, server, channel=channel, **PREFILL) as agent,
+        open_agent(database, server, channel=channel, **PREFILL) as agent,
     ):
         session = await agent.open(KEY, max_cost_usd=Decimal("0.01"))
         await sessions.send_message(database, session.id, "count")
-        with interrupted_at(1, die, "after delivery"), pytest.raises(Killed):
+        with interrupt_at(1, die, "after delivery"), pytest.raises(Killed):
             await agent.wake(session.id)
         async with database.connection() as conn:
             await conn.execute("update session set max_cost = 0.000001 where id = %s", [session.id])
         assert (await agent.wake(session.id)).finish_reason == "budget"
         assert (await agent.wake(session.id)).finish_reason == "idle"
         assert not (await session.info()).pending
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
     assert words.count("decision: budget_stop") == 1
     assert "model: one two  [interrupted]" in words
     await assert_invariants(database)
 
 
 @pytest.mark.parametrize(
-    "place", ["after send", "before delivery", "after delivery", "before commit decision", "after commit decision"]
+    "boundary_name",
+    ["after send", "before delivery", "after delivery", "before commit decision", "after commit decision"],
 )
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "without its channel"])
 async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
-    database: Database, place: str, elsewhere: bool
+    database: Database, boundary_name: str, elsewhere: bool
 ) -> None:
-    channel = Channel()
+    channel = RecordingChannel()
     replies: Replies = [ScriptedReply(text=WHOLE, silent_after=2), "Another."]
     async with ModelServer(answers=replies) as server:
-        async with agent_on(database, server, channel=channel) as agent:
+        async with open_agent(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
             await sessions.send_message(database, session.id, "count")
-            with interrupted_at(1, die, "after send" if "decision" in place else place), pytest.raises(Killed):
+            with (
+                interrupt_at(1, die, "after send" if "decision" in boundary_name else boundary_name),
+                pytest.raises(Killed),
+            ):
                 await agent.wake(session.id)
-        async with agent_on(database, server, channel=None if elsewhere else channel) as agent:
-            if "decision" in place:
-                with interrupted_at(1, die, place), pytest.raises(Killed):
+        async with open_agent(database, server, channel=None if elsewhere else channel) as agent:
+            if "decision" in boundary_name:
+                with interrupt_at(1, die, boundary_name), pytest.raises(Killed):
                     await agent.wake(session.id)
             await agent.wake(session.id)
-        async with agent_on(database, server, channel=channel) as agent:
+        async with open_agent(database, server, channel=channel) as agent:
             await agent.wake(session.id)
-    assert [delta.text for delta in channel.got if delta.kind == "text"] == ["one two ", "Another."]
+    assert [delta.text for delta in channel.deltas if delta.kind == "text"] == ["one two ", "Another."]
     assert channel.text == "Another."
 
 
 async def test_whoever_was_shown_an_answer_that_was_given_up_elsewhere_is_told(database: Database) -> None:
-    channel = Channel()
+    channel = RecordingChannel()
     async with ModelServer(
         answers=[ScriptedReply(text=WHOLE, silent_after=2), *[ScriptedReply.cut_off(WHOLE, 3)] * 3]
     ) as server:
-        async with agent_on(database, server, channel=channel) as agent:
+        async with open_agent(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
             await sessions.send_message(database, session.id, "count")
-            with interrupted_at(1, die, "after delivery"), pytest.raises(Killed):
+            with interrupt_at(1, die, "after delivery"), pytest.raises(Killed):
                 await agent.wake(session.id)
-        async with agent_on(database, server) as agent:
+        async with open_agent(database, server) as agent:
             assert (await agent.wake(session.id)).finish_reason == "error"
         server.answers = ["At last."]
-        async with agent_on(database, server, channel=channel) as agent:
+        async with open_agent(database, server, channel=channel) as agent:
             await agent.wake(session.id)
     assert channel.text.startswith("the model's server")
     assert channel.text.endswith("At last.")
@@ -148,21 +152,21 @@ async def test_a_follow_up_that_comes_while_the_next_call_is_prepared_waits_for_
         return "seen"
 
     replies: Replies = [ScriptedReply.calling(("look", {})), "Seen.", "And that."]
-    asked = 0
+    request_count = 0
 
     async def recall(_: Any, __: str) -> str | None:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        nonlocal request_count
+        request_count += 1
+        if request_count == 2:
             await sessions.send_message(database, session.id, "and then that", mode="follow_up")
         return None
 
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [look]) as agent:
         agent.harness.recall = recall
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "look at this")
         await agent.wake(session.id)
-    assert [str(one["messages"]).count("and then that") for one in server.requests] == [0, 0, 1]
+    assert [str(request["messages"]).count("and then that") for request in server.requests] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(("mode", "heard_by"), [("message", [0, 0, 1]), ("follow_up", [0, 0, 0, 1])])
@@ -178,29 +182,29 @@ async def test_a_call_that_is_tried_again_hears_what_was_said_while_it_waited_un
         await sessions.send_message(database, session.id, "and then that", mode=mode)
 
     replies: Replies = [ScriptedReply.calling(("look", {})), ScriptedReply.failed(503), "Seen.", "And that."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [look]) as agent:
         agent.harness.sleep = busy
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "look at this")
         await agent.wake(session.id)
         assert not (await session.info()).pending
-    assert [str(one["messages"]).count("and then that") for one in server.requests] == heard_by
+    assert [str(request["messages"]).count("and then that") for request in server.requests] == heard_by
 
 
 async def test_an_outage_is_told_once_however_often_a_session_is_woken(database: Database) -> None:
-    channel = Channel()
+    channel = RecordingChannel()
     async with (
         ModelServer(answers=[ScriptedReply.failed(503)]) as server,
-        agent_on(database, server, channel=channel) as agent,
+        open_agent(database, server, channel=channel) as agent,
     ):
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "hello")
         for _ in range(3):
             assert (await agent.wake(session.id)).finish_reason == "error"
-        assert len(channel.got) == 1
+        assert len(channel.deltas) == 1
         await sessions.send_message(database, session.id, "still there?")
         assert (await agent.wake(session.id)).finish_reason == "error"
-        assert len(channel.got) == 2
+        assert len(channel.deltas) == 2
         server.answers = ["Here I am."]
         assert (await agent.wake(session.id)).finish_reason == "stop"
     assert channel.text.endswith("Here I am.")

@@ -14,7 +14,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
+from tests.runtime import KEY, SECRET, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
 
 
 @tool(idempotent=True)
@@ -36,46 +36,46 @@ async def deploy(where: str) -> str:
 
 
 async def test_a_turn_is_answered_and_settled(database: Database) -> None:
-    async with ModelServer(answers=["Good day."]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=["Good day."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
-        assert await heard(session, "hello") == "Good day."
+        assert await send_and_collect(session, "hello") == "Good day."
         assert session.result is not None
         assert session.result.finish_reason == "stop"
         row = await session.info()
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
     assert words == ["SessionStart", "user: hello", "ThinkingStart", "model: Good day."]
     assert (row.settled_to, row.delivered_to, row.turns, row.pending) == (4, 4, 1, False)
 
 
 async def test_what_is_said_next_is_answered_with_all_that_was_said_before(database: Database) -> None:
-    async with ModelServer(answers=["One.", "Two."]) as server, agent_on(database, server) as agent:
-        await heard(await agent.open(KEY), "first")
-        await heard(await agent.open(KEY), "second")
-    told = [(one["role"], one["content"]) for one in server.requests[-1]["messages"]]
-    assert told == [("user", "first"), ("assistant", "One."), ("user", "second")]
+    async with ModelServer(answers=["One.", "Two."]) as server, open_agent(database, server) as agent:
+        await send_and_collect(await agent.open(KEY), "first")
+        await send_and_collect(await agent.open(KEY), "second")
+    messages = [(message["role"], message["content"]) for message in server.requests[-1]["messages"]]
+    assert messages == [("user", "first"), ("assistant", "One."), ("user", "second")]
 
 
 async def test_calls_are_run_and_their_results_go_back_in_the_calls_order(database: Database) -> None:
     calls = ScriptedReply.calling(("look", {"what": "a"}), ("send_mail", {"to": "ines"}), text="I look. ")
     async with (
         ModelServer(answers=[calls, "Done."]) as server,
-        agent_on(database, server, [look, send_mail]) as agent,
+        open_agent(database, server, [look, send_mail]) as agent,
     ):
         session = await agent.open(KEY)
-        assert await heard(session, "go") == "I look. Done."
-        log = await log_of(database, session.id)
+        assert await send_and_collect(session, "go") == "I look. Done."
+        log = await read_log(database, session.id)
         state = (await session.info()).state
-    assert in_words(log)[3:] == [
+    assert describe_log(log)[3:] == [
         "model: I look. ", "call: look", "call: send_mail", "result: look ok", "result: send_mail ok", "ThinkingStart",
         "model: Done.",
     ]  # fmt: skip
-    told = [one["content"] for one in server.requests[-1]["messages"] if one["role"] == "tool"]
-    assert told == ["a view of a", "sent to ines"]
+    results = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
+    assert results == ["a view of a", "sent to ines"]
     assert state == {"mails": 1}
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "told"),
+    ("name", "arguments", "error"),
     [
         ("look", '{"what": ', "not run"),
         ("look", {}, "what"),
@@ -85,32 +85,32 @@ async def test_calls_are_run_and_their_results_go_back_in_the_calls_order(databa
     ],
 )
 async def test_a_call_that_is_written_badly_has_an_outcome_that_the_model_reads(
-    database: Database, name: str, arguments: Any, told: str
+    database: Database, name: str, arguments: Any, error: str
 ) -> None:
     async with (
         ModelServer(answers=[ScriptedReply.calling((name, arguments)), "I see."]) as server,
-        agent_on(database, server, [look]) as agent,
+        open_agent(database, server, [look]) as agent,
     ):
         session = await agent.open(KEY)
-        assert await heard(session, "go") == "I see."
-        log = await log_of(database, session.id)
-    assert [one.data["status"] for one in log if one.type == EventType.TOOL_RESULT] == ["error"]
-    assert told in server.requests[-1]["messages"][-1]["content"]
+        assert await send_and_collect(session, "go") == "I see."
+        log = await read_log(database, session.id)
+    assert [event.data["status"] for event in log if event.type == EventType.TOOL_RESULT] == ["error"]
+    assert error in server.requests[-1]["messages"][-1]["content"]
 
 
 async def test_a_call_waits_for_a_person_and_goes_on_after_their_word(database: Database) -> None:
     replies: Replies = [ScriptedReply.calling(("deploy", {"where": "north"})), "It is out."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [deploy]) as agent:
         session = await agent.open(KEY)
-        assert await heard(session, "ship it") == ""
+        assert await send_and_collect(session, "ship it") == ""
         assert session.result is not None
         assert session.result.finish_reason == "approval"
         waiting = (await session.info()).attention
-        [(call, asked)] = waiting.items()
-        assert (asked["kind"], asked["tool"], asked["arguments"]) == ("approval", "deploy", '{"where": "north"}')
+        [(call, request)] = waiting.items()
+        assert (request["kind"], request["tool"], request["arguments"]) == ("approval", "deploy", '{"where": "north"}')
         assert await sessions.decide_approval(database, call, allow=True) == session.id
         assert (await agent.wake(session.id)).finish_reason == "stop"
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
         with pytest.raises(NotFound, match="waits"):
             await sessions.decide_approval(database, call, allow=False)
     assert words[4:] == [
@@ -121,41 +121,41 @@ async def test_a_call_waits_for_a_person_and_goes_on_after_their_word(database: 
 
 async def test_a_denied_call_never_runs_and_the_model_is_told_why(database: Database) -> None:
     replies: Replies = [ScriptedReply.calling(("deploy", {"where": "north"}), ("look", {"what": "x"})), "As you wish."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy, look]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [deploy, look]) as agent:
         session = await agent.open(KEY)
-        await heard(session, "ship it")
+        await send_and_collect(session, "ship it")
         [call] = (await session.info()).attention
         await sessions.decide_approval(database, call, allow=False, reason="not on a Friday")
         await agent.wake(session.id)
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
     assert "result: deploy error rejected" in words
     assert words.index("result: deploy error rejected") < words.index("result: look ok")
-    assert any("not on a Friday" in str(one.get("content")) for one in server.requests[-1]["messages"])
+    assert any("not on a Friday" in str(message.get("content")) for message in server.requests[-1]["messages"])
 
 
 async def test_a_steer_takes_back_what_waits_for_a_person(database: Database) -> None:
     replies: Replies = [ScriptedReply.calling(("deploy", {"where": "north"})), "Then not."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [deploy]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [deploy]) as agent:
         session = await agent.open(KEY)
-        await heard(session, "ship it")
+        await send_and_collect(session, "ship it")
         await session.steer("no, leave it")
         assert (await agent.wake(session.id)).finish_reason == "stop"
-        row, words = await session.info(), in_words(await log_of(database, session.id))
+        row, words = await session.info(), describe_log(await read_log(database, session.id))
     assert "result: deploy error aborted" in words
     assert row.attention == {}
 
 
 async def test_a_steer_stops_an_answer_and_keeps_what_was_read(database: Database) -> None:
     replies: Replies = [ScriptedReply(text="word " * 400, pace=0.01), "Short, then."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         got = ""
         async for piece in session.send("tell me all"):
             if not got:
                 await session.steer("shorter!")
             got += piece
-        log = await log_of(database, session.id)
-    interrupted = next(one for one in log if one.data.get("finish") == "interrupted")
+        log = await read_log(database, session.id)
+    interrupted = next(event for event in log if event.data.get("finish") == "interrupted")
     assert got == interrupted.data["text"] + "Short, then."
     assert len(interrupted.data["text"]) < len("word " * 400)
 
@@ -171,18 +171,18 @@ async def test_a_steer_cancels_a_tool_and_says_what_is_known_of_it(database: Dat
         return "wired"
 
     replies: Replies = [ScriptedReply.calling(("wire", {"amount": 1}), ("look", {"what": "x"})), "I stopped."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [wire, look]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [wire, look]) as agent:
         session = await agent.open(KEY)
-        sending = asyncio.create_task(heard(session, "wire it"))
+        sending = asyncio.create_task(send_and_collect(session, "wire it"))
         await began.wait()
         await session.steer("stop!")
         assert await sending == "I stopped."
-        row, words = await session.info(), in_words(await log_of(database, session.id))
-    assert [one for one in words if one.startswith("result")] == [
+        row, words = await session.info(), describe_log(await read_log(database, session.id))
+    assert [line for line in words if line.startswith("result")] == [
         "result: wire uncertain",
         "result: look error aborted",
     ]
-    assert [one["kind"] for one in row.attention.values()] == ["uncertain"]
+    assert [request["kind"] for request in row.attention.values()] == ["uncertain"]
 
 
 async def test_a_person_settles_an_uncertain_call_and_the_model_reads_it(database: Database) -> None:
@@ -196,40 +196,40 @@ async def test_a_person_settles_an_uncertain_call_and_the_model_reads_it(databas
         return "wired"
 
     replies: Replies = [ScriptedReply.calling(("wire", {"amount": 1})), "I stopped.", "Good."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [wire]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [wire]) as agent:
         session = await agent.open(KEY)
-        sending = asyncio.create_task(heard(session, "wire it"))
+        sending = asyncio.create_task(send_and_collect(session, "wire it"))
         await began.wait()
         await session.steer("stop!")
         await sending
         [call] = (await session.info()).attention
         await sessions.resolve_call(database, call, "failed")
-        await heard(session, "well?")
+        await send_and_collect(session, "well?")
         assert (await session.info()).attention == {}
         with pytest.raises(NotFound):
             await sessions.resolve_call(database, call, "ok")
     assert "failed" in str(server.requests[-1]["messages"][-1]["content"])
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("tool_known", [True, False])
 async def test_a_call_that_may_have_run_is_uncertain_also_where_its_tool_is_gone(
-    database: Database, known: bool
+    database: Database, tool_known: bool
 ) -> None:
-    async with ModelServer(answers=["I see."]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=["I see."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "wire it")
         call = {"call_id": "c", "tool": "wire", "arguments": {"amount": 1}, "message_id": "m", "group": 1}
         left = [
             NewEvent(EventType.THINKING_START, {"message_id": "m", "upto_seq": 2}),
             NewEvent(EventType.ASSISTANT_RESPONSE, {"text": "", "message_id": "m"}),
-            NewEvent(EventType.TOOL_CALL, {**call, "known": known}),
+            NewEvent(EventType.TOOL_CALL, {**call, "known": tool_known}),
         ]  # as a process leaves it that dies in the call
         async with database.connection() as conn:
             await events.append(conn, session.id, left, now=database.clock.now())
         assert "".join([piece async for piece in session.resume()]) == "I see."
-        asked = (await session.info()).attention
-        [result] = [one.data for one in await log_of(database, session.id) if one.type is EventType.TOOL_RESULT]
-    assert (list(asked), result["status"]) == ((["c"], "uncertain") if known else ([], "error"))
+        attention = (await session.info()).attention
+        [result] = [event.data for event in await read_log(database, session.id) if event.type is EventType.TOOL_RESULT]
+    assert (list(attention), result["status"]) == ((["c"], "uncertain") if tool_known else ([], "error"))
 
 
 async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> None:
@@ -240,12 +240,12 @@ async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> 
         return "done"
 
     replies: Replies = [ScriptedReply.calling(("slow", {})), "First.", "Second."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [slow]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [slow]) as agent:
         session = await agent.open(KEY)
-        assert await heard(session, "this") == "First.Second."
+        assert await send_and_collect(session, "this") == "First.Second."
     assert "and then this" not in str(server.requests[1]["messages"])
-    told = [(one["role"], one["content"]) for one in server.requests[2]["messages"][-2:]]
-    assert told == [("assistant", "First."), ("user", "and then this")]
+    messages = [(message["role"], message["content"]) for message in server.requests[2]["messages"][-2:]]
+    assert messages == [("assistant", "First."), ("user", "and then this")]
 
 
 async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(database: Database) -> None:
@@ -256,42 +256,42 @@ async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(datab
         return "done"
 
     replies: Replies = [ScriptedReply.calling(("slow", {})), "Both done."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [slow]) as agent:
-        assert await heard(await agent.open(KEY), "this") == "Both done."
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [slow]) as agent:
+        assert await send_and_collect(await agent.open(KEY), "this") == "Both done."
     assert len(server.requests) == 2
     assert "mind the gap" in str(server.requests[1]["messages"])
 
 
 async def test_a_server_that_is_busy_is_asked_again(database: Database) -> None:
     replies: Replies = [ScriptedReply.failed(503), ScriptedReply.failed(429, retry_after=0.01), "Here I am."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
-        assert await heard(session, "hello") == "Here I am."
-        row, words = await session.info(), in_words(await log_of(database, session.id))
+        assert await send_and_collect(session, "hello") == "Here I am."
+        row, words = await session.info(), describe_log(await read_log(database, session.id))
     assert words.count("decision: generation_replaced") == 2
     assert row.reserved == 0
 
 
 async def test_a_server_that_stays_away_ends_the_turn_and_the_next_wake_asks_again(database: Database) -> None:
     replies: Replies = [ScriptedReply.failed(503)] * 3 + ["At last."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
-        assert "503" in await heard(session, "hello")
+        assert "503" in await send_and_collect(session, "hello")
         assert session.result is not None
         assert session.result.finish_reason == "error"
         assert (await session.info()).pending
         assert (await agent.wake(session.id)).finish_reason == "stop"
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
     assert words[-3:] == ["error", "ThinkingStart", "model: At last."]
 
 
 async def test_an_error_that_will_not_pass_ends_the_turn_for_good(database: Database) -> None:
     async with (
-        ModelServer(answers=[ScriptedReply.failed(401, told="no such key")]) as server,
-        agent_on(database, server) as agent,
+        ModelServer(answers=[ScriptedReply.failed(401, message="no such key")]) as server,
+        open_agent(database, server) as agent,
     ):
         session = await agent.open(KEY)
-        assert "401" in await heard(session, "hello")
+        assert "401" in await send_and_collect(session, "hello")
         assert len(server.requests) == 1
         assert not (await session.info()).pending
         assert (await agent.wake(session.id)).finish_reason == "idle"
@@ -301,32 +301,32 @@ async def test_an_error_that_will_not_pass_ends_the_turn_for_good(database: Data
 async def test_a_stream_cut_in_the_middle_is_gone_on_with_or_begun_again(database: Database, prefill: Any) -> None:
     whole = "One two three four five six."
     replies: Replies = [ScriptedReply.cut_off(whole, 3), whole]
-    channel = Channel()
+    channel = RecordingChannel()
     async with (
         ModelServer(answers=replies, prefill=prefill != "none") as server,
-        agent_on(database, server, channel=channel, prefill=prefill) as agent,
+        open_agent(database, server, channel=channel, prefill=prefill) as agent,
     ):
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
         await agent.wake(session.id)
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
     assert channel.text == whole
     assert words[-1] == f"model: {whole}"
     assert ("decision: generation_resumed" in words) == (prefill != "none")
-    assert any(delta.kind == "void" for delta in channel.got) == (prefill == "none")
+    assert any(delta.kind == "void" for delta in channel.deltas) == (prefill == "none")
 
 
 async def test_a_stream_that_is_always_cut_ends_in_an_error(database: Database) -> None:
     async with (
         ModelServer(answers=[ScriptedReply.cut_off("One two three.", 1)]) as server,
-        agent_on(database, server) as agent,
+        open_agent(database, server) as agent,
     ):
         session = await agent.open(KEY)
-        told = await heard(session, "count")
+        text = await send_and_collect(session, "count")
         assert session.result is not None
         assert session.result.finish_reason == "error"
         row = await session.info()
-    assert "void" in told
+    assert "void" in text
     assert len(server.requests) == 3
     assert row.reserved == 0
 
@@ -334,38 +334,38 @@ async def test_a_stream_that_is_always_cut_ends_in_an_error(database: Database) 
 async def test_a_refusal_is_an_answer(database: Database) -> None:
     async with (
         ModelServer(answers=[ScriptedReply(text="I cannot help with that.")]) as server,
-        agent_on(database, server) as agent,
+        open_agent(database, server) as agent,
     ):
-        assert await heard(await agent.open(KEY), "do harm") == "I cannot help with that."
+        assert await send_and_collect(await agent.open(KEY), "do harm") == "I cannot help with that."
 
 
 async def test_options_that_a_server_does_not_know_are_left_out(database: Database) -> None:
-    def answers(asked: dict[str, Any]) -> ScriptedReply:
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
         for name in ("max_completion_tokens", "stream_options"):
-            if name in asked:
+            if name in request:
                 return ScriptedReply.unknown_option(name)
         return ScriptedReply(text="Old, but here.")
 
-    async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
-        assert await heard(await agent.open(KEY), "hello") == "Old, but here."
+    async with ModelServer(answers=create_reply) as server, open_agent(database, server) as agent:
+        assert await send_and_collect(await agent.open(KEY), "hello") == "Old, but here."
     assert server.requests[-1]["max_tokens"] == 4096
 
 
 async def test_the_cap_stops_a_session_cleanly_and_the_person_is_told(database: Database) -> None:
-    async with ModelServer(answers=["Good day."]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=["Good day."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY, max_cost_usd="0.0000001")
-        assert "cap" in await heard(session, "hello")
+        assert "cap" in await send_and_collect(session, "hello")
         assert session.result is not None
         assert session.result.finish_reason == "budget"
         assert server.requests == []
-        assert in_words(await log_of(database, session.id))[-2:] == ["decision: budget_stop", "error"]
+        assert describe_log(await read_log(database, session.id))[-2:] == ["decision: budget_stop", "error"]
         assert (await agent.wake(session.id)).finish_reason == "idle"
         await agent.open(KEY, max_cost_usd=1)
-        assert await heard(session, "again") == "Good day."
+        assert await send_and_collect(session, "again") == "Good day."
 
 
 async def test_a_cap_needs_a_model_whose_price_is_known_and_a_strategy_a_name(database: Database) -> None:
-    async with ModelServer() as server, agent_on(database, server) as agent:
+    async with ModelServer() as server, open_agent(database, server) as agent:
         with pytest.raises(UsageError, match="price"):
             await agent.open(KEY, model="home-grown", max_cost_usd=1)
         with pytest.raises(UsageError, match="window, budget, compacted, full"):
@@ -388,30 +388,30 @@ async def test_a_tool_finds_the_result_that_another_process_has_logged_meanwhile
         return "not again"
 
     replies: Replies = [ScriptedReply.calling(("pay", {"amount": 5})), "Done."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [pay]) as agent:
-        await heard(await agent.open(KEY), "pay")
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [pay]) as agent:
+        await send_and_collect(await agent.open(KEY), "pay")
     assert seen == [None, Outcome("paid 5")]
 
 
 async def test_a_simulated_session_runs_no_side_effect(database: Database) -> None:
     replies: Replies = [ScriptedReply.calling(("send_mail", {"to": "ines"})), "Would be sent."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [send_mail]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [send_mail]) as agent:
         session = await agent.open(KEY)
         async with database.connection() as conn:
             await conn.execute("update session set simulated = true")
-        assert await heard(session, "go") == "Would be sent."
+        assert await send_and_collect(session, "go") == "Would be sent."
     assert "Dry run" in server.requests[-1]["messages"][-1]["content"]
 
 
 async def test_a_channel_that_fails_does_not_keep_the_model_from_answering(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    channel = Channel(broken=True)
-    async with ModelServer(answers=["Good day."]) as server, agent_on(database, server, channel=channel) as agent:
+    channel = RecordingChannel(is_broken=True)
+    async with ModelServer(answers=["Good day."]) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "hello")
         assert (await agent.wake(session.id)).finish_reason == "stop"
-        channel.broken = False
+        channel.is_broken = False
         await agent.wake(session.id)
         await agent.wake(session.id)
     assert channel.text == "Good day."
@@ -420,27 +420,27 @@ async def test_a_channel_that_fails_does_not_keep_the_model_from_answering(
 
 
 async def test_an_ended_session_takes_no_message_and_its_key_names_a_new_one(database: Database) -> None:
-    async with ModelServer(answers=["Good day."]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=["Good day."]) as server, open_agent(database, server) as agent:
         first = await agent.open(KEY)
-        await heard(first, "hello")
+        await send_and_collect(first, "hello")
         await first.end()
         with pytest.raises(UsageError, match="ended"):
-            await heard(first, "still there?")
+            await send_and_collect(first, "still there?")
         second = await agent.open(KEY)
         assert second.id != first.id
-        assert len(await log_of(database, first.id)) == 5
+        assert len(await read_log(database, first.id)) == 5
 
 
 async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) -> None:
     replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, [look]) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [look]) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "go")
         first = await agent.step(session.id)
         second = await agent.step(session.id)
         third = await agent.step(session.id)
         head = (await session.info()).head
-    assert [(one.finish_reason, one.executed_tool_count) for one in (first, second, third)] == [
+    assert [(result.finish_reason, result.executed_tool_count) for result in (first, second, third)] == [
         ("tool_calls", 1), ("stop", 0), ("idle", 0),
     ]  # fmt: skip
     assert first.to_seq < second.to_seq == third.to_seq == head
@@ -448,40 +448,40 @@ async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) 
 
 @pytest.mark.parametrize("key", ["", " : ", "x" * 301, "main:cli:\0", "main:\ud800:ada"])
 async def test_what_is_no_key_is_refused_in_words(database: Database, key: str) -> None:
-    async with ModelServer([]) as server, agent_on(database, server) as agent:
+    async with ModelServer([]) as server, open_agent(database, server) as agent:
         with pytest.raises(UsageError, match="not a valid session key"):
             await agent.open(key)
 
 
 @pytest.mark.parametrize("cap", ["x", "", float("nan"), float("inf"), -1])
 async def test_a_cap_that_is_no_amount_is_refused_in_words(database: Database, cap: float | str) -> None:
-    async with ModelServer([]) as server, agent_on(database, server) as agent:
+    async with ModelServer([]) as server, open_agent(database, server) as agent:
         with pytest.raises(UsageError, match=r"not an amount in USD|is negative"):
             await agent.open(KEY, max_cost_usd=cap)
 
 
 @pytest.mark.parametrize("sizes", [{"budget": -1}, {"last": 0}, {"answer_tokens": -5}, {"budget": "many"}])
 async def test_a_size_below_one_is_refused_before_it_is_kept(database: Database, sizes: dict[str, Any]) -> None:
-    async with ModelServer([ScriptedReply(text="hello")]) as server, agent_on(database, server) as agent:
+    async with ModelServer([ScriptedReply(text="hello")]) as server, open_agent(database, server) as agent:
         with pytest.raises(UsageError, match=next(iter(sizes))):
             await agent.open(KEY, **sizes)
-        assert await heard(await agent.open(KEY), "hi") == "hello"
+        assert await send_and_collect(await agent.open(KEY), "hi") == "hello"
 
 
 async def test_a_system_prompt_may_hold_anything(database: Database) -> None:
-    async with ModelServer([ScriptedReply(text="hello")] * 2) as server, agent_on(database, server) as agent:
+    async with ModelServer([ScriptedReply(text="hello")] * 2) as server, open_agent(database, server) as agent:
         for _ in range(2):  # the second time it is what it was
             session = await agent.open(KEY, system="be \0 \ud800 kind")
-            assert await heard(session, "hi") == "hello"
+            assert await send_and_collect(session, "hi") == "hello"
         assert all("kind" in request["messages"][0]["content"] for request in server.requests)
-    assert [e.type for e in await log_of(database, session.id)].count(EventType.POLICY_DECISION) == 0
+    assert [e.type for e in await read_log(database, session.id)].count(EventType.POLICY_DECISION) == 0
 
 
 async def test_a_message_that_says_nothing_is_refused_and_costs_nothing(database: Database) -> None:
-    async with ModelServer([]) as server, agent_on(database, server) as agent:
+    async with ModelServer([]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         for blank in ("", " \n"):
             with pytest.raises(UsageError, match="is blank"):
-                await heard(session, blank)
+                await send_and_collect(session, blank)
         assert server.requests == []
-    assert [event.type for event in await log_of(database, session.id)] == [EventType.SESSION_START]
+    assert [event.type for event in await read_log(database, session.id)] == [EventType.SESSION_START]

@@ -18,24 +18,24 @@ from consolidator.runtime import generation, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.agent import VOID_NOTICE
 from consolidator.testing import ModelServer, ScriptedReply
-from consolidator.testing.kill_points import interrupted_at
+from consolidator.testing.kill_points import interrupt_at
 from tests.nights import wait_until_counted
 from tests.reuse import dsn, emptied
-from tests.runtime import KEY, agent_on, heard
+from tests.runtime import KEY, open_agent, send_and_collect
 from tests.support import PATIENCE
 
 __all__ = ["dsn", "emptied"]  # fixtures
 SAID = "select count(*) = 2 from event where event_type = 'UserMessage'"
 
 
-def answers(asked: dict[str, Any]) -> ScriptedReply:
-    """Answer what was said last, in words enough for pieces."""
-    return ScriptedReply(text=f"Well: {asked['messages'][-1]['content']}, and so on.")
+def create_reply(request: dict[str, Any]) -> ScriptedReply:
+    """Answer the last message, in enough words for several chunks."""
+    return ScriptedReply(text=f"Well: {request['messages'][-1]['content']}, and so on.")
 
 
 @dataclass
 class Window:
-    """The moment between the first one's giving back and its end, in which the second takes the session up."""
+    """The moment between the first reader's release and its end, in which the second one acquires the session."""
 
     first: Session
     second: Session
@@ -44,13 +44,13 @@ class Window:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def info(self) -> SessionRow:
-        """Hold the first one, who looks at the session, until the second has taken it up."""
+        """Block the first reader, which looks at the session, until the second one has acquired it."""
         self.gave_back.set()
         await self.taken_up.wait()
         return await Session.info(self.first)
 
     async def recall(self, _: SessionRow, message: str) -> None:
-        """Hold the second one, who is about to ask the model."""
+        """Block the second reader, which is about to call the model."""
         if message == "second":
             self.taken_up.set()
             await self.go_on.wait()
@@ -58,16 +58,16 @@ class Window:
 
 @asynccontextmanager
 async def window(database: Database) -> AsyncIterator[Window]:
-    """Open a session twice, for two who speak to it."""
+    """Open a session twice, for two readers."""
     async with (
         asyncio.timeout(PATIENCE),
-        ModelServer(answers=answers) as server,
-        agent_on(database, server) as agent,
+        ModelServer(answers=create_reply) as server,
+        open_agent(database, server) as agent,
     ):
-        found = Window(await agent.open(KEY), await agent.open(KEY))
-        found.first.info = found.info  # type: ignore[method-assign]
-        agent.harness.recall = found.recall
-        yield found
+        moment = Window(await agent.open(KEY), await agent.open(KEY))
+        moment.first.info = moment.info  # type: ignore[method-assign]
+        agent.harness.recall = moment.recall
+        yield moment
 
 
 async def test_who_is_left_alone_hears_what_they_drive_themselves(
@@ -77,25 +77,25 @@ async def test_who_is_left_alone_hears_what_they_drive_themselves(
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
     async with (
         asyncio.timeout(PATIENCE),
-        ModelServer(answers=answers) as server,
-        agent_on(database, server) as agent,
+        ModelServer(answers=create_reply) as server,
+        open_agent(database, server) as agent,
     ):
         leaving = (await agent.open(KEY)).send("first")
         assert isinstance(leaving, AsyncGenerator)
         assert await anext(leaving) == "Well: first, "
-        staying = asyncio.create_task(heard(await agent.open(KEY), "second"))
+        staying = asyncio.create_task(send_and_collect(await agent.open(KEY), "second"))
         await wait_until_counted(database, SAID)
         await leaving.aclose()
         assert (await staying).endswith("second, and so on.")
 
 
 async def test_who_finds_the_other_ones_ears_closed_is_told_from_the_log(database: Database) -> None:
-    async with window(database) as found:
-        first = asyncio.create_task(heard(found.first, "first"))
-        await found.gave_back.wait()
-        second = asyncio.create_task(heard(found.second, "second"))
+    async with window(database) as moment:
+        first = asyncio.create_task(send_and_collect(moment.first, "first"))
+        await moment.gave_back.wait()
+        second = asyncio.create_task(send_and_collect(moment.second, "second"))
         assert await first == "Well: first, and so on."
-        found.go_on.set()
+        moment.go_on.set()
         assert await second == "Well: second, and so on."
 
 
@@ -104,19 +104,19 @@ async def test_who_speaks_into_the_other_ones_ears_is_not_held_when_these_go_awa
 ) -> None:
     monkeypatch.setattr(generation, "BATCH_PIECES", 2)
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
-    async with window(database) as found:
-        leaving = found.first.send("first")
+    async with window(database) as moment:
+        leaving = moment.first.send("first")
         assert isinstance(leaving, AsyncGenerator)
         assert "".join([await anext(leaving) for _ in range(3)]) == "Well: first, and so on."
         more = asyncio.ensure_future(anext(leaving))
-        await found.gave_back.wait()
-        held, found.taken_up = found.taken_up, asyncio.Event()  # the first one stays as it is
-        second = asyncio.create_task(heard(found.second, "second"))
-        await found.taken_up.wait()
-        found.go_on.set()
+        await moment.gave_back.wait()
+        first_taken_up, moment.taken_up = moment.taken_up, asyncio.Event()  # the first one stays as it is
+        second = asyncio.create_task(send_and_collect(moment.second, "second"))
+        await moment.taken_up.wait()
+        moment.go_on.set()
         assert await more == "Well: second, "
         await leaving.aclose()
-        assert not held.is_set()
+        assert not first_taken_up.is_set()
         assert await second == "Well: second, and so on."
 
 
@@ -130,8 +130,8 @@ async def test_what_was_heard_while_another_drove_is_not_told_again(
         raise SessionBusy(name)
 
     monkeypatch.setattr(waking, "wake_session", overtaken)
-    async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
-        assert await heard(await agent.open(KEY), "hello") == "Well: hello, and so on."
+    async with ModelServer(answers=create_reply) as server, open_agent(database, server) as agent:
+        assert await send_and_collect(await agent.open(KEY), "hello") == "Well: hello, and so on."
 
 
 async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
@@ -145,7 +145,7 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
         raise StaleEpoch
 
     async def overtaken(harness: Any, name: str) -> None:
-        with interrupted_at(1, stop, "after delivery"), suppress(StaleEpoch):
+        with interrupt_at(1, stop, "after delivery"), suppress(StaleEpoch):
             await wake(harness, name)
         ears = harness.listeners.pop(name)
         await wake(harness, name)  # as another process, which has no ears of ours
@@ -153,8 +153,11 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
         raise SessionBusy(name)
 
     monkeypatch.setattr(waking, "wake_session", overtaken)
-    async with ModelServer(answers=answers) as server, agent_on(database, server) as agent:
-        assert await heard(await agent.open(KEY), "hello") == f"Well: hello, {VOID_NOTICE}Well: hello, and so on."
+    async with ModelServer(answers=create_reply) as server, open_agent(database, server) as agent:
+        assert (
+            await send_and_collect(await agent.open(KEY), "hello")
+            == f"Well: hello, {VOID_NOTICE}Well: hello, and so on."
+        )
 
 
 async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_waiting(
@@ -169,8 +172,8 @@ async def test_who_speaks_to_a_session_that_ends_before_it_is_heard_is_not_kept_
     monkeypatch.setattr(waking, "wake_session", late)
     async with (
         asyncio.timeout(PATIENCE),
-        ModelServer(answers=answers) as server,
-        agent_on(database, server) as agent,
+        ModelServer(answers=create_reply) as server,
+        open_agent(database, server) as agent,
     ):
-        assert await heard(await agent.open(KEY), "hello") == ""
+        assert await send_and_collect(await agent.open(KEY), "hello") == ""
         assert server.requests == []

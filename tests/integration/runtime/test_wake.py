@@ -19,13 +19,13 @@ from consolidator.runtime import wake as waking
 from consolidator.runtime.harness import Delta
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
-from consolidator.testing.kill_points import interrupted_at
+from consolidator.testing.kill_points import interrupt_at
 from tests.integration.database.test_server_restart import kill
-from tests.integration.runtime.test_context_cost import touched
+from tests.integration.runtime.test_context_cost import count_touched_blocks
 from tests.killing import is_write
 from tests.nights import query_number
 from tests.reuse import dsn, emptied
-from tests.runtime import KEY, SECRET, Channel, Replies, agent_on, heard, in_words, log_of
+from tests.runtime import KEY, SECRET, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
 from tests.support import PATIENCE, assert_invariants, assistant_response, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
@@ -36,7 +36,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-def busy(database: Database) -> int:
+def count_busy_connections(database: Database) -> int:
     """Count the connections that are in use."""
     return int(database.engine.pool.checkedout())  # type: ignore[attr-defined]
 
@@ -45,31 +45,31 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "POLL_SECONDS", 3600)  # a heartbeat takes one for a moment, whenever it beats
-    held: list[tuple[str, int]] = []
+    busy_counts: list[tuple[str, int]] = []
 
     @tool
     async def work() -> str:
         """Work."""
-        held.append(("tool", busy(database)))
+        busy_counts.append(("tool", count_busy_connections(database)))
         return "done"
 
     async def channel(_: Delta) -> None:
-        held.append(("channel", busy(database)))
+        busy_counts.append(("channel", count_busy_connections(database)))
 
-    def answers(asked: dict[str, Any]) -> ScriptedReply:
-        held.append(("model", busy(database)))
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
+        busy_counts.append(("model", count_busy_connections(database)))
         return (
             ScriptedReply(text="Done.")
-            if asked["messages"][-1]["role"] == "tool"
+            if request["messages"][-1]["role"] == "tool"
             else ScriptedReply.calling(("work", {}))
         )
 
-    async with ModelServer(answers=answers) as server, agent_on(database, server, [work]) as agent:
+    async with ModelServer(answers=create_reply) as server, open_agent(database, server, [work]) as agent:
         agent.harness.senders["test"] = channel
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "go")
         await agent.wake(session.id)
-    assert held == [("model", 0), ("tool", 0), ("model", 0), ("channel", 0)]
+    assert busy_counts == [("model", 0), ("tool", 0), ("model", 0), ("channel", 0)]
 
 
 async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: str, database: Database) -> None:
@@ -85,8 +85,8 @@ async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: s
 
     try:
         replies: Replies = [ScriptedReply.calling(("listen", {})), "First.", "Second."]
-        async with ModelServer(answers=replies) as server, agent_on(single, server, [listen]) as agent:
-            assert await heard(await agent.open(KEY), "this") == "First.Second."
+        async with ModelServer(answers=replies) as server, open_agent(single, server, [listen]) as agent:
+            assert await send_and_collect(await agent.open(KEY), "this") == "First.Second."
     finally:
         await single.close()
 
@@ -104,7 +104,7 @@ async def test_only_the_part_that_a_channel_did_not_acknowledge_is_sent_again(
             raise ConnectionError("gone for a moment")
         took.append(delta.text)
 
-    async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=[WHOLE]) as server, open_agent(database, server) as agent:
         agent.harness.senders["test"] = channel
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
@@ -119,12 +119,12 @@ async def test_a_channel_that_hangs_is_left_alone_until_the_next_wake(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "SEND_TIMEOUT", 0.01)
-    channel = Channel()
+    channel = RecordingChannel()
 
     async def hanging(_: Delta) -> None:
         await asyncio.Event().wait()
 
-    async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=[WHOLE]) as server, open_agent(database, server) as agent:
         agent.harness.senders["test"] = hanging
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
@@ -138,8 +138,8 @@ async def test_a_channel_that_hangs_is_left_alone_until_the_next_wake(
 
 async def test_a_reader_may_take_their_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "SEND_TIMEOUT", 0)
-    async with ModelServer(answers=[WHOLE]) as server, agent_on(database, server) as agent:
-        assert await heard(await agent.open(KEY), "count") == WHOLE
+    async with ModelServer(answers=[WHOLE]) as server, open_agent(database, server) as agent:
+        assert await send_and_collect(await agent.open(KEY), "count") == WHOLE
         owed = await query_number(database, "select count(*) from delivery")
     assert owed > 0
 
@@ -149,21 +149,21 @@ async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channe
 ) -> None:
     monkeypatch.setattr(generation, "BATCH_PIECES", 2)
     monkeypatch.setattr(generation, "BATCH_SECONDS", 30)
-    channel = Channel()
+    channel = RecordingChannel()
 
     def die(_: str) -> None:
         raise Killed
 
     replies: Replies = [ScriptedReply(text=WHOLE, silent_after=4), "Short, then."]
-    async with ModelServer(answers=replies) as server, agent_on(database, server, channel=channel) as agent:
+    async with ModelServer(answers=replies) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
-        with interrupted_at(2, die, "after commit chunk"), pytest.raises(Killed):
+        with interrupt_at(2, die, "after commit chunk"), pytest.raises(Killed):
             await agent.wake(session.id)
         assert channel.text == "one two "
         await session.steer("shorter")
         await agent.wake(session.id)
-        words = in_words(await log_of(database, session.id))
+        words = describe_log(await read_log(database, session.id))
     assert "model: one two three four  [interrupted]" in words
     assert channel.text == "one two three four Short, then."
 
@@ -181,12 +181,12 @@ async def test_calls_that_run_at_once_have_their_results_in_the_calls_order(data
         return what
 
     calls = ScriptedReply.calling(*(("look", {"what": what}) for what in ("first", "second", "third")))
-    async with ModelServer(answers=[calls, "Done."]) as server, agent_on(database, server, [look]) as agent:
+    async with ModelServer(answers=[calls, "Done."]) as server, open_agent(database, server, [look]) as agent:
         session = await agent.open(KEY)
-        await heard(session, "go")
-        results = [one for one in await log_of(database, session.id) if one.type == EventType.TOOL_RESULT]
+        await send_and_collect(session, "go")
+        results = [event for event in await read_log(database, session.id) if event.type == EventType.TOOL_RESULT]
     assert running == ["first", "second", "third"]
-    assert [one.data["content"] for one in results] == running
+    assert [event.data["content"] for event in results] == running
 
 
 async def test_a_long_result_is_a_blob_in_the_log_and_cut_for_the_model(database: Database) -> None:
@@ -199,11 +199,11 @@ async def test_a_long_result_is_a_blob_in_the_log_and_cut_for_the_model(database
 
     async with (
         ModelServer(answers=[ScriptedReply.calling(("read", {})), "Long."]) as server,
-        agent_on(database, server, [read]) as agent,
+        open_agent(database, server, [read]) as agent,
     ):
         session = await agent.open(KEY)
-        await heard(session, "read it")
-        [result] = [one for one in await log_of(database, session.id) if one.type == EventType.TOOL_RESULT]
+        await send_and_collect(session, "read it")
+        [result] = [event for event in await read_log(database, session.id) if event.type == EventType.TOOL_RESULT]
         async with database.connection() as conn:
             query = "select data ? 'data_ref' from event where session_id = %s and seq = %s"
             row = await (await conn.execute(query, [session.id, result.seq])).fetchone()
@@ -217,7 +217,7 @@ async def test_a_long_result_is_a_blob_in_the_log_and_cut_for_the_model(database
 async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with ModelServer(answers=["Good day."]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=["Good day."]) as server, open_agent(database, server) as agent:
         names = [(await agent.open(f"main:test:{n}")).id for n in range(3)]
         for name in names:
             await sessions.send_message(database, name, "hello")
@@ -229,11 +229,11 @@ async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
             return await wake(harness, name)
 
         monkeypatch.setattr(waking, "wake_session", poor)
-        woken = {one.session_id: one for one in await agent.wake_all()}
+        woken = {woken_session.session_id: woken_session for woken_session in await agent.wake_all()}
     assert woken[names[0]].skip_reason == "RuntimeError: nobody thought of [redacted:github-token]"
     assert "nobody thought of" in caplog.text
     assert SECRET not in caplog.text
-    assert all((found := woken[name].result) and found.finish_reason == "stop" for name in names[1:])
+    assert all((result := woken[name].result) and result.finish_reason == "stop" for name in names[1:])
 
 
 async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(database: Database) -> None:
@@ -248,11 +248,11 @@ async def test_who_is_cancelled_while_a_steer_ends_their_work_is_cancelled(datab
             await never.wait()
 
     async def drive(name: str) -> None:
-        held = await lease.acquire_lease(database, name, seconds=3600)
-        assert held is not None
-        async with held:
-            held.steered.set()
-            await held.run_unless_steered(stubborn())
+        acquired = await lease.acquire_lease(database, name, seconds=3600)
+        assert acquired is not None
+        async with acquired:
+            acquired.steered.set()
+            await acquired.run_unless_steered(stubborn())
 
     await log_events(database, "s", [user_message("hello")])
     driving = asyncio.create_task(drive("s"))
@@ -273,7 +273,7 @@ async def long_session(agent: Consolidator, key: str, turns: int) -> str:
         await events.load_bulk(conn, session.id, prepared * turns, now=database.clock.now())
         await conn.execute("update session set settled_to = head, delivered_to = head where id = %s", [session.id])
     async with database.connection() as conn:
-        while await build.advance(conn, session.id):
+        while await build.advance_history(conn, session.id):
             continue
         await conn.execute("vacuum analyze event")
     await sessions.send_message(database, session.id, "And again?")
@@ -282,24 +282,28 @@ async def long_session(agent: Consolidator, key: str, turns: int) -> str:
 
 async def cost_of_waking(agent: Consolidator, session: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:
     """Wake a session; return how many statements that took, and what its queries read: rows and pages."""
-    asked: list[tuple[Any, Any]] = []
+    queries: list[tuple[Any, Any]] = []
     execute = psycopg.AsyncCursor.execute
 
     async def noting(self: Any, query: Any, values: Any = None, **more: Any) -> Any:
-        asked.append((query, values))
+        queries.append((query, values))
         return await execute(self, query, values, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.AsyncCursor, "execute", noting)
         assert (await agent.wake(session)).finish_reason == "stop"
-    reads = [(query, values) for query, values in asked if not is_write(query) and b"for update" not in query.encode()]
-    costs = [await touched(agent.database, query, values or {}) for query, values in reads if "select" in query]
-    return len(asked), sum(rows for rows, _ in costs), sum(pages for _, pages in costs)
+    reads = [
+        (query, values) for query, values in queries if not is_write(query) and b"for update" not in query.encode()
+    ]
+    costs = [
+        await count_touched_blocks(agent.database, query, values or {}) for query, values in reads if "select" in query
+    ]
+    return len(queries), sum(rows for rows, _ in costs), sum(pages for _, pages in costs)
 
 
 async def test_waking_costs_the_same_however_long_the_log(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "POLL_SECONDS", 3600)  # a heartbeat asks, too, whenever it beats
-    async with ModelServer(answers=["Yes."]) as server, agent_on(database, server) as agent:
+    async with ModelServer(answers=["Yes."]) as server, open_agent(database, server) as agent:
         short = await long_session(agent, "main:test:short", 100)
         long = await long_session(agent, "main:test:long", 10_000)
         few = await cost_of_waking(agent, short, monkeypatch)
@@ -319,29 +323,29 @@ async def test_a_turn_in_which_postgresql_is_killed_and_restarted_goes_on(embedd
         done.append(call.call_id)
         return "sent"
 
-    def answers(asked: dict[str, Any]) -> ScriptedReply:
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
         return (
             ScriptedReply(text=WHOLE)
-            if asked["messages"][-1]["role"] == "tool"
+            if request["messages"][-1]["role"] == "tool"
             else ScriptedReply.calling(("send_mail", {}))
         )
 
-    channel = Channel()
+    channel = RecordingChannel()
     async with (
-        ModelServer(answers=answers) as server,
-        agent_on(embedded, server, [send_mail], channel=channel) as agent,
+        ModelServer(answers=create_reply) as server,
+        open_agent(embedded, server, [send_mail], channel=channel) as agent,
     ):
         session = await agent.open(KEY)
         await sessions.send_message(embedded, session.id, "go")
-        for place in ("before commit response", "after tool", "after commit chunk"):
-            with interrupted_at(1, lambda _: kill(embedded), place), suppress(DatabaseUnavailable, StaleEpoch):
+        for name in ("before commit response", "after tool", "after commit chunk"):
+            with interrupt_at(1, lambda _: kill(embedded), name), suppress(DatabaseUnavailable, StaleEpoch):
                 await agent.wake(session.id)
             async with embedded.connection() as conn:  # what drove it could not give it back
                 await conn.execute("update session set lease_owner = null where id = %s", [session.id])
         await agent.wake(session.id)
-        words, row = in_words(await log_of(embedded, session.id)), await session.info()
+        words, row = describe_log(await read_log(embedded, session.id)), await session.info()
     assert words[-1] == f"model: {WHOLE}"
     assert channel.text == WHOLE
-    assert len(done) == len(set(done)) == sum(one.startswith("call: ") for one in words)
+    assert len(done) == len(set(done)) == sum(line.startswith("call: ") for line in words)
     assert (row.pending, row.settled_to) == (False, row.head)
     await assert_invariants(embedded)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from consolidator.runtime.boundaries import Boundary, boundary
-from consolidator.testing.kill_points import interrupted_at, recorded
+from consolidator.testing.kill_points import interrupt_at, record_boundaries
 
 ROOT = Path(__file__).parents[3]
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 def test_every_boundary_is_used_and_no_other() -> None:
     code = "\n".join(path.read_text() for path in (ROOT / "consolidator" / "runtime").glob("*.py"))
     named = set(re.findall(r'boundary\("([^"]+)"\)|, "(commit [^"]+)"\)', code))
-    assert {one or other for one, other in named} == set(get_args(Boundary))
+    assert {plain or logged for plain, logged in named} == set(get_args(Boundary))
 
 
 def test_the_page_on_the_runtime_names_every_boundary() -> None:
@@ -26,7 +26,7 @@ def test_the_page_on_the_runtime_names_every_boundary() -> None:
 
 
 def test_a_boundary_is_passed_before_and_after_unless_what_is_between_fails() -> None:
-    with recorded() as passed:
+    with record_boundaries() as passed:
         with boundary("send"), boundary("delivery"):
             pass
         with suppress(ValueError), boundary("tool"):
@@ -37,7 +37,7 @@ def test_a_boundary_is_passed_before_and_after_unless_what_is_between_fails() ->
 def test_one_can_wait_for_the_second_boundary_of_a_name() -> None:
     met: list[tuple[str, int]] = []
     sent = 0
-    with interrupted_at(2, lambda name: met.append((name, sent)), "after send"):
+    with interrupt_at(2, lambda name: met.append((name, sent)), "after send"):
         for sent in range(4):  # noqa: B007 - it is looked at above
             with boundary("lease"), boundary("send"):
                 pass

@@ -13,12 +13,12 @@ from consolidator.runtime.fold import OpenState, fold_open_state
 from tests.conftest import NOON
 
 
-def log(*told: tuple[E, dict[str, Any]], first: int = 1) -> list[Event]:
+def create_log(*entries: tuple[E, dict[str, Any]], first: int = 1) -> list[Event]:
     """Return events with dense seqs."""
-    return [Event("s", first + n, kind, data, NOON) for n, (kind, data) in enumerate(told)]
+    return [Event("s", first + n, kind, data, NOON) for n, (kind, data) in enumerate(entries)]
 
 
-def said(text: str = "hi", mode: str = "message") -> tuple[E, dict[str, Any]]:
+def user_message(text: str = "hi", mode: str = "message") -> tuple[E, dict[str, Any]]:
     return E.USER_MESSAGE, {"text": text, "mode": mode}
 
 
@@ -38,120 +38,120 @@ def result(name: str) -> tuple[E, dict[str, Any]]:
     return E.TOOL_RESULT, {"call_id": name, "tool": "t", "status": "ok"}
 
 
-def decided(decision: str, **more: Any) -> tuple[E, dict[str, Any]]:
+def decision(decision: str, **more: Any) -> tuple[E, dict[str, Any]]:
     return E.POLICY_DECISION, {"decision": decision, **more}
 
 
-def folded(events: list[Event], settled_to: int = 0) -> OpenState:
+def fold(events: list[Event], settled_to: int = 0) -> OpenState:
     return fold_open_state(events, settled_to=settled_to, head=settled_to + len(events))
 
 
-def states(found: OpenState) -> dict[str, str]:
-    return {one.call_id: one.state for one in found.calls}
+def states(state: OpenState) -> dict[str, str]:
+    return {call.call_id: call.state for call in state.calls}
 
 
 def test_a_message_is_unanswered_until_a_model_that_saw_it_has_answered() -> None:
-    assert [one.seq for one in folded(log(said())).unanswered] == [1]
-    assert folded(log(said(), thinking("m", 1))).needs_model
-    done = folded(log(said(), thinking("m", 1), answer("m")))
+    assert [event.seq for event in fold(create_log(user_message())).unanswered] == [1]
+    assert fold(create_log(user_message(), thinking("m", 1))).needs_model
+    done = fold(create_log(user_message(), thinking("m", 1), answer("m")))
     assert done.is_settled
     assert done.settled_to == 3
 
 
 def test_a_message_that_came_while_the_model_spoke_is_still_unanswered() -> None:
-    found = folded(log(said(), thinking("m", 1), said("and this"), answer("m")))
-    assert [one.seq for one in found.unanswered] == [3]
-    assert found.settled_to == 2
+    state = fold(create_log(user_message(), thinking("m", 1), user_message("and this"), answer("m")))
+    assert [event.seq for event in state.unanswered] == [3]
+    assert state.settled_to == 2
 
 
 def test_what_is_left_open_is_found_again_from_the_mark_it_left() -> None:
-    events = log(said(), thinking("m", 1), said("and this"), answer("m"))
-    first = folded(events)
+    events = create_log(user_message(), thinking("m", 1), user_message("and this"), answer("m"))
+    first = fold(events)
     again = fold_open_state(events[first.settled_to :], settled_to=first.settled_to, head=4)
     assert again == first
 
 
 def test_a_call_stays_open_behind_a_steer() -> None:
-    found = folded(log(said(), thinking("m", 1), answer("m"), call("c"), said("stop", "steer")))
-    assert states(found) == {"c": "maybe_ran"}
-    assert found.steer_seq == 5
-    assert found.settled_to == 3
+    state = fold(create_log(user_message(), thinking("m", 1), answer("m"), call("c"), user_message("stop", "steer")))
+    assert states(state) == {"c": "maybe_ran"}
+    assert state.steer_seq == 5
+    assert state.settled_to == 3
 
 
 def test_only_the_first_open_group_of_calls_may_have_run() -> None:
-    asked = [call("a", 1), call("b", 1), call("c", 2)]
-    events = log(said(), thinking("m", 1), answer("m"), *asked)
-    assert states(folded(events)) == {"a": "maybe_ran", "b": "maybe_ran", "c": "not_started"}
-    more = log(said(), thinking("m", 1), answer("m"), *asked, result("a"), result("b"))
-    assert states(folded(more)) == {"c": "maybe_ran"}
+    calls = [call("a", 1), call("b", 1), call("c", 2)]
+    events = create_log(user_message(), thinking("m", 1), answer("m"), *calls)
+    assert states(fold(events)) == {"a": "maybe_ran", "b": "maybe_ran", "c": "not_started"}
+    more = create_log(user_message(), thinking("m", 1), answer("m"), *calls, result("a"), result("b"))
+    assert states(fold(more)) == {"c": "maybe_ran"}
 
 
 def test_a_call_that_awaits_a_person_never_ran_before_their_word_was_acted_on() -> None:
-    start = [said(), thinking("m", 1), answer("m"), call("a"), (E.APPROVAL_REQUESTED, {"call_id": "a"})]
-    assert states(folded(log(*start))) == {"a": "waiting"}
+    start = [user_message(), thinking("m", 1), answer("m"), call("a"), (E.APPROVAL_REQUESTED, {"call_id": "a"})]
+    assert states(fold(create_log(*start))) == {"a": "waiting"}
     granted = [*start, (E.APPROVAL_GRANTED, {"call_id": "a"})]
-    assert states(folded(log(*granted))) == {"a": "granted"}
-    assert states(folded(log(*start, (E.APPROVAL_DENIED, {"call_id": "a", "reason": "no"})))) == {"a": "denied"}
-    assert states(folded(log(*granted, decided("call_started", call_ids=["a"])))) == {"a": "maybe_ran"}
+    assert states(fold(create_log(*granted))) == {"a": "granted"}
+    assert states(fold(create_log(*start, (E.APPROVAL_DENIED, {"call_id": "a", "reason": "no"})))) == {"a": "denied"}
+    assert states(fold(create_log(*granted, decision("call_started", call_ids=["a"])))) == {"a": "maybe_ran"}
 
 
 def test_results_that_the_model_has_not_seen_go_on() -> None:
-    found = folded(log(said(), thinking("m", 1), answer("m"), call("a"), result("a")))
-    assert found.unseen_results == (5,)
-    assert found.needs_model
-    assert found.unanswered == ()
+    state = fold(create_log(user_message(), thinking("m", 1), answer("m"), call("a"), result("a")))
+    assert state.unseen_results == (5,)
+    assert state.needs_model
+    assert state.unanswered == ()
 
 
 def test_a_generation_is_open_until_it_ends_one_way_or_another() -> None:
-    begun = [said(), thinking("m", 1)]
-    generation = folded(log(*begun)).generation
+    begun = [user_message(), thinking("m", 1)]
+    generation = fold(create_log(*begun)).generation
     assert generation is not None
     assert generation.message_id == "m"
-    replaced = folded(log(*begun, decided("generation_replaced", message_id="m")))
+    replaced = fold(create_log(*begun, decision("generation_replaced", message_id="m")))
     assert replaced.generation is None
     assert replaced.needs_model
-    interrupted = folded(log(*begun, decided("turn_interrupted", message_id="m")))
+    interrupted = fold(create_log(*begun, decision("turn_interrupted", message_id="m")))
     assert interrupted.is_settled
-    passing = folded(log(*begun, (E.ERROR, {"message": "x", "message_id": "m", "again": True})))
+    passing = fold(create_log(*begun, (E.ERROR, {"message": "x", "message_id": "m", "again": True})))
     assert passing.needs_model
-    lasting = folded(log(*begun, (E.ERROR, {"message": "x", "message_id": "m", "again": False})))
+    lasting = fold(create_log(*begun, (E.ERROR, {"message": "x", "message_id": "m", "again": False})))
     assert lasting.is_settled
 
 
 def test_a_budget_stop_ends_the_turn() -> None:
-    stop = [decided("budget_stop", upto_seq=1), (E.ERROR, {"message": "x", "upto_seq": 1})]
-    assert folded(log(said(), *stop)).is_settled
-    assert folded(log(said(), said(), *stop)).needs_model
+    stop = [decision("budget_stop", upto_seq=1), (E.ERROR, {"message": "x", "upto_seq": 1})]
+    assert fold(create_log(user_message(), *stop)).is_settled
+    assert fold(create_log(user_message(), user_message(), *stop)).needs_model
 
 
 def test_a_follow_up_that_was_held_back_waits_for_the_next_turn() -> None:
-    start = [said(), thinking("m", 1), answer("m"), call("a"), said("later", "follow_up"), result("a")]
-    held = folded(log(*start, thinking("n", 6, held=[5]), answer("n")))
-    assert [one.seq for one in held.unanswered] == [5]
-    heard = folded(log(*start, thinking("n", 6, held=[5]), answer("n"), thinking("o", 8), answer("o")))
-    assert heard.is_settled
+    start = [user_message(), thinking("m", 1), answer("m"), call("a"), user_message("later", "follow_up"), result("a")]
+    withheld_state = fold(create_log(*start, thinking("n", 6, held=[5]), answer("n")))
+    assert [event.seq for event in withheld_state.unanswered] == [5]
+    answered_state = fold(create_log(*start, thinking("n", 6, held=[5]), answer("n"), thinking("o", 8), answer("o")))
+    assert answered_state.is_settled
 
 
 def test_errors_of_imported_or_other_kinds_change_nothing() -> None:
-    found = folded(log(said(), (E.ERROR, {"message": "a tool's"}), (E.TASK_START, {"task_id": "t"})))
-    assert [one.seq for one in found.unanswered] == [1]
+    state = fold(create_log(user_message(), (E.ERROR, {"message": "a tool's"}), (E.TASK_START, {"task_id": "t"})))
+    assert [event.seq for event in state.unanswered] == [1]
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Event]:
     """Return what turns of a session may leave, whole or cut anywhere."""
-    told: list[tuple[E, dict[str, Any]]] = []
+    entries: list[tuple[E, dict[str, Any]]] = []
     for turn in range(draw(st.integers(1, 5))):
-        told.append(said(mode=draw(st.sampled_from(["message", "steer", "follow_up"]))))
+        entries.append(user_message(mode=draw(st.sampled_from(["message", "steer", "follow_up"]))))
         name = f"m{turn}"
-        told.append(thinking(name, len(told)))
+        entries.append(thinking(name, len(entries)))
         if draw(st.booleans()):
-            told.append(said())
-        told.append(answer(name))
+            entries.append(user_message())
+        entries.append(answer(name))
         count = draw(st.integers(0, 3))
-        told += [call(f"{name}{n}", n, name) for n in range(count)]
-        told += [result(f"{name}{n}") for n in range(draw(st.integers(0, count)))]
-    return log(*told)[: draw(st.integers(0, len(told)))]
+        entries += [call(f"{name}{n}", n, name) for n in range(count)]
+        entries += [result(f"{name}{n}") for n in range(draw(st.integers(0, count)))]
+    return create_log(*entries)[: draw(st.integers(0, len(entries)))]
 
 
 @given(logs(), st.data())

@@ -14,8 +14,8 @@ from consolidator.process import has_ended, owner_name
 
 def named(pid: int, started: str | None = None) -> str:
     """Return a name like this process's, of another process or of another that had its pid."""
-    machine, _, began, one = owner_name().rsplit("/", 3)
-    return "/".join([machine, str(pid), began if started is None else started, one])
+    machine, _, began, token = owner_name().rsplit("/", 3)
+    return "/".join([machine, str(pid), began if started is None else started, token])
 
 
 def test_this_process_lives_and_no_other_that_had_its_pid() -> None:

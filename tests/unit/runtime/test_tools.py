@@ -47,18 +47,18 @@ async def find(
     return [Found(near or Place(title=query), limit / 2)]
 
 
-def outcome(one: Tool | Any, arguments: Any, call: CallContext = CALL) -> Outcome:
+def outcome(tool_or_function: Tool | Any, arguments: Any, call: CallContext = CALL) -> Outcome:
     """Run the only tool of a box."""
-    box = Toolbox([one])
+    box = Toolbox([tool_or_function])
     return asyncio.run(box.run(box.names[0], arguments, call))
 
 
 def test_the_schema_is_what_the_signature_says() -> None:
-    told = find.definition
-    assert told["type"] == "function"
-    assert told["function"]["name"] == "find"
-    assert told["function"]["description"] == "Find places in the house."
-    schema = told["function"]["parameters"]
+    definition = find.definition
+    assert definition["type"] == "function"
+    assert definition["function"]["name"] == "find"
+    assert definition["function"]["description"] == "Find places in the house."
+    schema = definition["function"]["parameters"]
     assert schema["required"] == ["query"]
     assert schema["additionalProperties"] is False
     assert set(schema["properties"]) == {"query", "limit", "kind", "near"}
@@ -86,14 +86,14 @@ def test_a_tool_without_a_side_effect_may_always_run_again() -> None:
 
 @pytest.mark.parametrize("name", ["schema", "copy", "model_config", "_private", "self_", "json"])
 def test_parameters_may_have_any_name(name: str) -> None:
-    made: dict[str, Any] = {}
-    exec(f"def odd({name}: int, other: str = 'x') -> str:\n    return f'{{{name}}} {{other}}'", made)
-    assert outcome(made["odd"], {name: 7}) == Outcome("7 x")
+    namespace: dict[str, Any] = {}
+    exec(f"def odd({name}: int, other: str = 'x') -> str:\n    return f'{{{name}}} {{other}}'", namespace)
+    assert outcome(namespace["odd"], {name: 7}) == Outcome("7 x")
 
 
 def test_arguments_become_what_the_hints_say() -> None:
-    found = outcome(find, '{"query": "lamp", "limit": "5", "near": {"title": "hall"}}')
-    assert found == Outcome([{"place": {"title": "hall", "floor": 0}, "score": 2.5}])
+    result = outcome(find, '{"query": "lamp", "limit": "5", "near": {"title": "hall"}}')
+    assert result == Outcome([{"place": {"title": "hall", "floor": 0}, "score": 2.5}])
 
 
 def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
@@ -114,7 +114,7 @@ def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("{", "not valid JSON"),
         ('{"query": "x"', "not valid JSON"),
@@ -129,12 +129,12 @@ def test_the_call_is_handed_to_who_asks_for_it_and_never_to_the_model() -> None:
         ('{"query": "x", "near": {"floor": 1}}', "near.title is missing"),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_and_nothing_runs(arguments: Any, told: str) -> None:
-    found = outcome(find, arguments)
-    assert found.status == "error"
-    assert found.reason is None
-    assert "find was not run" in found.content
-    assert told in found.content
+def test_arguments_that_do_not_fit_are_told_and_nothing_runs(arguments: Any, message: str) -> None:
+    result = outcome(find, arguments)
+    assert result.status == "error"
+    assert result.reason is None
+    assert "find was not run" in result.content
+    assert message in result.content
 
 
 def test_nothing_at_all_is_no_arguments() -> None:
@@ -147,8 +147,8 @@ def test_nothing_at_all_is_no_arguments() -> None:
 
 
 def test_an_unknown_tool_is_told_which_there_are() -> None:
-    found = asyncio.run(Toolbox([find]).run("search", "{}", CALL))
-    assert found == Outcome.failed("There is no tool named 'search'. There are: find.")
+    result = asyncio.run(Toolbox([find]).run("search", "{}", CALL))
+    assert result == Outcome.failed("There is no tool named 'search'. There are: find.")
     assert "There are: none." in asyncio.run(Toolbox().run("search", "{}", CALL)).content
 
 
@@ -174,10 +174,10 @@ def test_whatever_a_tool_raises_is_an_outcome(error: BaseException, threaded: bo
     async def asynchronous() -> None:
         raise error
 
-    found = outcome(sync if threaded else asynchronous, None)
-    assert found.status == "error"
-    assert found.reason is None
-    assert str(error) in found.content
+    result = outcome(sync if threaded else asynchronous, None)
+    assert result.status == "error"
+    assert result.reason is None
+    assert str(error) in result.content
 
 
 def test_a_long_complaint_is_cut() -> None:
@@ -197,10 +197,10 @@ async def test_a_tool_that_takes_too_long_is_stopped_and_may_have_had_its_effect
         finally:
             cleaned.set()
 
-    found = await Toolbox([wait]).run("wait", None, CALL)
-    assert (found.status, found.reason) == ("error", "timeout")
-    assert "within 0.01 s" in found.content
-    assert "may have taken effect" in found.content
+    result = await Toolbox([wait]).run("wait", None, CALL)
+    assert (result.status, result.reason) == ("error", "timeout")
+    assert "within 0.01 s" in result.content
+    assert "may have taken effect" in result.content
     assert cleaned.is_set()
 
 
@@ -216,9 +216,9 @@ async def test_a_tool_that_refuses_to_stop_is_left_behind(monkeypatch: pytest.Mo
             except asyncio.CancelledError:
                 continue
 
-    found = await Toolbox([stubborn]).run("stubborn", None, CALL)
-    assert found.reason == "timeout"
-    assert "effect" not in found.content
+    result = await Toolbox([stubborn]).run("stubborn", None, CALL)
+    assert result.reason == "timeout"
+    assert "effect" not in result.content
     release.set()
 
 
@@ -230,7 +230,7 @@ async def test_a_thread_that_hangs_holds_nobody_up() -> None:
         release.wait(30)
 
     assert (await Toolbox([hang]).run("hang", None, CALL)).reason == "timeout"
-    assert next(one for one in threading.enumerate() if one.name == "tool").daemon
+    assert next(thread for thread in threading.enumerate() if thread.name == "tool").daemon
     release.set()
 
 
@@ -258,8 +258,8 @@ async def test_a_cancellation_of_the_tools_own_making_is_an_outcome() -> None:
     async def cancelled() -> None:
         raise asyncio.CancelledError
 
-    found = await Toolbox([cancelled]).run("cancelled", None, CALL)
-    assert (found.status, found.reason) == ("error", "aborted")
+    result = await Toolbox([cancelled]).run("cancelled", None, CALL)
+    assert (result.status, result.reason) == ("error", "aborted")
 
 
 def test_a_sync_tool_runs_beside_the_event_loop() -> None:
@@ -317,10 +317,10 @@ def test_a_tool_may_change_the_sessions_state_and_fail_in_its_own_words() -> Non
     ids=lambda value: type(value).__name__,
 )
 def test_whatever_a_tool_returns_fits_the_log_and_the_model(value: Any) -> None:
-    found = _returned(value)
-    assert found.status == "ok"
-    check_payload(EventType.TOOL_RESULT, {"call_id": "c", "content": found.content, "status": found.status})
-    truncate(found.content, 10_000).encode()
+    result = _returned(value)
+    assert result.status == "ok"
+    check_payload(EventType.TOOL_RESULT, {"call_id": "c", "content": result.content, "status": result.status})
+    truncate(result.content, 10_000).encode()
 
 
 def _returned(value: Any) -> Outcome:
@@ -338,9 +338,9 @@ def test_what_contains_itself_cannot_be_returned() -> None:
 
 def test_a_long_result_is_whole_in_the_log_and_cut_for_the_model() -> None:
     whole = "a" * 50_000 + "ü" * 50_000
-    found = _returned(whole)
-    assert found.content == whole
-    shown = truncate(found.content, 1000)
+    result = _returned(whole)
+    assert result.content == whole
+    shown = truncate(result.content, 1000)
     assert shown.startswith("aaa")
     assert shown.endswith("üüü")
     assert "149000 of 150000 bytes left out" in shown
