@@ -1,4 +1,4 @@
-"""The one clock: everything that asks for the time asks it, so that tests and the demo can set it."""
+"""The clock that all code asks for the time, so that tests and the demo can set it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class Clock:
-    """Tells the time in UTC; `start` moves its beginning, after which it runs on with real time."""
+    """Tells the time in UTC: the real time or, with `start`, a time that begins there and runs at real speed."""
 
     def __init__(self, start: datetime | None = None) -> None:
         self._offset = timedelta(0) if start is None else start.astimezone(UTC) - datetime.now(UTC)
@@ -17,7 +17,7 @@ class Clock:
 
 
 class FrozenClock(Clock):
-    """A clock that stands still until it is told to move."""
+    """A clock that only moves when it is set."""
 
     def __init__(self, start: datetime) -> None:
         self._now = start.astimezone(UTC)
@@ -27,9 +27,9 @@ class FrozenClock(Clock):
         return self._now
 
     def set(self, moment: datetime) -> None:
-        """Stand at `moment` from now on."""
+        """Set the time."""
         self._now = moment.astimezone(UTC)
 
     def advance(self, step: timedelta) -> None:
-        """Move by `step`."""
+        """Move the time forward by `step`."""
         self._now += step

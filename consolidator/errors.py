@@ -1,45 +1,45 @@
-"""Every error this package raises on purpose, in one tree; a driver's error becomes one of these in one place.
+"""Every error that this package raises on purpose, in one tree with its exit codes.
 
 ConsolidatorError                exit code of the command line
-├── UsageError                   2   the words of a command do not fit
-├── NotFound                     3   nothing has that name
+├── UsageError                   2   a command's arguments or the settings are wrong
+├── NotFound                     3   nothing has that name or id
 ├── DatabaseError                4   the database cannot do what was asked
 │   ├── DatabaseUnavailable      4   it cannot be reached or started
-│   └── SchemaTooNew             4   a newer consolidator has been here
-├── AppendError                  5   the write door refused
+│   └── SchemaTooNew             4   a newer consolidator has upgraded it
+├── AppendError                  5   an append was refused
 │   ├── HeadConflict             5   the session has moved on since it was read
 │   ├── StaleEpoch               5   another harness holds the session now
 │   ├── InvalidEvent             5   an event's payload does not fit its type
 │   └── SessionBusy              5   another process drives the session now
-├── ImportRefused                6   strict import met a line it cannot explain
+├── ImportRefused                6   a strict import found a line that it cannot read
 ├── RunFailed                    7   a run ended with dead letters
-├── ModelError                   8   a language model did not do what was asked
-│   ├── ModelRefused             8   it would not answer, or its server would not pass the question on
-│   ├── ModelTruncated           8   question or answer was too long
-│   ├── ModelMalformed           8   the answer is not what was asked for
-│   ├── ModelUnavailable         8   its server cannot be reached, is overloaded, or does not know us
-│   ├── OverBudget               8   the night's cap would be passed
-│   └── Awaited                  8   the question is in a batch that has not come back
-└── Interrupted                  130 the person or the service manager asked us to stop; work done is kept
+├── ModelError                   8   a language model gave no usable answer
+│   ├── ModelRefused             8   it or its server refused the request
+│   ├── ModelTruncated           8   the request or the answer was too long
+│   ├── ModelMalformed           8   the answer does not fit the requested form
+│   ├── ModelUnavailable         8   its server cannot be reached, is overloaded, or rejects the key
+│   ├── OverBudget               8   the call would pass a cap on costs
+│   └── BatchPending             8   the request is in a batch without results yet
+└── Interrupted                  130 a person or the service manager stopped the process; finished work is kept
 """
 
 from __future__ import annotations
 
 
 class ConsolidatorError(Exception):
-    """Something went wrong that a person can act on; the message says what, where, and what to do next."""
+    """An error that a person can act on; the message says what failed, where, and what to do next."""
 
     exit_code = 1
 
 
 class UsageError(ConsolidatorError):
-    """The words of a command do not fit."""
+    """A command's arguments or the settings are wrong."""
 
     exit_code = 2
 
 
 class NotFound(ConsolidatorError):
-    """Nothing has that name."""
+    """Nothing has that name or id."""
 
     exit_code = 3
 
@@ -59,7 +59,7 @@ class SchemaTooNew(DatabaseError):
 
 
 class AppendError(ConsolidatorError):
-    """The write door refused an append; nothing was written."""
+    """An append was refused; nothing was written."""
 
     exit_code = 5
 
@@ -77,11 +77,11 @@ class InvalidEvent(AppendError):
 
 
 class SessionBusy(AppendError):
-    """Another process drives the session now, and nothing was begun; what was said to it is kept and will be heard."""
+    """Another process drives the session now: nothing was started, and messages to it are kept."""
 
 
 class ImportRefused(ConsolidatorError):
-    """A strict import met a line it cannot explain; nothing was written."""
+    """A strict import found a line that it cannot read; nothing was written."""
 
     exit_code = 6
 
@@ -93,21 +93,21 @@ class RunFailed(ConsolidatorError):
 
 
 class ModelError(ConsolidatorError):
-    """A language model did not do what was asked."""
+    """A language model gave no usable answer."""
 
     exit_code = 8
 
 
 class ModelRefused(ModelError):
-    """The model would not answer, or its server would not pass the question on: another question may fare better."""
+    """The model or its server refused the request; a different request may succeed."""
 
 
 class ModelTruncated(ModelError):
-    """The question or the answer was too long: a smaller question may fare better."""
+    """The request or the answer was too long; a smaller request may succeed."""
 
 
 class ModelMalformed(ModelError):
-    """The answer is not what was asked for; `text` is what came instead."""
+    """The answer does not fit the requested form; `text` is what came instead."""
 
     def __init__(self, message: str, text: str = "") -> None:
         super().__init__(message)
@@ -115,7 +115,7 @@ class ModelMalformed(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """The model's server cannot be reached, is overloaded, or does not know us: no fault of the question."""
+    """The model's server cannot be reached, is overloaded, or rejects the key; the request itself is not at fault."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ class ModelUnavailable(ModelError):
 
 
 class OverBudget(ModelError):
-    """The call would pass its night's or its session's cap, or one in money cannot be held: the price is not known."""
+    """The call would pass its run's or session's cap, or has no known price, so that a cap in money cannot be kept."""
 
 
 class AnswerPending(ModelError):
-    """The question was put into a batch, and the batch has not come back yet."""
+    """The request is in a batch that has no results yet."""
 
 
 class Interrupted(ConsolidatorError):
-    """Somebody asked us to stop; what was finished is kept, and the rest can be resumed."""
+    """The process was asked to stop; finished work is kept, and the rest can be resumed."""
 
     exit_code = 130

@@ -1,4 +1,4 @@
-"""Names this process, as the holder of something, so that others on the same machine can tell when it is gone."""
+"""Names this process as an owner of leases, so that others on the same machine can tell when it has ended."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from ulid import ULID
 
 
 def owner_name() -> str:
-    """Return a name for a holder in this process that tells another on the same machine whether it still lives."""
-    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}/{ULID()}"
+    """Return a new owner name in this process; `has_ended` tells from it whether the process still runs."""
+    return f"{_machine_id()}/{os.getpid()}/{_start_time(os.getpid())}/{ULID()}"
 
 
-def is_gone(owner: str) -> bool:
-    """Tell whether a holder's process ran on this machine and has ended; of another machine nobody can tell."""
+def has_ended(owner: str) -> bool:
+    """Tell whether an owner's process ran on this machine and has ended; False for any other machine's."""
     machine, pid, started, *_ = [*owner.rsplit("/", 3), "", "", ""]
-    if machine != _machine() or not pid.isdigit():
+    if machine != _machine_id() or not pid.isdigit():
         return False
-    return _started(int(pid)) != started
+    return _start_time(int(pid)) != started
 
 
-def _started(pid: int) -> str:
-    """Return when a process began, which a recycled pid did not; empty where it has ended.
+def _start_time(pid: int) -> str:
+    """Return when a process started, which tells a reused pid apart; empty if it has ended.
 
-    In ticks since the boot where the system tells them: a time of the day moves when the clock is set.
+    On Linux in ticks since the boot, since the time of day moves when the clock is set.
     """
     try:
-        told = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # a name may hold anything, even ")"
-        return "" if told[0] in (b"Z", b"X") else told[19].decode()
+        fields = (
+            Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        )  # the name before may contain anything, even ")"
+        return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
     except (OSError, IndexError):  # no such process, or no Linux
         pass
     try:
@@ -42,8 +44,8 @@ def _started(pid: int) -> str:
 
 
 @lru_cache(maxsize=1)
-def _machine() -> str:
-    """Return what tells machines, their boots and their containers apart."""
+def _machine_id() -> str:
+    """Return a name of this machine, boot and PID namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         inside = os.stat("/proc/self/ns/pid").st_ino

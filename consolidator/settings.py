@@ -1,4 +1,4 @@
-"""Every CONSOLIDATOR_* variable, frozen, read at the entry points only and handed down from there."""
+"""The settings: every CONSOLIDATOR_* variable, frozen, read at the entry points only and passed down from there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class Settings(BaseSettings):
-    """What a deployment may set; every field is the variable CONSOLIDATOR_<NAME>."""
+    """The settings of a deployment; each field is the variable CONSOLIDATOR_<NAME>."""
 
     model_config = SettingsConfigDict(
         env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
@@ -33,9 +33,9 @@ class Settings(BaseSettings):
         default=None, description="a PostgreSQL 15+ to use instead of the embedded one"
     )
     clock: datetime | None = Field(
-        default=None, description="start the clock here, in UTC unless it says otherwise (for rehearsals)"
+        default=None, description="start the clock here, in UTC unless it has an offset (for rehearsals)"
     )
-    timezone: str = Field(default="UTC", description="of the cron expressions, and of events that are told in UTC")
+    timezone: str = Field(default="UTC", description="of the cron expressions, and of events logged in UTC")
     import_cron: str = Field(default="45 2 * * *", description="when configured sources are imported")
     consolidation_cron: str = Field(default="0 3 * * *", description="when the night's consolidation begins")
     retention_cron: str = Field(default="30 3 * * *", description="when retention begins")
@@ -47,25 +47,25 @@ class Settings(BaseSettings):
         default=None, ge=1, le=36_500, description="how long recall finds what was said; unset: as long as its events"
     )
     quiet_minutes: int = Field(
-        default=15, ge=0, le=525_600, description="a session is safe to read when nothing new came for this"
+        default=15, ge=0, le=525_600, description="a session is safe to read after this long without events"
     )
-    abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="an open tool call is given up after this")
+    abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="after this an open tool call is given up")
     min_support: int = Field(default=3, ge=2, description="distinct sessions before a procedure is published")
     workers: int = Field(default=2, ge=1, le=64, description="sessions consolidated at once by one process")
     lease_seconds: int = Field(
         default=300, ge=5, le=86_400, description="a claim not renewed for this long may be taken over"
     )
     max_attempts: int = Field(
-        default=3, ge=1, description="tries before a unit is dead-lettered, or a night that dies is given up"
+        default=3, ge=1, description="attempts before a unit is dead-lettered, or a crashing night is given up"
     )
     health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
     model: str | None = Field(default=None, description="the language model to ask; none: rules only")
     extract_model: str | None = Field(default=None, description="a cheaper model that reads sessions for facts")
-    embed_model: str | None = Field(default=None, description="the model of vectors for recall; none: text only")
+    embed_model: str | None = Field(default=None, description="the embedding model for recall; none: text only")
     openai_base_url: str | None = Field(
         default=None,
         validation_alias=AliasChoices("CONSOLIDATOR_OPENAI_BASE_URL", "OPENAI_BASE_URL"),
-        description="any server that speaks the OpenAI protocol; OPENAI_BASE_URL is read, too",
+        description="any server with an OpenAI-compatible API; OPENAI_BASE_URL is read, too",
     )
     openai_api_key: SecretStr | None = Field(
         default=None,
@@ -73,42 +73,42 @@ class Settings(BaseSettings):
         description="its key; OPENAI_API_KEY is read, too",
     )
     night_max_cost_usd: Decimal | None = Field(default=None, ge=0, description="what the calls of one run may cost")
-    night_max_tokens: int | None = Field(default=None, ge=0, description="tokens that the calls of one run may take")
-    model_concurrency: int = Field(default=4, ge=1, le=64, description="calls of one process at a time")
+    night_max_tokens: int | None = Field(default=None, ge=0, description="tokens that the calls of one run may use")
+    model_concurrency: int = Field(default=4, ge=1, le=64, description="concurrent calls of one process")
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
-    batch: bool = Field(default=False, description="ask through the provider's batches: half the price, up to 24 h")
+    batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
     session_lease_seconds: float = Field(
-        default=30, ge=1, le=3600, description="a session whose harness is silent for this long may be taken over"
+        default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"
     )
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
-        default="none", description="how the model's server goes on from the beginning of an answer, if it does"
+        default="none", description="how the model's server continues a partial answer, if it can"
     )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
     @field_validator("clock")
     @classmethod
-    def _within_the_calendar(cls, start: datetime | None) -> datetime | None:
+    def _check_clock(cls, start: datetime | None) -> datetime | None:
         if start is not None and not 1970 <= start.year <= 9000:
-            raise ValueError("the clock can start between the years 1970 and 9000")
+            raise ValueError("the clock must start between the years 1970 and 9000")
         return start.replace(tzinfo=UTC) if start is not None and start.tzinfo is None else start
 
     @field_validator("log_level")
     @classmethod
-    def _known_level(cls, name: str) -> str:
+    def _check_log_level(cls, name: str) -> str:
         if name.upper() not in LOG_LEVELS:
-            raise ValueError(f"{name!r} is not a level: {', '.join(LOG_LEVELS)}")
+            raise ValueError(f"{name!r} is not a log level: {', '.join(LOG_LEVELS)}")
         return name.upper()
 
     @field_validator("openai_base_url")
     @classmethod
-    def _an_address(cls, url: str | None) -> str | None:
+    def _check_base_url(cls, url: str | None) -> str | None:
         if url is None:
             return None
         try:
             parts = urlsplit(url.strip())
             fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # of the port, or of brackets
+        except ValueError:  # a wrong port or unbalanced brackets
             fits = False
         if not fits:
             raise ValueError("not the address of a server, such as http://127.0.0.1:11434/v1")
@@ -116,30 +116,30 @@ class Settings(BaseSettings):
 
     @field_validator("openai_api_key")
     @classmethod
-    def _fit_for_a_header(cls, key: SecretStr | None) -> SecretStr | None:
+    def _check_api_key(cls, key: SecretStr | None) -> SecretStr | None:
         if key is None:
             return None
-        told = key.get_secret_value().strip()  # a mounted file often ends with a line's end
-        if not told.isascii() or not told.isprintable() or " " in told:
-            raise ValueError("a key holds no spaces, line ends or other than ASCII characters")
-        return SecretStr(told)
+        value = key.get_secret_value().strip()  # a mounted file often ends with a newline
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise ValueError("a key must be ASCII without spaces or line breaks")
+        return SecretStr(value)
 
     @field_validator("timezone")
     @classmethod
-    def _known_zone(cls, name: str) -> str:
+    def _check_timezone(cls, name: str) -> str:
         try:
             ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: a folder of zones, such as Europe
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: a directory of zones, such as Europe
             raise ValueError(f"{name!r} is not a time zone, such as UTC or Europe/Berlin") from error
         return name
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Read the environment once; raise UsageError, naming each variable that does not fit."""
+    """Read the environment; raise UsageError that names each invalid variable."""
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
         lines = [f"CONSOLIDATOR_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
-        raise UsageError("settings do not fit: " + "; ".join(lines)) from error
+        raise UsageError("invalid settings: " + "; ".join(lines)) from error
     except SettingsError as error:
-        raise UsageError('settings do not fit: CONSOLIDATOR_SOURCES: not a JSON list of "format:path"') from error
+        raise UsageError('invalid settings: CONSOLIDATOR_SOURCES: not a JSON list of "format:path"') from error

@@ -1,14 +1,20 @@
-"""Databases of the tests' own: copied from a migrated one, and dropped whoever still uses them."""
+"""Databases for tests: copied from a migrated template, dropped even if somebody still uses them, and read as dicts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+
+from consolidator.database import Connection
+
+Row = dict[str, Any]
 
 
 @contextmanager
@@ -22,3 +28,10 @@ def copied(server_dsn: str, template: str) -> Iterator[str]:
     finally:
         with psycopg.connect(server_dsn, autocommit=True) as conn:
             conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+async def fetch_dicts(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:
+    """Run a query and return its rows as dicts by column."""
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, values)
+        return await cursor.fetchall()

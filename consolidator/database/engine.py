@@ -1,4 +1,4 @@
-"""One engine over psycopg 3: connections and transactions for `store`, and a pool that outlives server restarts.
+"""One engine over psycopg 3: connections and transactions for `store`, in a pool that survives server restarts.
 
 Callers own the transaction: `store` functions take the driver connection that `transaction()` or `connection()` yields.
 """
@@ -52,13 +52,13 @@ class Database:
             pool_reset_on_return=None,
             isolation_level="AUTOCOMMIT",
         )
-        sqlalchemy_event.listen(self.engine.sync_engine, "checkout", _refuse_a_dead_connection)
+        sqlalchemy_event.listen(self.engine.sync_engine, "checkout", _discard_dead_connection)
 
     async def _connect(self) -> Connection:
-        """Open a driver connection, bringing the embedded server back if it is gone."""
+        """Open a driver connection; restart the embedded server if it is gone."""
         try:
-            return await connect(self.dsn)
-        except psycopg.ProgrammingError as error:  # of the address: what libpq says of it may quote a password
+            return await open_connection(self.dsn)
+        except psycopg.ProgrammingError as error:  # libpq quotes the address, which may hold a password
             raise DatabaseError(
                 "CONSOLIDATOR_DATABASE_URL has a value that PostgreSQL's client does not know"
             ) from error
@@ -67,13 +67,13 @@ class Database:
                 raise DatabaseUnavailable(f"cannot connect to the database: {_first_line(error)}") from error
             self.server = await self.server.restart()
             self.dsn = self.server.dsn
-            return await connect(self.dsn)
+            return await open_connection(self.dsn)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a driver connection on which each statement commits by itself."""
-        held = await self.engine.raw_connection()  # not `connect`: what that wraps it in costs more than a lookup
-        driver = held.driver_connection
+        pooled = await self.engine.raw_connection()  # not `connect`: its wrapper costs more than a lookup by key
+        driver = pooled.driver_connection
         assert isinstance(driver, psycopg.AsyncConnection)
         try:
             yield driver
@@ -82,17 +82,17 @@ class Database:
                 raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
             raise
         finally:
-            if driver.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:  # nobody ended it, or it is gone
-                await greenlet_spawn(held.invalidate)
-            await greenlet_spawn(held.close)
+            if driver.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:  # left open, or the server is gone
+                await greenlet_spawn(pooled.invalidate)
+            await greenlet_spawn(pooled.close)
 
     @asynccontextmanager
     async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Connection]:
         """Yield a driver connection inside one transaction, committed at the end or rolled back on an error.
 
-        With `flushed` false the commit does not wait for the disk: a crash of the server may lose it whole, never in
-        part, and never without every commit after it. For steps that are done again where they are missing, before
-        a last commit that is flushed and with it all of them.
+        With `flushed` false the commit does not wait for the disk: a crash of the server may lose it, together with
+        every commit after it, but never a part of it. Use it for steps that are repeated if they are missing, before
+        a last commit that is flushed and takes all of them to disk.
         """
         async with self.connection() as driver, driver.transaction():
             if not flushed:
@@ -100,7 +100,7 @@ class Database:
             yield driver
 
     async def close(self) -> None:
-        """Give the connections back, and the embedded server if we are its last user."""
+        """Close the connections, and stop the embedded server if this is its last user."""
         await self.engine.dispose()
         if self.server is not None:
             await self.server.stop()
@@ -108,18 +108,18 @@ class Database:
 
 @asynccontextmanager
 async def open_database(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Database]:
-    """Open the configured database, upgraded; close it at the end.
+    """Open the configured database, upgrade it, and close it at the end.
 
-    Raises DatabaseUnavailable where it cannot be reached or started and SchemaTooNew where a newer version was here.
+    Raises DatabaseUnavailable if it cannot be reached or started, and SchemaTooNew if a newer version has upgraded it.
     """
-    from consolidator.database.upgrade import upgrade  # with alembic and all tables: not for who opens none
+    from consolidator.database.upgrade import upgrade  # imports alembic and all tables, which most commands do not need
 
     server = None
     if settings.database_url is None:
         server = await EmbeddedServer.start(settings.home)
         dsn = server.dsn
     else:
-        dsn = address(settings.database_url.get_secret_value())
+        dsn = check_dsn(settings.database_url.get_secret_value())
     database = Database(dsn, clock or Clock(settings.clock), server, pool_size=settings.workers + 4)
     try:
         await check_version(database)
@@ -129,41 +129,41 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
         await database.close()
 
 
-def address(dsn: str) -> str:
-    """Return a libpq address; raise DatabaseError for what is none, without repeating it: it may hold a password."""
+def check_dsn(dsn: str) -> str:
+    """Return a valid libpq address; raise DatabaseError for any other, without quoting it: it may hold a password."""
     try:
         conninfo_to_dict(dsn)
     except (psycopg.ProgrammingError, UnicodeEncodeError) as error:
-        told = "CONSOLIDATOR_DATABASE_URL is no PostgreSQL address, such as postgresql://user:password@host/database"
-        raise DatabaseError(told) from error
+        message = "CONSOLIDATOR_DATABASE_URL is no PostgreSQL address, such as postgresql://user:password@host/database"
+        raise DatabaseError(message) from error
     return dsn
 
 
-async def connect(dsn: str) -> Connection:
-    """Open one autocommitting driver connection with our search path and our JSON."""
+async def open_connection(dsn: str) -> Connection:
+    """Open one autocommitting driver connection with the product's search path and JSON decoding."""
     try:
         driver = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=15)
-    except asyncio.CancelledError as error:  # its frames would keep what is half open, until the server gives it up
+    except asyncio.CancelledError as error:  # its frames would keep the half-open connection alive
         raise error.with_traceback(None) from None
     try:
         set_json_loads(loads, driver)
         await driver.execute(SESSION_SQL)
-    except BaseException:  # a cancellation, too, must not leave it open
+    except BaseException:  # also a cancellation
         await driver.close()
         raise
     return driver
 
 
 async def check_version(database: Database) -> None:
-    """Refuse a server that is older than PostgreSQL 15."""
+    """Raise DatabaseError for a server that is older than PostgreSQL 15."""
     async with database.connection() as conn:
         if conn.info.server_version < MINIMUM_VERSION:
-            found = conn.info.server_version // 10000
-            raise DatabaseError(f"PostgreSQL {found} is too old: consolidator needs 15 or newer")
+            major = conn.info.server_version // 10000
+            raise DatabaseError(f"PostgreSQL {major} is too old: consolidator needs 15 or newer")
 
 
-def _refuse_a_dead_connection(dbapi: Any, _record: Any, _proxy: Any) -> None:
-    """Have the pool replace a connection whose server has hung up: its idle socket is readable; costs no round trip."""
+def _discard_dead_connection(dbapi: Any, _record: Any, _proxy: Any) -> None:
+    """Have the pool replace a connection that the server closed: its idle socket is readable. Costs no round trip."""
     driver = dbapi.driver_connection
     if driver.closed:
         raise exc.DisconnectionError

@@ -1,6 +1,6 @@
-"""JSON as jsonb can hold it: what it cannot (U+0000, lone surrogates, NaN) is escaped reversibly behind U+E000.
+"""JSON that jsonb can store: U+0000, lone surrogates and NaN, which it cannot, are escaped reversibly behind U+E000.
 
-U+E000 is a private-use character; where a text holds it itself, it is escaped too.
+U+E000 is a private-use character; a text that contains it has it escaped too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FLOATS = {ESCAPE_MARK + "nan": math.nan, ESCAPE_MARK + "inf": math.inf, ESCAPE_
 
 
 def dumps(value: Any) -> str:
-    """Return JSON text that jsonb takes, whatever Python could parse."""
+    """Return JSON text that jsonb accepts, for any value that Python's json can parse."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
         if "\\u0000" not in text and ESCAPE_MARK not in text:
@@ -36,19 +36,19 @@ def as_jsonb(value: Any) -> Jsonb:
 
 
 def loads(data: str | bytes) -> Any:
-    """Return what `dumps` was given."""
+    """Return the value that `dumps` was given."""
     text = data if isinstance(data, str) else bytes(data).decode()
     value = json.loads(text)
     return _unescape_value(value) if ESCAPE_MARK in text else value
 
 
 def escape(text: str) -> str:
-    """Return a text that a PostgreSQL text column takes."""
+    """Return a text that a PostgreSQL text column accepts."""
     return _ESCAPE.sub(lambda found: f"{ESCAPE_MARK}{ord(found[0]):04x}", text)
 
 
 def unescape(text: str) -> str:
-    """Return what `escape` was given."""
+    """Return the text that `escape` was given."""
     return _UNESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 

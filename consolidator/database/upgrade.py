@@ -1,4 +1,4 @@
-"""Brings the schema to this version on start, guarded against two starting at once, and keeps partitions ahead."""
+"""Upgrades the schema on start, under an advisory lock, and creates the partitions ahead."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 SCHEMA = "consolidator"
-LOCK = "consolidator.upgrade"
+UPGRADE_LOCK = "consolidator.upgrade"
 _MIGRATIONS = Path(consolidator.migrations.__file__).parent
 
-# What a table is for is said in the migrations alone.
+# Table comments exist in the migrations only.
 _COMMENT_CHANGES = ("add_table_comment", "remove_table_comment")
 
 
@@ -34,27 +34,27 @@ async def upgrade(dsn: str, clock: Clock) -> None:
 
 
 async def downgrade(dsn: str, revision: str) -> None:
-    """Go back to a revision, or to nothing with "base"."""
+    """Downgrade to a revision; "base" drops everything."""
     await asyncio.to_thread(_downgrade, dsn, revision)
 
 
-async def drift(dsn: str) -> list[str]:
-    """Return how the schema differs from the tables of this version; empty where it does not."""
-    return await asyncio.to_thread(_drift, dsn)
+async def find_drift(dsn: str) -> list[str]:
+    """Return the differences between the schema and this version's tables."""
+    return await asyncio.to_thread(_find_drift, dsn)
 
 
-async def revision(dsn: str) -> str | None:
+async def get_revision(dsn: str) -> str | None:
     """Return the schema's revision."""
-    return await asyncio.to_thread(_current, dsn)
+    return await asyncio.to_thread(_get_revision, dsn)
 
 
-def newest() -> str:
-    """Return the newest revision this version knows."""
-    return max(_known())
+def newest_revision() -> str:
+    """Return the newest revision that this version knows."""
+    return max(_known_revisions())
 
 
-def _known() -> set[str]:
-    """Return every revision this version knows: each migration's file is named after its own."""
+def _known_revisions() -> set[str]:
+    """Return every revision that this version knows: a migration's file name begins with it."""
     return {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")}
 
 
@@ -70,11 +70,11 @@ def _config(connection: Connection) -> Config:
 
 @contextmanager
 def _locked(dsn: str) -> Iterator[Connection]:
-    """Yield a connection in one transaction that no other upgrader can share."""
+    """Yield a connection in one transaction that holds the upgrade lock."""
     engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
     try:
         with engine.begin() as connection:
-            connection.execute(text("select pg_advisory_xact_lock(hashtext(:name))"), {"name": LOCK})
+            connection.execute(text("select pg_advisory_xact_lock(hashtext(:name))"), {"name": UPGRADE_LOCK})
             connection.execute(text(f"create schema if not exists {SCHEMA}"))
             connection.execute(text(f"set local search_path = {SCHEMA}"))
             yield connection
@@ -98,15 +98,15 @@ def _connector(dsn: str) -> Callable[[], object]:
 
 def _upgrade(dsn: str, clock: Clock) -> None:
     with _locked(dsn) as connection:
-        found = _revision(connection)
-        if found is not None and found not in _known():
+        current = _read_revision(connection)
+        if current is not None and current not in _known_revisions():
             raise SchemaTooNew(
-                f"this database is at revision {found}, which this version (newest: {newest()}) does not know: "
-                "a newer consolidator has upgraded it, or an unreleased one made it; install that version, or export "
-                "its sessions with it and import them into a new database; nothing was changed"
+                f"this database is at revision {current}, which this version (newest: {newest_revision()}) does not "
+                "know: a newer consolidator has upgraded it, or an unreleased one made it; install that version, or "
+                "export its sessions with it and import them into a new database; nothing was changed"
             )
-        if found != newest():
-            from alembic import command  # a second of loading, with all tables: once in a version's life
+        if current != newest_revision():
+            from alembic import command  # takes a second to import, and is needed once a version
 
             command.upgrade(_config(connection), "head")
         for day in partitions.days_ahead(clock.now()):
@@ -120,29 +120,29 @@ def _downgrade(dsn: str, target: str) -> None:
         command.downgrade(_config(connection), target)
 
 
-def _drift(dsn: str) -> list[str]:
+def _find_drift(dsn: str) -> list[str]:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
     from consolidator.models.tables import METADATA
 
     with _locked(dsn) as connection:
-        context = MigrationContext.configure(connection, opts={"include_name": _is_no_partition})
+        context = MigrationContext.configure(connection, opts={"include_name": _is_not_a_partition})
         changes = compare_metadata(context, METADATA)
         return [str(change) for change in changes if change[0] not in _COMMENT_CHANGES]
 
 
-def _is_no_partition(name: str | None, kind: str, _: object) -> bool:
+def _is_not_a_partition(name: str | None, kind: str, _: object) -> bool:
     return kind != "table" or not (name or "").startswith(("event_", "generation_chunk_"))
 
 
-def _current(dsn: str) -> str | None:
+def _get_revision(dsn: str) -> str | None:
     with _locked(dsn) as connection:
-        return _revision(connection)
+        return _read_revision(connection)
 
 
-def _revision(connection: Connection) -> str | None:
-    """Return the revision that alembic noted, without loading it."""
+def _read_revision(connection: Connection) -> str | None:
+    """Return the revision that alembic recorded, without importing alembic."""
     if connection.execute(text("select to_regclass('alembic_version')")).scalar() is None:
         return None
     found: str | None = connection.execute(text("select version_num from alembic_version")).scalar()

@@ -1,4 +1,4 @@
-"""Payloads too large for an event: content-addressed, and kept while an event refers to them."""
+"""Values too large for an event: content-addressed, and kept while an event refers to them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class BlobTable(SQLModel, table=True):
     media_type: str = text_column()
     size: int = bigint_column()
     body: bytes = bytes_column()
-    touched_at: datetime = timestamp_column()  # when it was last named; collection waits a while after this
+    touched_at: datetime = (
+        timestamp_column()
+    )  # when a writer last named it; collection waits for a grace period after this
 
 
 class BlobRefTable(SQLModel, table=True):
-    """An event that refers to a blob; the foreign key is what makes a dangling reference impossible."""
+    """An event's reference to a blob; the foreign key rules out dangling references."""
 
     __tablename__ = "blob_ref"
     __table_args__ = (Index("blob_ref_blob", "sha256"),)

@@ -13,7 +13,7 @@ from consolidator.models.columns import bigint_column, text_column, timestamp_co
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a message's text, as it was committed before anybody saw it."""
+    """A piece of a message's text, committed before anybody saw it."""
 
     message_id: str
     seq: int  # dense in its message, from 1
@@ -22,7 +22,7 @@ class Chunk:
 
 
 class ChunkTable(SQLModel, table=True):
-    """Pieces of messages: partitioned by day of `created_at`, append-only; they live as long as their events."""
+    """Chunks of messages: partitioned by day of `created_at`, append-only; they live as long as their events."""
 
     __tablename__ = "generation_chunk"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Column types every table uses, so that a table reads as a list of nouns."""
+"""Column definitions that the tables share, named after their types."""
 
 from __future__ import annotations
 
@@ -12,75 +12,75 @@ TIMESTAMP_WITH_ZONE = TIMESTAMP(timezone=True)
 
 
 def text_column(*, primary_key: bool = False, default: str | None = None) -> Any:
-    """A text that must be there."""
+    """A text, not null."""
     server = {} if default is None else {"server_default": text(f"'{default}'")}
     return Field(default=default, sa_type=Text, primary_key=primary_key, nullable=False, sa_column_kwargs=server)
 
 
 def nullable_text_column() -> Any:
-    """A text that may be missing."""
+    """A text or null."""
     return Field(default=None, sa_type=Text, nullable=True)
 
 
 def bigint_column(default: int = 0, *, primary_key: bool = False) -> Any:
-    """A whole number that starts at `default`."""
+    """A bigint, not null."""
     kwargs = {} if primary_key else {"server_default": text(str(default))}
     return Field(default=default, sa_type=BigInteger, primary_key=primary_key, nullable=False, sa_column_kwargs=kwargs)
 
 
 def integer_column(default: int = 0) -> Any:
-    """A small whole number that starts at `default`."""
+    """An integer, not null."""
     server = {"server_default": text(str(default))}
     return Field(default=default, sa_type=Integer, nullable=False, sa_column_kwargs=server)
 
 
 def nullable_integer_column() -> Any:
-    """A small whole number that may be missing."""
+    """An integer or null."""
     return Field(default=None, sa_type=Integer, nullable=True)
 
 
 def boolean_column(default: bool = False) -> Any:
-    """Yes or no."""
+    """A boolean, not null."""
     return Field(default=default, nullable=False, sa_column_kwargs={"server_default": text(str(default).lower())})
 
 
 def timestamp_column(*, primary_key: bool = False) -> Any:
-    """A time that must be there."""
+    """A timestamp with time zone, not null."""
     return Field(sa_type=TIMESTAMP_WITH_ZONE, nullable=False, primary_key=primary_key)
 
 
 def nullable_timestamp_column() -> Any:
-    """A time that may be missing."""
+    """A timestamp with time zone, or null."""
     return Field(default=None, sa_type=TIMESTAMP_WITH_ZONE, nullable=True)
 
 
 def json_object_column() -> Any:
-    """A JSON object."""
+    """A jsonb object, not null."""
     return Field(
         default_factory=dict, sa_type=JSONB, nullable=False, sa_column_kwargs={"server_default": text("'{}'::jsonb")}
     )
 
 
 def json_list_column() -> Any:
-    """A JSON list."""
+    """A jsonb array, not null."""
     return Field(
         default_factory=list, sa_type=JSONB, nullable=False, sa_column_kwargs={"server_default": text("'[]'::jsonb")}
     )
 
 
 def bytes_column() -> Any:
-    """Bytes whose meaning the code that packs them knows."""
+    """A bytea, not null."""
     server = {"server_default": text("''::bytea")}
     return Field(default=b"", sa_type=LargeBinary, nullable=False, sa_column_kwargs=server)
 
 
 def nullable_bytes_column() -> Any:
-    """Bytes that may be missing."""
+    """A bytea or null."""
     return Field(default=None, sa_type=LargeBinary, nullable=True)
 
 
 def text_array_column() -> Any:
-    """A list of texts."""
+    """A text array, not null."""
     return Field(
         default_factory=list,
         sa_type=ARRAY(Text),

@@ -1,4 +1,4 @@
-"""An event of a session's log: the row as memory and the front ends see it, and its table."""
+"""An event of a session's log: the value that memory and the front ends see, its row, and its table."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from consolidator.models.columns import (
 from consolidator.models.payload import EventType
 
 
-def parse_timestamp(told: Any) -> datetime | None:
-    """Return a foreign log's word for a time as an aware datetime, where it is one; without a zone it is UTC."""
-    if not isinstance(told, str):
+def parse_timestamp(text: Any) -> datetime | None:
+    """Return a foreign log's ISO 8601 time as an aware datetime, in UTC if it has no zone; None if it is not one."""
+    if not isinstance(text, str):
         return None
     try:
-        found = datetime.fromisoformat(told)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):  # the first and last hours of the calendar do not exist everywhere
+        parsed = datetime.fromisoformat(text)
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the calendar's first and last hours overflow in some zones
         return None
 
 
-def parse_utc_offset(told: Any) -> timedelta | None:
-    """Return how far from UTC a foreign log's clock is, where its word for a time says so."""
+def parse_utc_offset(text: Any) -> timedelta | None:
+    """Return the UTC offset of a foreign log's ISO 8601 time; None if it has none."""
     try:
-        return datetime.fromisoformat(told).utcoffset() if isinstance(told, str) else None
+        return datetime.fromisoformat(text).utcoffset() if isinstance(text, str) else None
     except ValueError:
         return None
 
@@ -72,20 +72,20 @@ class Event:
 
     @property
     def occurred_at(self) -> datetime:
-        """When it happened by the foreign log's word, else when it was ingested."""
+        """When it happened according to a foreign log, else when it was ingested."""
         return parse_timestamp(self.data.get("occurred_at")) or self.created_at
 
     def to_local_time(self, zone: tzinfo) -> datetime:
-        """When it happened, by the clock on the wall there: the log's own, where it tells one, else a zone's."""
+        """When it happened in local time: at the log's own UTC offset if it has one, else in `zone`."""
         offset = parse_utc_offset(self.data.get("occurred_at"))
-        with suppress(OverflowError):  # the first and last hours of the calendar do not exist everywhere
+        with suppress(OverflowError):  # the calendar's first and last hours overflow in some zones
             return self.occurred_at.astimezone(timezone(offset) if offset else zone)
         return self.occurred_at
 
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event that is to be appended."""
+    """An event to append."""
 
     type: EventType
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class EventTable(SQLModel, table=True):
 
 
 class IdempotencyKeyTable(SQLModel, table=True):
-    """What a retriable append was answered the first time."""
+    """The first answer to an append with an idempotency key."""
 
     __tablename__ = "idempotency"
 

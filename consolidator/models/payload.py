@@ -1,14 +1,14 @@
 """The sixteen event types and the typed payload of each: a discriminated union by event type.
 
-Unknown keys are kept, `v` is the payload's schema version, and `occurred_at` is when a thing happened elsewhere,
-by a foreign log's own word (ISO 8601, UTC).
+Unknown keys are kept, `v` is the payload's schema version, and `occurred_at` is when it happened according to a foreign
+log (ISO 8601, UTC).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -16,7 +16,7 @@ from consolidator.errors import InvalidEvent
 
 
 class EventType(StrEnum):
-    """What an event says happened."""
+    """What happened."""
 
     SESSION_START = "SessionStart"
     SESSION_END = "SessionEnd"
@@ -37,7 +37,7 @@ class EventType(StrEnum):
 
 
 class Payload(BaseModel):
-    """What every payload has."""
+    """The fields that every payload has."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -60,7 +60,7 @@ class SessionEnd(Payload):
 
 
 class UserMessage(Payload):
-    """What a person said. `origin` tells what a person typed from what a harness or memory put in their place."""
+    """A message of the user's side; `origin` tells what a person typed from what a harness or memory wrote for them."""
 
     text: str
     mode: Literal["message", "steer", "follow_up"] = "message"
@@ -77,7 +77,7 @@ class AssistantResponse(Payload):
 
 
 class ToolCall(Payload):
-    """The model asked for a tool. `call_id` may be reused in real logs: results pair with calls in order."""
+    """The model called a tool. Real logs may reuse a `call_id`: results pair with calls in order."""
 
     call_id: str
     tool: str
@@ -86,7 +86,7 @@ class ToolCall(Payload):
 
 
 class ToolResult(Payload):
-    """What a tool answered. `reason` says why a result is no ordinary failure."""
+    """What a tool answered; `reason` says why a result is no ordinary failure."""
 
     call_id: str
     tool: str | None = None
@@ -104,7 +104,7 @@ class ThinkingStart(Payload):
 
 
 class PolicyDecision(Payload):
-    """What the harness or its operator decided: a closed list."""
+    """A decision of the harness or its operator, from a closed list."""
 
     decision: Literal[
         "generation_resumed",
@@ -145,7 +145,7 @@ class ErrorPayload(Payload):
 
 
 class SubAgentSpawn(Payload):
-    """A sub-agent was started; `child` is its session's origin or id."""
+    """A sub-agent was started; `child` is the origin or id of its session."""
 
     child: str | None = None
     call_id: str | None = None
@@ -169,51 +169,70 @@ class Approval(Payload):
     reason: str | None = None
 
 
-PAYLOADS: dict[EventType, type[Payload]] = {
-    EventType.SESSION_START: SessionStart,
-    EventType.SESSION_END: SessionEnd,
-    EventType.USER_MESSAGE: UserMessage,
-    EventType.ASSISTANT_RESPONSE: AssistantResponse,
-    EventType.TOOL_CALL: ToolCall,
-    EventType.TOOL_RESULT: ToolResult,
-    EventType.THINKING_START: ThinkingStart,
-    EventType.POLICY_DECISION: PolicyDecision,
-    EventType.TASK_START: TaskStart,
-    EventType.TASK_END: TaskEnd,
-    EventType.ERROR: ErrorPayload,
-    EventType.SUBAGENT_SPAWN: SubAgentSpawn,
-    EventType.SUBAGENT_COMPLETE: SubAgentComplete,
-    EventType.APPROVAL_REQUESTED: Approval,
-    EventType.APPROVAL_GRANTED: Approval,
-    EventType.APPROVAL_DENIED: Approval,
+def payload_model(event_type: EventType) -> type[Payload]:
+    """Return the payload model of an event type."""
+    match event_type:
+        case EventType.SESSION_START:
+            return SessionStart
+        case EventType.SESSION_END:
+            return SessionEnd
+        case EventType.USER_MESSAGE:
+            return UserMessage
+        case EventType.ASSISTANT_RESPONSE:
+            return AssistantResponse
+        case EventType.TOOL_CALL:
+            return ToolCall
+        case EventType.TOOL_RESULT:
+            return ToolResult
+        case EventType.THINKING_START:
+            return ThinkingStart
+        case EventType.POLICY_DECISION:
+            return PolicyDecision
+        case EventType.TASK_START:
+            return TaskStart
+        case EventType.TASK_END:
+            return TaskEnd
+        case EventType.ERROR:
+            return ErrorPayload
+        case EventType.SUBAGENT_SPAWN:
+            return SubAgentSpawn
+        case EventType.SUBAGENT_COMPLETE:
+            return SubAgentComplete
+        case EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
+            return Approval
+        case _:
+            assert_never(event_type)
+
+
+_ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {
+    event_type: TypeAdapter(payload_model(event_type)) for event_type in EventType
 }
-_ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {kind: TypeAdapter(model) for kind, model in PAYLOADS.items()}
 
 
-def check_payload(kind: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `data` with its `v`, keys as given; raise InvalidEvent where it does not fit the type."""
+def check_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `data` with its schema version `v`; raise InvalidEvent if it does not fit the event type."""
     try:
-        _validate(kind, data)
+        _validate(event_type, data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "payload"
-        raise InvalidEvent(f"{kind} does not fit: {where}: {first['msg']}") from error
+        location = ".".join(str(part) for part in first["loc"]) or "payload"
+        raise InvalidEvent(f"{event_type} does not fit: {location}: {first['msg']}") from error
     return {"v": 1, **data}
 
 
-def _validate(kind: EventType, data: Mapping[str, Any]) -> None:
+def _validate(event_type: EventType, data: Mapping[str, Any]) -> None:
     try:
-        _ADAPTERS[kind].validate_python(data)
+        _ADAPTERS[event_type].validate_python(data)
     except ValidationError as error:
-        if all(one["type"] != "string_unicode" for one in error.errors(include_input=False)):
+        if all(problem["type"] != "string_unicode" for problem in error.errors(include_input=False)):
             raise
-        # Logs that were cut in the middle of an emoji hold lone surrogates. They are kept; only pydantic minds them.
-        _ADAPTERS[kind].validate_python(_without_surrogates(data))
+        # Logs that were cut in the middle of an emoji hold lone surrogates. They are kept; only pydantic rejects them.
+        _ADAPTERS[event_type].validate_python(_without_surrogates(data))
 
 
 def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
-        return {_without_surrogates(name): _without_surrogates(one) for name, one in value.items()}
-    return [_without_surrogates(one) for one in value] if isinstance(value, list) else value
+        return {_without_surrogates(name): _without_surrogates(item) for name, item in value.items()}
+    return [_without_surrogates(item) for item in value] if isinstance(value, list) else value

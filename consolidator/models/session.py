@@ -1,4 +1,4 @@
-"""A session: one conversation of one agent, the head of its log, and what is folded of its past."""
+"""A session: one conversation of one agent, the head and marks of its log, and the fold of its past."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from consolidator.models.columns import (
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session's row, whole: its identity and lineage, the head and marks of its log, its lease, its totals."""
+    """A whole session: identity, lineage, the head and marks of its log, lease, configuration and totals."""
 
     id: str
     origin: str | None  # "format:name" if it was imported
@@ -83,7 +83,7 @@ class SessionTable(SQLModel, table=True):
 
     __tablename__ = "session"
     __table_args__ = (
-        # No index holds what an append changes, so that the row's new version stays on its page (a HOT update).
+        # No index covers a column that an append changes, so that appends stay HOT updates.
         Index("session_due", "agent", "id", postgresql_where=text("due")),
         Index(
             "session_late", "agent", "id", postgresql_where=text("greatest(extracted_to, pruned_to) < consolidated_to")
@@ -149,7 +149,7 @@ class SessionTable(SQLModel, table=True):
 
 
 class SessionViewTable(SQLModel, table=True):
-    """What a context needs of a session's past without reading it again: folds, which outlive their events."""
+    """The fold of a session's past for its contexts: it outlives its events. See `SessionView` for the columns."""
 
     __tablename__ = "session_view"
 

@@ -1,4 +1,4 @@
-"""What import remembers, so that nothing is imported twice and nothing erased or pruned comes back."""
+"""What import remembers, so that nothing is imported twice, and nothing erased or pruned comes back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from consolidator.models.columns import bigint_column, text_column, timestamp_co
 
 
 class ImportedFileTable(SQLModel, table=True):
-    """A file that was read to its end; unchanged size and time mean there is nothing new in it."""
+    """A file that was read to its end; the same size and time mean that nothing in it is new."""
 
     __tablename__ = "imported_file"
 

@@ -42,7 +42,7 @@ class SpendRow:
 
 
 class SpendTable(SQLModel, table=True):
-    """What one call of a model may cost (`reserved`) and, once it is settled, did cost."""
+    """Model calls of sessions and their costs."""
 
     __tablename__ = "spend"
     __table_args__ = (

@@ -25,7 +25,7 @@ where r.seq <= s.pruned_to or r.seq > s.head
 limit 20
 
 -- name: dangling
--- Reading such an event fails, or will once collection, which goes by blob_ref alone, has taken the blob.
+-- Reading such an event fails, or will fail once the blob, which blob_ref does not protect, is collected.
 select e.session_id || ': event ' || e.seq || ' refers to a blob that is not kept for it: ' || (ref.value ->> 'ref')
        as problem
 from event e

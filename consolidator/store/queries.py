@@ -1,7 +1,7 @@
 """Loads the named queries of the .sql files beside the modules that run them, and fetches typed rows.
 
 A query's rows become instances of a frozen dataclass whose fields are the selected columns; a query that selects
-another column than the class has fails at once. `dict` rows are for what has no fixed columns, such as reports.
+other columns fails at once.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Row = dict[str, Any]
 T = TypeVar("T")
 _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
@@ -98,29 +97,3 @@ async def execute_each(conn: Connection, query: LiteralString, values: Sequence[
 def row_values(row: DataclassInstance) -> dict[str, Any]:
     """Return a row's values by column, as parameters of a query; unlike `asdict` it copies none of them."""
     return {column.name: getattr(row, column.name) for column in fields(row)}
-
-
-async def rows(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> list[Row]:
-    """Run a query and return all its rows as dicts."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(query, values)
-        return await cursor.fetchall()
-
-
-async def row(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> Row | None:
-    """Run a query and return its first row as a dict; None where it has no row."""
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(query, values)
-        return await cursor.fetchone()
-
-
-async def rows_each(conn: Connection, query: LiteralString, values: Sequence[Mapping[str, Any]]) -> list[list[Row]]:
-    """Run a query for each of several parameter sets in one round trip; return the rows of each as dicts."""
-    if not values:
-        return []
-    results: list[list[Row]] = []
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.executemany(query, values, returning=True)
-        async for result in cursor.results():
-            results.append(await result.fetchall())
-    return results

@@ -19,8 +19,8 @@ from tests.conftest import NOON
 
 
 async def test_the_schema_is_what_the_tables_say(dsn: str) -> None:
-    assert await upgrade.drift(dsn) == []
-    assert await upgrade.revision(dsn) == upgrade.newest()
+    assert await upgrade.find_drift(dsn) == []
+    assert await upgrade.get_revision(dsn) == upgrade.newest_revision()
 
 
 def test_each_migrations_file_is_named_after_its_revision() -> None:
@@ -32,7 +32,7 @@ def test_each_migrations_file_is_named_after_its_revision() -> None:
         (one.revision, Path(one.path).name[:4]) for one in ScriptDirectory.from_config(config).walk_revisions()
     ]
     assert [revision for revision, _ in revisions] == [name for _, name in revisions]
-    assert upgrade.newest() == revisions[0][0]
+    assert upgrade.newest_revision() == revisions[0][0]
 
 
 async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_again(dsn: str) -> None:
@@ -45,21 +45,21 @@ async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_agai
         )
         assert [name for (name,) in await cursor.fetchall()] == ["alembic_version"]
     await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.drift(dsn) == []
+    assert await upgrade.find_drift(dsn) == []
 
 
 async def test_each_revision_can_be_taken_back_alone(dsn: str) -> None:
     for revision in ("0006", "0005", "0004", "0003", "0002", "0001"):
         await upgrade.downgrade(dsn, revision)
-        assert await upgrade.revision(dsn) == revision
+        assert await upgrade.get_revision(dsn) == revision
     await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.drift(dsn) == []
+    assert await upgrade.find_drift(dsn) == []
 
 
 async def test_two_that_start_at_once_upgrade_once(dsn: str) -> None:
     await upgrade.downgrade(dsn, "base")
     await asyncio.gather(*(upgrade.upgrade(dsn, Clock(NOON)) for _ in range(4)))
-    assert await upgrade.revision(dsn) == upgrade.newest()
+    assert await upgrade.get_revision(dsn) == upgrade.newest_revision()
 
 
 async def test_a_newer_database_is_refused_and_left_alone(dsn: str) -> None:
@@ -67,9 +67,9 @@ async def test_a_newer_database_is_refused_and_left_alone(dsn: str) -> None:
         await conn.execute("update consolidator.alembic_version set version_num = '9999'")
     with pytest.raises(SchemaTooNew, match="9999"):
         await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.revision(dsn) == "9999"
+    assert await upgrade.get_revision(dsn) == "9999"
 
 
 async def test_every_partition_is_guarded(database: Database) -> None:
     async with database.connection() as conn:
-        assert (await checks.verify(conn))["I1 every partition is guarded"] == []
+        assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []

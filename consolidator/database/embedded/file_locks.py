@@ -1,6 +1,6 @@
-"""File locks, which the kernel gives back when their holder dies, however it dies.
+"""File locks, which the kernel releases when their holder dies, however it dies.
 
-Three files in a home's `postgres` directory carry all that processes must agree on:
+Three files in a home's `postgres` directory coordinate the processes that use its server:
 `starting` (exclusive: starting or stopping the server), `users` (shared: one holder per user), `keeper` (exclusive).
 """
 
@@ -15,52 +15,52 @@ from pathlib import Path
 
 from consolidator.errors import DatabaseUnavailable
 
-PATIENCE = 900.0  # seconds; crash recovery of a large database may hold `starting` for minutes
-PAUSE = 0.02
+LOCK_SECONDS = 900.0  # seconds; crash recovery of a large database may hold `starting` for minutes
+POLL_SECONDS = 0.02
 
 
 class FileLock:
-    """A flock on a file of ours; locks of the same process on two of these exclude each other too."""
+    """A flock on a file; two instances in one process exclude each other too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def try_exclusive(self) -> bool:
-        """Take the lock for ourselves alone if nobody holds it."""
+        """Take the lock exclusively if nobody holds it; return whether that worked."""
         return self._try(fcntl.LOCK_EX)
 
-    def share(self, patience: float = PATIENCE) -> None:
-        """Take the lock together with all others who share it."""
-        self._wait(fcntl.LOCK_SH, patience)
+    def acquire_shared(self, timeout: float = LOCK_SECONDS) -> None:
+        """Take the lock shared."""
+        self._wait(fcntl.LOCK_SH, timeout)
 
-    def exclusive(self, patience: float = PATIENCE) -> None:
-        """Take the lock for ourselves alone, after all others have gone."""
-        self._wait(fcntl.LOCK_EX, patience)
+    def acquire_exclusive(self, timeout: float = LOCK_SECONDS) -> None:
+        """Take the lock exclusively, after all others have released it."""
+        self._wait(fcntl.LOCK_EX, timeout)
 
     def release(self) -> None:
-        """Give the lock back and keep the file open."""
+        """Release the lock and keep the file open."""
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Give the lock back for good; closing twice does nothing."""
+        """Release the lock and close the file; closing twice does nothing."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def is_current(self) -> bool:
-        """Tell whether the path still names the file that is locked: it may have been removed and made anew."""
+        """Tell whether the path still names the locked file: it may have been removed and created again."""
         try:
             named = os.stat(self.path, follow_symlinks=False)
         except FileNotFoundError:
             return False
-        held = os.fstat(self.fd)
-        return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+        hold_exclusive = os.fstat(self.fd)
+        return (named.st_dev, named.st_ino) == (hold_exclusive.st_dev, hold_exclusive.st_ino)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock exclusively for a block."""
-        self.exclusive()
+        self.acquire_exclusive()
         try:
             yield
         finally:
@@ -73,35 +73,35 @@ class FileLock:
             return False
         return True
 
-    def _wait(self, kind: int, patience: float) -> None:
-        deadline = time.monotonic() + patience
+    def _wait(self, kind: int, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
         while not self._try(kind):
             if time.monotonic() > deadline:
                 raise DatabaseUnavailable(
-                    f"another process has held {self.path} for {patience:.0f} s; see who with `fuser {self.path}`, "
+                    f"another process has held {self.path} for {timeout:.0f} s; see who with `fuser {self.path}`, "
                     f"end it and try again"
                 )
-            time.sleep(PAUSE)
+            time.sleep(POLL_SECONDS)
 
 
-class Locks:
+class ServerLocks:
     """The locks of one user of a home's server."""
 
-    def __init__(self, keep: Path) -> None:
-        self.starting = FileLock(keep / "starting.lock")
-        self.users = FileLock(keep / "users.lock")
+    def __init__(self, state_dir: Path) -> None:
+        self.starting = FileLock(state_dir / "starting.lock")
+        self.users = FileLock(state_dir / "users.lock")
 
     @classmethod
-    def opened(cls, keep: Path) -> Locks:
-        """Return the locks of `keep` with `starting` held."""
+    def open(cls, state_dir: Path) -> ServerLocks:
+        """Return the locks in a state directory, with `starting` held."""
         while True:
-            locks = cls(keep)
-            locks.starting.exclusive()
+            locks = cls(state_dir)
+            locks.starting.acquire_exclusive()
             if locks.starting.is_current() and locks.users.is_current():
                 return locks
             locks.close()
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Release all of them."""
         self.users.close()
         self.starting.close()

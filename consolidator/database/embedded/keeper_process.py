@@ -1,6 +1,6 @@
 """The keeper: a small process of its own that starts the server, outlives its users and stops it after the last one.
 
-Run as a script by `launch`, it imports nothing of consolidator, so that it stays small. It never restarts a server.
+`startup` runs it as a script. It imports nothing of consolidator, so that it stays small, and never restarts a server.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ LOG_LIMIT = 10_000_000  # bytes; the log and the one before it
 LOG_SECONDS = 60
 
 
-def stop(server: psutil.Process) -> None:
-    """Stop a server: by a checkpoint if it can, else at once; what was committed is kept either way."""
+def stop_server(server: psutil.Process) -> None:
+    """Stop a server with a checkpoint if it manages one, else at once; committed data is kept either way."""
     import psutil
 
     for how, seconds in ((FAST, 60.0), (IMMEDIATE, 10.0), (KILL, 10.0)):
         try:
-            server.send_signal(how)  # psutil refuses when the pid has become another process's
+            server.send_signal(how)  # psutil refuses if the pid was reused
         except psutil.NoSuchProcess:
             return
-        if wait_gone(server, seconds):
+        if wait_ended(server, seconds):
             return
 
 
-def wait_gone(server: psutil.Process, seconds: float) -> bool:
+def wait_ended(server: psutil.Process, seconds: float) -> bool:
     """Wait until a process has ended; return whether it has."""
     deadline = time.monotonic() + seconds
     while is_alive(server):
@@ -50,7 +50,7 @@ def wait_gone(server: psutil.Process, seconds: float) -> bool:
 
 
 def is_alive(server: psutil.Process) -> bool:
-    """Tell whether a process runs; a dead one that nobody has collected does not."""
+    """Tell whether a process runs; a zombie does not."""
     import psutil
 
     try:
@@ -59,29 +59,29 @@ def is_alive(server: psutil.Process) -> bool:
         return False
 
 
-def keep(order: dict[str, Any]) -> None:
-    """Start (or take over) a server, and stay until it has ended."""
+def run_keeper(order: dict[str, Any]) -> None:
+    """Start (or adopt) a server, and stay until it has ended."""
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     starting, users = (os.open(order[name], os.O_RDWR | os.O_CLOEXEC) for name in ("starting", "users"))
-    child = None if order["adopt"] else _start(order)
-    import psutil  # only now: it takes as long to import as the server takes to start
+    child = None if order["adopt"] else _start_server(order)
+    import psutil  # imported late: it takes as long as the server's start
 
     try:
         server = psutil.Process(child.pid if child else order["adopt"])
     except psutil.NoSuchProcess:
         return
     threading.Thread(target=_stop_after_last_user, args=(server, starting, users), daemon=True).start()
-    threading.Thread(target=_keep_log_bounded, args=(Path(order["log"]),), daemon=True).start()
+    threading.Thread(target=_rotate_log_regularly, args=(Path(order["log"]),), daemon=True).start()
     if child:
         child.wait()
     else:
         while is_alive(server):
             time.sleep(0.5)
-    _tidy(Path(order["socket"]))
+    _remove_socket_directory(Path(order["socket"]))
 
 
-def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
+def _start_server(order: dict[str, Any]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         order["command"],
         stdin=subprocess.DEVNULL,
@@ -89,27 +89,27 @@ def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
         cwd="/",
         umask=0o077,
         start_new_session=True,
-        preexec_fn=_parting(),  # safe: there are no threads yet
+        preexec_fn=_parent_death_hook(),  # safe: there are no threads yet
         **order["credentials"],
     )
 
 
-def _parting() -> Callable[[], None] | None:
-    """Return what makes the kernel stop the server when its keeper is killed, where the kernel can do that."""
+def _parent_death_hook() -> Callable[[], None] | None:
+    """Return a hook that makes the kernel stop the server when its keeper is killed; None if it cannot (not Linux)."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes
 
     prctl = ctypes.CDLL(None).prctl
 
-    def tie() -> None:
+    def request_signal() -> None:
         prctl(1, int(FAST), 0, 0, 0)  # PR_SET_PDEATHSIG
 
-    return tie
+    return request_signal
 
 
 def _stop_after_last_user(server: psutil.Process, starting: int, users: int) -> None:
-    """Wait until nobody holds the users' lock. A newcomer holds `starting` while it joins, so it is never cut off."""
+    """Stop the server once nobody holds the users' lock; a new user holds `starting` while it joins."""
     while True:
         fcntl.flock(users, fcntl.LOCK_EX)
         fcntl.flock(users, fcntl.LOCK_UN)
@@ -117,20 +117,20 @@ def _stop_after_last_user(server: psutil.Process, starting: int, users: int) -> 
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            fcntl.flock(starting, fcntl.LOCK_UN)  # somebody came
+            fcntl.flock(starting, fcntl.LOCK_UN)  # a new user has joined
         else:
-            stop(server)
-            return  # the locks go with this process, which ends when the server has
+            stop_server(server)
+            return  # the locks are released when this process ends, after the server
 
 
-def _keep_log_bounded(log: Path) -> None:
+def _rotate_log_regularly(log: Path) -> None:
     while True:
         time.sleep(LOG_SECONDS)
-        bound(log)
+        rotate_log(log)
 
 
-def bound(log: Path) -> None:
-    """Move a log that has grown too long aside; the server goes on appending to the same, emptied file."""
+def rotate_log(log: Path) -> None:
+    """Copy a log that has grown too long aside and truncate it; the server keeps appending to the same file."""
     try:
         if log.stat().st_size > LOG_LIMIT:
             shutil.copyfile(log, log.with_suffix(".log.1"))
@@ -139,11 +139,11 @@ def bound(log: Path) -> None:
         return  # a full disk or a removed home: nothing to do about it here
 
 
-def _tidy(socket: Path) -> None:
-    """Remove the socket directory and what a killed server left in it; a newcomer waits until we are done."""
+def _remove_socket_directory(socket: Path) -> None:
+    """Remove the socket directory with what a killed server left in it; a new user waits for this process to end."""
     try:
-        for left in socket.iterdir():
-            left.unlink()
+        for leftover in socket.iterdir():
+            leftover.unlink()
         socket.rmdir()
     except OSError:
         return
@@ -152,5 +152,5 @@ def _tidy(socket: Path) -> None:
 if __name__ == "__main__":
     if os.fork() == 0:
         os.setsid()
-        keep(json.loads(sys.argv[1]))
+        run_keeper(json.loads(sys.argv[1]))
     os._exit(0)

@@ -1,6 +1,6 @@
-"""The server that runs a cluster, told from any other process that happens to have its pid.
+"""Finds the server process of a cluster, and tells it from any other process that reuses its pid.
 
-It looks and never acts: starting is `launch`'s, stopping is `watch`'s.
+Nothing here starts or stops a server: `startup` and `keeper_process` do.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from consolidator.database.embedded.cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """A server that is running, or on its way up or down."""
+    """A server that is running, starting or stopping."""
 
     process: psutil.Process
     status: str  # starting, stopping, ready
     socket: Path | None  # its directory; None until it has one
 
 
-def find(cluster: Cluster) -> Postmaster | None:
+def find_server(cluster: Cluster) -> Postmaster | None:
     """Return the server of a cluster if it is alive."""
-    lines = _lock_file(cluster.data)
+    lines = _read_lock_file(cluster.data)
     if len(lines) < 2 or not lines[0].isdigit():
         return None
-    told = Path(lines[1])
-    if told.exists() and not told.samefile(cluster.data):
-        return None  # the file came here with a copy of another home
-    process = _identified(int(lines[0]), lines[1], cluster.owner.uid)
+    directory = Path(lines[1])
+    if directory.exists() and not directory.samefile(cluster.data):
+        return None  # the file is part of a copy of another home
+    process = _find_process(int(lines[0]), lines[1], cluster.owner.uid)
     if process is None:
         return None
     socket = Path(lines[4]) if len(lines) > 4 and lines[4] else None
     return Postmaster(process, lines[7].strip() if len(lines) > 7 else "starting", socket)
 
 
-def forget_recycled(cluster: Cluster) -> None:
-    """Remove a dead server's lock file whose pid is another process's now: PostgreSQL would take that for a server.
+def remove_stale_lock_file(cluster: Cluster) -> None:
+    """Remove a dead server's lock file if its pid was reused: PostgreSQL would take that process for a server.
 
-    Only after `find` has found none. Where PostgreSQL's own checks suffice the file is left to them; and should a
-    backend have outlived its server, its shared memory still keeps a second server out.
+    Call it only after `find_server` has found none. PostgreSQL itself handles a pid that is free; and if a backend has
+    outlived its server, the shared memory it holds still keeps a second server out.
     """
-    lines = _lock_file(cluster.data)
+    lines = _read_lock_file(cluster.data)
     if not lines or not lines[0].isdigit() or psutil.pid_exists(int(lines[0])):
         (cluster.data / "postmaster.pid").unlink(missing_ok=True)
 
 
-def _lock_file(data: Path) -> list[str]:
+def _read_lock_file(data: Path) -> list[str]:
     """Return postmaster.pid: pid, data directory, start, port, socket directory, address, memory, status."""
     try:
         fd = os.open(data / "postmaster.pid", os.O_RDONLY | os.O_NOFOLLOW)
@@ -59,8 +59,8 @@ def _lock_file(data: Path) -> list[str]:
         return file.read(16384).split("\n")
 
 
-def _identified(pid: int, data: str, uid: int) -> psutil.Process | None:
-    """Return the process if it is a server of that data directory and that user; psutil adds its start time to that."""
+def _find_process(pid: int, data: str, uid: int) -> psutil.Process | None:
+    """Return the process if it is a server of that data directory and user; psutil remembers its start time."""
     try:
         process = psutil.Process(pid)
         words = process.cmdline()  # empty for a zombie

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from consolidator.formats.common.content import text_of
-from consolidator.models.payload import PAYLOADS, EventType
+from consolidator.formats.common.content import extract_text
+from consolidator.models.payload import EventType, payload_model
 
 _TEXTS = {
-    kind: [name for name, field in model.model_fields.items() if field.annotation in (str, str | None)]
-    for kind, model in PAYLOADS.items()
+    kind: [name for name, field in payload_model(kind).model_fields.items() if field.annotation in (str, str | None)]
+    for kind in EventType
 }
 
 
-def fitting(kind: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
+def fit_payload(kind: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a payload without what is None, and with text where its type wants text, so that no line is lost."""
     fitted = {key: value for key, value in data.items() if value is not None}
     for name in _TEXTS[kind]:
         if name in fitted and not isinstance(fitted[name], str):
-            fitted[name] = text_of(fitted[name])
+            fitted[name] = extract_text(fitted[name])
     return fitted

@@ -1,4 +1,4 @@
-"""Reads what a context shows of a session's log, and what was folded of the rest."""
+"""Reads what a context shows of a session: windows of its log, its messages, and the fold of what came before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from consolidator.store.log import blobs, events
 from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("log/context")
-_NOTE = 100  # bytes of the note on what was cut
+_NOTE = 100  # bytes of the note about the bytes left out
 Bounds = tuple[datetime, datetime]
 
 
@@ -59,68 +59,68 @@ class DeliveredChunk:
     reached: int  # seq of the message's last chunk that the channel acknowledged, 0 if none
 
 
-async def load_view(conn: Connection, session: str) -> SessionView:
+async def load_view(conn: Connection, session_id: str) -> SessionView:
     """Return what is folded of a session's past; raise NotFound if there is no such session."""
-    folded = await fetch_one(conn, SessionView, _SQL["load_view"], {"session": session})
+    folded = await fetch_one(conn, SessionView, _SQL["load_view"], {"session": session_id})
     if folded is None:
-        raise NotFound(f"no session {session!r}; `consolidator sessions` lists them")
+        raise NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
     return folded if folded.scratchpad is None else replace(folded, scratchpad=unescape(folded.scratchpad))
 
 
-async def save_view(conn: Connection, session: str, values: Mapping[str, Any]) -> None:
-    """Keep what was folded, where it goes further than what is kept."""
+async def save_view(conn: Connection, session_id: str, values: Mapping[str, Any]) -> None:
+    """Store a fold, unless the stored one goes further."""
     documents = {name: Jsonb(dict(values[name]), dumps=dumps) for name in ("summary", "compaction")}
     notes = None if values["scratchpad"] is None else escape(values["scratchpad"])
-    await execute(conn, _SQL["save_view"], {**values, **documents, "session": session, "scratchpad": notes})
+    await execute(conn, _SQL["save_view"], {**values, **documents, "session": session_id, "scratchpad": notes})
 
 
-async def read_latest_marks(conn: Connection, session: str, upto: int) -> list[Event]:
-    """Return the latest compaction and the latest notes up to an event; it reads all of the session's decisions."""
-    rows = await fetch_all(conn, EventRow, _SQL["read_latest_marks"], {"session": session, "upto": upto})
+async def read_latest_marks(conn: Connection, session_id: str, upto: int) -> list[Event]:
+    """Return the latest compaction and scratchpad up to an event; the query reads all decisions of the session."""
+    rows = await fetch_all(conn, EventRow, _SQL["read_latest_marks"], {"session": session_id, "upto": upto})
     return await events.complete(conn, rows)
 
 
-async def read_compactions(conn: Connection, session: str) -> list[Event]:
+async def read_compactions(conn: Connection, session_id: str) -> list[Event]:
     """Return a session's compactions, the latest last."""
-    rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session})
+    rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session_id})
     return await events.complete(conn, rows)
 
 
-async def count_compaction(conn: Connection, session: str) -> None:
-    """Count a compaction in its session."""
-    await execute(conn, _SQL["count_compaction"], {"session": session})
+async def count_compaction(conn: Connection, session_id: str) -> None:
+    """Increment the session's number of compactions."""
+    await execute(conn, _SQL["count_compaction"], {"session": session_id})
 
 
 async def read_window(
-    conn: Connection, session: str, *, after: int, upto: int, bounds: Bounds, longest: int
+    conn: Connection, session_id: str, *, after: int, upto: int, bounds: Bounds, longest: int
 ) -> list[Event]:
-    """Return events with after < seq <= upto; results of tools beyond `longest` bytes are cut in their middle."""
-    rows = await events.read_rows(conn, events.Span(session, after, upto, bounds))
+    """Return events with after < seq <= upto; the middle of tool results beyond `longest` bytes is left out."""
+    rows = await events.read_rows(conn, events.Span(session_id, after, upto, bounds))
     await _truncate_results(conn, rows, longest)
     return await events.complete(conn, rows)
 
 
 async def read_last_user_message(
-    conn: Connection, session: str, *, after: int, upto: int, bounds: Bounds
+    conn: Connection, session_id: str, *, after: int, upto: int, bounds: Bounds
 ) -> Event | None:
     """Return a person's last message with after < seq <= upto."""
-    values = {"session": session, "after": after, "upto": upto, "low": bounds[0], "high": bounds[1]}
+    values = {"session": session_id, "after": after, "upto": upto, "low": bounds[0], "high": bounds[1]}
     messages = await events.complete(conn, await fetch_all(conn, EventRow, _SQL["read_last_user_message"], values))
     return messages[0] if messages else None
 
 
 async def read_chunks(
-    conn: Connection, session: str, *, after: int, upto: int, low: datetime, channel: str
+    conn: Connection, session_id: str, *, after: int, upto: int, low: datetime, channel: str
 ) -> list[DeliveredChunk]:
     """Return the chunks of messages that began with after < seq <= upto, and how far each message reached a channel."""
-    values = {"session": session, "after": after, "upto": upto, "low": low, "channel": channel}
+    values = {"session": session_id, "after": after, "upto": upto, "low": low, "channel": channel}
     chunks = await fetch_all(conn, DeliveredChunk, _SQL["read_chunks"], values)
     return [replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks]
 
 
-async def has_deliveries(conn: Connection, session: str, channel: str) -> bool:
-    """Tell whether anything of a session reached a channel."""
-    return bool(await fetch_value(conn, _SQL["has_deliveries"], {"session": session, "channel": channel}))
+async def has_deliveries(conn: Connection, session_id: str, channel: str) -> bool:
+    """Tell whether a channel acknowledged anything of a session."""
+    return bool(await fetch_value(conn, _SQL["has_deliveries"], {"session": session_id, "channel": channel}))
 
 
 async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: int) -> None:

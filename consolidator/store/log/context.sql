@@ -1,5 +1,5 @@
 -- name: load_view
--- What is folded of a session's past, by its steps or, where they go further, by the nights.
+-- The fold of a session's past, by its steps or, where it goes further, by the nights.
 select s.id as session_id, s.head, s.pruned_to, s.consolidated_to, s.created_at, s.last_event_at, s.state,
        v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
        coalesce(v.scratchpad_seq, 0) as scratchpad_seq, v.scratchpad,
@@ -10,7 +10,7 @@ left join digest d on d.session_id = s.id and coalesce(v.upto, 0) < s.consolidat
 where s.id = %(session)s
 
 -- name: save_view
--- Keeps what was folded further than what is there; of two that fold at once the further one stays.
+-- Keeps the fold that goes further; of two concurrent folds the further one stays.
 insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad)
 values (%(session)s, %(upto)s, %(summary)s, %(compaction_seq)s, %(compaction)s, %(scratchpad_seq)s, %(scratchpad)s)
 on conflict (session_id) do update
@@ -24,7 +24,7 @@ set summary = case when excluded.upto >= session_view.upto then excluded.summary
     scratchpad_seq = greatest(session_view.scratchpad_seq, excluded.scratchpad_seq)
 
 -- name: read_last_user_message
--- A person's last message before a window, looked for no further back than a bound.
+-- A person's last message before a window.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from event e
 where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
@@ -37,8 +37,7 @@ limit 1
 update session set compactions = compactions + 1 where id = %(session)s
 
 -- name: read_chunks
--- What was said in messages that began within a stretch of a session, piece by piece, in order; and how far each message
--- reached a channel.
+-- The chunks of messages that began within a span of a session, in order, and how far each message reached a channel.
 select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, coalesce(d.upto, 0) as reached
 from generation_chunk c
 left join lateral (
@@ -53,7 +52,7 @@ order by c.started_seq, c.seq
 select exists (select from delivery where session_id = %(session)s and channel = %(channel)s) as reached
 
 -- name: read_latest_marks
--- The latest compaction and the latest notes, of a session whose past was never folded here.
+-- The latest compaction and the latest scratchpad of a session whose past was never folded here.
 select distinct on (e.data ->> 'decision')
        e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from event e

@@ -102,7 +102,7 @@ def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
 
 async def append(
     conn: Connection,
-    session: str,
+    session_id: str,
     events: Sequence[NewEvent],
     *,
     now: datetime,
@@ -118,7 +118,7 @@ async def append(
     """
     prepared = [prepare(event) for event in events]
     values = {
-        **_append_values(session, prepared, now, expected_head, epoch, key),
+        **_append_values(session_id, prepared, now, expected_head, epoch, key),
         "types": [event.type for event in prepared],
         "datas": [event.data for event in prepared],
         "tasks": [event.task_id for event in prepared],
@@ -132,13 +132,13 @@ async def append(
             await store_blobs(conn, prepared, now)
             appended = await _run_append(conn, values)
             if not appended.repeated:
-                await _add_blob_references(conn, session, appended.first_seq, prepared)
+                await _add_blob_references(conn, session_id, appended.first_seq, prepared)
             return appended
     return await _run_append(conn, values)
 
 
 def _append_values(
-    session: str,
+    session_id: str,
     prepared: Sequence[PreparedEvent],
     now: datetime,
     expected_head: int | None = None,
@@ -147,7 +147,7 @@ def _append_values(
 ) -> dict[str, Any]:
     """Return the parameters of the query that moves a session's head."""
     return {
-        "session": session,
+        "session": session_id,
         "count": len(prepared),
         "now": now,
         "occurred": max((event.occurred for event in prepared if event.occurred), default=None),
@@ -171,7 +171,7 @@ async def _run_append(conn: Connection, values: dict[str, Any]) -> AppendResult:
         except psycopg.errors.CheckViolation as error:
             if "no partition" not in str(error):
                 raise
-            await partitions.ensure(conn, values["now"])
+            await partitions.ensure_ahead(conn, values["now"])
             continue
         except psycopg.errors.UniqueViolation:
             break
@@ -200,14 +200,14 @@ async def store_blobs(conn: Connection, prepared: Iterable[PreparedEvent], now: 
 
 
 async def _add_blob_references(
-    conn: Connection, session: str, first_seq: int, prepared: Sequence[PreparedEvent]
+    conn: Connection, session_id: str, first_seq: int, prepared: Sequence[PreparedEvent]
 ) -> None:
     refs = [(seq, blob) for seq, event in enumerate(prepared, first_seq) for blob in event.blobs]
-    await blobs.add_references(conn, session, refs)
+    await blobs.add_references(conn, session_id, refs)
 
 
 async def load_bulk(
-    conn: Connection, session: str, prepared: Sequence[PreparedEvent], *, now: datetime, blobs_kept: bool = False
+    conn: Connection, session_id: str, prepared: Sequence[PreparedEvent], *, now: datetime, blobs_kept: bool = False
 ) -> AppendResult:
     """Append prepared events by COPY, in the caller's open transaction, which locks the session from here on.
 
@@ -215,9 +215,9 @@ async def load_bulk(
     """
     if not blobs_kept:
         await store_blobs(conn, prepared, now)
-    start = await fetch_one(conn, _AppendBase, _SQL["move_head"], _append_values(session, prepared, now))
+    start = await fetch_one(conn, _AppendBase, _SQL["move_head"], _append_values(session_id, prepared, now))
     if start is None:
-        raise NotFound(f"no session {session!r}")
+        raise NotFound(f"no session {session_id!r}")
     await partitions.ensure_day(conn, start.now)
     async with (
         conn.cursor() as cursor,
@@ -226,14 +226,14 @@ async def load_bulk(
         ) as copy,
     ):
         for seq, event in enumerate(prepared, start.base + 1):
-            await copy.write_row((session, seq, event.type, event.data, start.now, event.task_id, event.tool_name))
-    await _add_blob_references(conn, session, start.base + 1, prepared)
+            await copy.write_row((session_id, seq, event.type, event.data, start.now, event.task_id, event.tool_name))
+    await _add_blob_references(conn, session_id, start.base + 1, prepared)
     return AppendResult(start.base + 1, start.base + len(prepared))
 
 
 async def read(
     conn: Connection,
-    session: str,
+    session_id: str,
     *,
     after: int = 0,
     upto: int | None = None,
@@ -244,7 +244,7 @@ async def read(
 
     `bounds` (earliest and latest created_at of the session) let the query skip the partitions outside them.
     """
-    span = Span(session, after, 2**62 if upto is None else upto, bounds or (BEGINNING, END))
+    span = Span(session_id, after, 2**62 if upto is None else upto, bounds or (BEGINNING, END))
     return await complete(conn, await fetch_all(conn, EventRow, _SQL["read"], {**span.values(), "limit": limit}))
 
 

@@ -40,14 +40,14 @@ select %(session)s, base + 1, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s
 returning seq, seq
 
 -- name: refusal
--- Why nothing was appended: an answered key, an unknown session, another head, another epoch.
+-- Why nothing was appended: an answered key, an unknown session, another head or another epoch.
 select s.head, s.lease_epoch, i.first_seq, i.last_seq
 from session s
 left join idempotency i on i.session_id = s.id and i.key = %(key)s
 where s.id = %(session)s
 
 -- name: read
--- A window of one session in order of seq; the bounds on created_at let the planner leave partitions out.
+-- A window of one session in order of seq; the bounds on created_at let the planner skip partitions.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from event e
 where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
@@ -56,15 +56,15 @@ order by e.seq
 limit %(limit)s
 
 -- name: stamp
--- Marks a prefix as learned from, once, but for the events in %(dead)s.
+-- Marks a prefix as learned from, once, except the events in %(dead)s.
 update event set consolidated_at = %(now)s
 where session_id = %(session)s and seq > %(after)s and seq <= %(upto)s and consolidated_at is null
   and created_at >= %(low)s and created_at <= %(high)s
   and not (seq = any(%(dead)s::bigint[]))
 
 -- name: unconsolidated
--- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, and what was
--- set aside before them.
+-- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, and the
+-- dead letters before them.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
 from session s join event e on e.session_id = s.id and e.seq > s.consolidated_to and e.consolidated_at is null
 where s.due and s.id >= %(session)s and (e.session_id, e.seq) > (%(session)s, %(after)s)

@@ -1,4 +1,4 @@
-"""What models say, piece by piece, and how far it reached each channel: the log's two append-only companions."""
+"""Chunks of messages and their deliveries to channels: append-only tables beside the log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AnswerRow:
 
 async def append_chunks(
     conn: Connection,
-    session: str,
+    session_id: str,
     message: str,
     deltas: Sequence[str],
     *,
@@ -42,12 +42,12 @@ async def append_chunks(
     epoch: int,
     now: datetime,
 ) -> int:
-    """Append pieces to a message whose last is `after`, and return the seq of its last; raise StaleEpoch at the fence.
+    """Append chunks to a message after its chunk `after`; return the seq of the last. Raises StaleEpoch if fenced off.
 
     `started` is the event that began the message.
     """
     values = {
-        "session": session, "message": message, "after": after, "started": started, "epoch": epoch, "now": now,
+        "session": session_id, "message": message, "after": after, "started": started, "epoch": epoch, "now": now,
         "deltas": [escape(delta) for delta in deltas],
     }  # fmt: skip
     try:
@@ -55,15 +55,15 @@ async def append_chunks(
     except psycopg.errors.CheckViolation as error:
         if "no partition" not in str(error):
             raise
-        await partitions.ensure(conn, now)
+        await partitions.ensure_ahead(conn, now)
         written = await _written(conn, _SQL["append_chunks"], values)
     if not written:
-        raise StaleEpoch(f"session {session}: epoch {epoch} is over")
+        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over")
     return after + len(deltas)
 
 
 async def _written(conn: Connection, query: LiteralString, values: dict[str, Any]) -> int:
-    """Run an insert; in a savepoint where there is a transaction, so that a missing partition does not spoil it."""
+    """Run an insert, within a transaction in a savepoint, so that a missing partition does not abort it."""
     if conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
         return await execute(conn, query, values)
     async with conn.transaction():
@@ -71,42 +71,49 @@ async def _written(conn: Connection, query: LiteralString, values: dict[str, Any
 
 
 async def read_chunks(
-    conn: Connection, session: str, message: str, *, after: int = 0, low: datetime = BEGINNING
+    conn: Connection, session_id: str, message: str, *, after: int = 0, low: datetime = BEGINNING
 ) -> list[Chunk]:
-    """Return the pieces of a message after a seq; none were made before `low`."""
-    values = {"session": session, "message": message, "after": after, "low": low}
+    """Return the chunks of a message after a seq; `low` is before the first of them."""
+    values = {"session": session_id, "message": message, "after": after, "low": low}
     pieces = await fetch_all(conn, Chunk, _SQL["read_chunks"], values)
     return [replace(chunk, delta=unescape(chunk.delta)) for chunk in pieces]
 
 
 async def record_delivery(
-    conn: Connection, session: str, message: str, channel: str, *, upto: int, started: int, now: datetime
+    conn: Connection, session_id: str, message: str, channel: str, *, upto: int, started: int, now: datetime
 ) -> None:
-    """Record that a channel acknowledged a message up to a piece."""
-    values = {"session": session, "message": message, "channel": channel, "upto": upto, "started": started, "now": now}
+    """Record that a channel acknowledged a message up to a chunk."""
+    values = {
+        "session": session_id,
+        "message": message,
+        "channel": channel,
+        "upto": upto,
+        "started": started,
+        "now": now,
+    }
     await execute(conn, _SQL["record_delivery"], values)
 
 
-async def get_delivered_seq(conn: Connection, session: str, message: str, channel: str) -> int:
-    """Return how far a message reached a channel; 0 where it did not."""
-    values = {"session": session, "message": message, "channel": channel}
+async def get_delivered_seq(conn: Connection, session_id: str, message: str, channel: str) -> int:
+    """Return the seq of the last chunk of a message that a channel acknowledged, 0 if none."""
+    values = {"session": session_id, "message": message, "channel": channel}
     return int(await fetch_value(conn, _SQL["get_delivered_seq"], values))
 
 
 async def list_answers(
-    conn: Connection, session: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
+    conn: Connection, session_id: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
 ) -> list[AnswerRow]:
     """Return the answers and notices after a seq, the oldest first, and how far each reached a channel."""
     low, high = bounds
-    values = {"session": session, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
+    values = {"session": session_id, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
     return await fetch_all(conn, AnswerRow, _SQL["list_answers"], values)
 
 
 async def get_last_user_text(
-    conn: Connection, session: str, *, after: int = 0, bounds: tuple[datetime, datetime]
+    conn: Connection, session_id: str, *, after: int = 0, bounds: tuple[datetime, datetime]
 ) -> str | None:
-    """Return what a person said last, after a seq."""
+    """Return the text of a person's last message after a seq."""
     low, high = bounds
-    values = {"session": session, "after": after, "low": low, "high": high}
+    values = {"session": session_id, "after": after, "low": low, "high": high}
     text = await fetch_value(conn, _SQL["get_last_user_text"], values)
     return None if text is None else unescape(text)

@@ -1,5 +1,5 @@
 -- name: append_chunks
--- Pieces of a message, through the fence: the shared lock keeps a new harness from taking the session up meanwhile.
+-- Chunks of a message, fenced by the epoch: the shared lock keeps another harness from acquiring the session meanwhile.
 with fenced as (
     select id from session where id = %(session)s and lease_epoch = %(epoch)s for share
 )
@@ -9,26 +9,25 @@ from fenced cross join unnest(%(deltas)s::text[]) with ordinality as new (delta,
 returning seq
 
 -- name: read_chunks
--- What a message says, piece by piece.
+-- The chunks of a message.
 select c.message_id, c.seq, c.delta, c.started_seq from generation_chunk c
 where c.session_id = %(session)s and c.message_id = %(message)s and c.seq > %(after)s and c.created_at >= %(low)s
 order by c.seq
 
 -- name: record_delivery
--- A channel acknowledged a message up to here; saying it twice is once. A zombie's word is taken: it did send.
+-- A channel acknowledged a message up to here; idempotent. Not fenced by the epoch: a zombie did send, too.
 insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
 select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s from session where id = %(session)s
 on conflict do nothing
 
 -- name: get_delivered_seq
--- How far a message reached a channel.
 select coalesce(max(upto_seq), 0) as upto from delivery
 where session_id = %(session)s and message_id = %(message)s and channel = %(channel)s
 
 -- name: list_answers
--- Answers, and what else the harness told people, after a seq, and how far each reached a channel; the oldest first.
--- `void_id` is the message of which an event says that what was said of it does not count.
-with told as (
+-- Answers and notices after a seq, and how far each reached a channel; the oldest first.
+-- `void_id` is a message with chunks that an event gives up: what was shown of it no longer counts.
+with answers as (
     select e.seq, e.created_at,
            case e.event_type when 'Error' then e.data ->> 'notice_id'
                              when 'AssistantResponse' then e.data ->> 'message_id' end as message_id,
@@ -38,22 +37,22 @@ with told as (
       and (e.event_type in ('AssistantResponse', 'Error')
            or e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'generation_replaced')
       and e.created_at >= %(low)s and e.created_at <= %(high)s
-), known as (
-    select told.seq, told.created_at, told.message_id, case when exists (
+), voids as (
+    select answers.seq, answers.created_at, answers.message_id, case when exists (
         select from generation_chunk c
-        where c.session_id = %(session)s and c.message_id = told.given_up and c.created_at >= %(low)s
-    ) then told.given_up end as void_id
-    from told
+        where c.session_id = %(session)s and c.message_id = answers.given_up and c.created_at >= %(low)s
+    ) then answers.given_up end as void_id
+    from answers
 )
-select known.seq, known.created_at, known.message_id, known.void_id, (
+select voids.seq, voids.created_at, voids.message_id, voids.void_id, (
     select max(d.upto_seq) from delivery d
-    where d.session_id = %(session)s and d.message_id = known.message_id and d.channel = %(channel)s
+    where d.session_id = %(session)s and d.message_id = voids.message_id and d.channel = %(channel)s
 ) as upto
-from known where known.message_id is not null or known.void_id is not null
-order by known.seq limit %(limit)s
+from voids where voids.message_id is not null or voids.void_id is not null
+order by voids.seq limit %(limit)s
 
 -- name: get_last_user_text
--- What a person said last.
+-- A person's last message.
 select e.data ->> 'text' as text from event e
 where e.session_id = %(session)s and e.event_type = 'UserMessage' and e.created_at >= %(low)s and e.created_at <= %(high)s
   and coalesce(e.data ->> 'origin', 'user') = 'user' and e.seq > %(after)s

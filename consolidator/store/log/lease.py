@@ -1,6 +1,6 @@
-"""Who holds a session, and the marks a harness leaves on it: settled, delivered, pending, in need of a person.
+"""Leases of sessions, and the marks that a harness leaves: settled, delivered, pending, waiting for a person.
 
-Every write of a holder names its epoch; one that is over changes no row, and raises.
+Writes of a holder are fenced by its lease epoch: with an old epoch they change no row and raise StaleEpoch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 -- name: list_prunable
--- How far each session may lose its beginning: past retention, learned from, not in the window of an open session, and
--- not read by a live fork, which reads its parent's log, and through a forked parent the log of that one's parent.
+-- The sessions with events past retention, and what may spare some of them: what was not learned from, the window of an
+-- open session, and a live fork, which reads its parent's log, and through a forked parent that parent's parent's.
 with recursive live as (
     select parent_id as id from session
     where kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(cutoff)s
@@ -18,8 +18,8 @@ from old join session s on s.id = old.session_id
 order by s.id
 
 -- name: mark_pruned
--- Says first that a prefix is gone, then it goes: readers begin after `pruned_to`, so a crash between leaves no gap.
--- A session that was written to since it was looked at may have a window to spare now.
+-- Marks a prefix as gone before it is deleted: readers begin after `pruned_to`, so a crash in between leaves no gap.
+-- The conditions hold against a session that was written to since it was looked at.
 update session set pruned_to = %(upto)s
 where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
   and (status <> 'open' or last_event_at < %(cutoff)s or head - %(window)s >= %(upto)s)
@@ -39,7 +39,7 @@ where e.created_at >= %(begin)s and e.created_at < %(end)s group by e.session_id
 select distinct e.session_id from event e where e.created_at < %(cutoff)s order by e.session_id
 
 -- name: delete_events
--- A bounded batch of what is marked as gone.
+-- A bounded batch of a marked prefix.
 delete from event where (session_id, seq, created_at) in (
     select e.session_id, e.seq, e.created_at from event e
     where e.session_id = %(id)s and e.seq <= %(upto)s and e.created_at < %(cutoff)s
@@ -76,7 +76,7 @@ delete from delivery where (session_id, message_id, channel, upto_seq) in (
 )
 
 -- name: collect_blobs
--- Blobs that no event refers to and nobody has named for a while.
+-- Blobs that no event refers to and that no writer has named for a while.
 delete from blob where sha256 in (
     select b.sha256 from blob b
     where b.touched_at < %(grace)s and not exists (select from blob_ref r where r.sha256 = b.sha256)
@@ -92,7 +92,7 @@ where s.pruned_to > 0 and exists (
 ) order by s.id
 
 -- name: count_orphan_blobs
--- The blobs that would be collected if what is marked to go had gone.
+-- The number of blobs that would be collected if the sessions were pruned to these limits.
 select count(*) as blobs from blob b
 where b.touched_at < %(grace)s and not exists (
     select from blob_ref r left join unnest(%(ids)s::text[], %(uptos)s::bigint[]) as gone (id, upto) on gone.id = r.session_id
@@ -100,7 +100,7 @@ where b.touched_at < %(grace)s and not exists (
 )
 
 -- name: forget_claims
--- Units of runs that ended long ago; the run keeps their sums, and what could not be learned from has letters of its own.
+-- The claims of runs that ended long ago; the run keeps their sums, and what could not be learned from has dead letters.
 delete from claim where run_id in (select id from run where status in ('done', 'failed') and finished_at < %(cutoff)s)
 
 -- name: forget_idempotency_keys

@@ -1,4 +1,4 @@
-"""Sessions: opening them, finding them by what a person types, listing them, moving their watermark."""
+"""Sessions: opens, finds, lists, locks and configures them, and moves their watermarks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SessionMatch:
 
 
 def imported_session_id(format_name: str, origin: str) -> str:
-    """Return the id of an imported session: always the same for the same foreign name."""
+    """Return the id of an imported session, which is derived from its foreign name."""
     return str(
         ULID.from_bytes(
             hashlib.blake2b(f"{format_name}:{origin}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -59,7 +59,7 @@ def imported_session_id(format_name: str, origin: str) -> str:
 
 
 async def open_session(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> None:
-    """Create a session if it is not there; `values` are columns by name, `id` and `agent` at least.
+    """Create a session if it does not exist; `values` are columns by name, `id` and `agent` at least.
 
     With `pruned_to` its log begins after that seq, as where the beginning was pruned before the session came here.
     """
@@ -80,7 +80,7 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
 
 
 async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:
-    """Return the id of the one session that a key names now, made of `values` where there is none."""
+    """Return the id of the one session that a key names now; create it from `values` if there is none."""
     full = {**values, "now": now}
     await execute(conn, _SQL["end_current"], full)
     while (session_id := await fetch_value(conn, _SQL["open_current"], full)) is None:
@@ -89,13 +89,13 @@ async def open_current(conn: Connection, values: Mapping[str, Any], *, now: date
 
 
 async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Lock the rows of sessions in order of id, and return the heads of those that are there."""
+    """Lock sessions in order of id, and return the heads of those that exist."""
     locked = await fetch_all(conn, LockedSession, _SQL["lock"], {"ids": list(ids)})
     return {session.id: session.head for session in locked}
 
 
 async def lock_shared(conn: Connection, ids: Sequence[str]) -> set[str]:
-    """Let nobody erase sessions until the transaction ends; return those that are there."""
+    """Protect sessions from erasure until the transaction ends; return those that exist."""
     return set(await fetch_column(conn, _SQL["lock_shared"], {"ids": list(ids)}))
 
 
@@ -119,7 +119,7 @@ async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
 
 
 async def find(conn: Connection, word: str) -> str:
-    """Return the id of the session a person means by an id, a foreign name, or the beginning of one."""
+    """Return the id of the session that a person means by an id, a foreign name, or a prefix of either."""
     escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": word, "like": escaped + "%"})
     if not matches:
@@ -157,7 +157,7 @@ async def list_latest(
 
 
 async def list_ids(conn: Connection) -> list[str]:
-    """Return every session's id, roots first; in the same order wherever an export of them was imported."""
+    """Return every session's id, roots first; an import of an export yields the same order."""
     return await fetch_column(conn, _SQL["list_ids"])
 
 
@@ -167,7 +167,7 @@ async def list_due(conn: Connection) -> list[DueSession]:
 
 
 async def advance_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
-    """Move sessions' watermarks from `after` to `upto` of their spans; say whether all were still there."""
+    """Move watermarks from `after` to `upto` of spans; return whether all of them were still at `after`."""
     values = [{"id": span.session, "after": span.after, "upto": span.upto} for span in spans]
     return await execute_each(conn, _SQL["advance_watermark"], values) == len(spans)
 

@@ -1,5 +1,5 @@
 -- name: open
--- Creates a session, or leaves the one that is there and fills in what only now became known.
+-- Creates a session, or fills in what became known since it was created.
 insert into session (id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind,
                      simulated, model, details, status, head, consolidated_to, pruned_to, created_at, last_event_at,
                      last_occurred_at)
@@ -28,7 +28,7 @@ select * from session where id = any(%(ids)s)
 select id from session order by parent_id is not null, coalesce(details #>> '{exported,id}', id) collate "C"
 
 -- name: find
--- A session by its id, its foreign name with or without the format, or the beginning of one; the whole of it first.
+-- Sessions by id, by foreign name with or without its format, or by a prefix of these; exact matches first.
 select id, case when id = %(word)s then 3 when origin = %(word)s then 2 when name = %(word)s then 1 else 0 end as exactness
 from (select *, substr(origin, strpos(origin, ':') + 1) as name from session) as named
 where id like %(like)s or origin like %(like)s or name like %(like)s
@@ -36,11 +36,11 @@ order by exactness desc, last_event_at desc
 limit 3
 
 -- name: list_due
--- Sessions with something not learned from, and how much.
+-- Sessions with events that were not learned from, and how many.
 select id, agent, head - consolidated_to as events from session where due order by agent, id
 
 -- name: advance_watermark
--- Moves the watermark, unless somebody else has moved it since it was read.
+-- Moves the watermark, unless another process has moved it since it was read.
 update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = %(id)s and consolidated_to = %(after)s
 
 -- name: lock
@@ -50,21 +50,21 @@ select id, head from session where id = any(%(ids)s) order by id collate "C" for
 select id from session where id = any(%(ids)s) order by id collate "C" for key share
 
 -- name: end_current
--- A key whose session has ended names none.
+-- A key whose session has ended names no session.
 update session set current = false where key = %(key)s and current and status = 'ended'
 
 -- name: open_current
--- The one session that a key names now, made where there is none.
-with made as (
+-- The one session that a key names now, created if there is none.
+with created as (
     insert into session (id, key, agent, channel, peer, project, root_id, current, created_at, last_event_at, last_occurred_at)
     values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, true, %(now)s, %(now)s,
             '0001-01-01 00:00:00+00')
     on conflict (key) where current do nothing returning id
 )
-select id from made union all select id from session where key = %(key)s and current limit 1
+select id from created union all select id from session where key = %(key)s and current limit 1
 
 -- name: mark_started
--- A session's first event asks nobody for anything.
+-- A session's first event needs no answer.
 update session set settled_to = %(seq)s, delivered_to = %(seq)s where id = %(id)s and settled_to < %(seq)s
 
 -- name: configure
@@ -73,16 +73,16 @@ set model = coalesce(%(model)s, model), max_cost = coalesce(%(max_cost)s, max_co
 where id = %(id)s
 
 -- name: retire
--- An ended session is nobody's current one, and waits for nothing.
+-- An ended session is not its key's current one, and waits for nothing.
 update session set current = false, pending = false, attention = '{}'::jsonb, hidden = hidden or %(hide)s
 where id = %(id)s
 
 -- name: lock_key
--- Of two that make a session current at once, the second must see what the first made so.
+-- Of two transactions that make a session current, the second must see the first one's result.
 select id from session where key = (select key from session where id = %(id)s) order by id collate "C" for update
 
 -- name: clear_other_current
--- The session that a key names now makes room for another of the same key.
+-- The session that the key names now is no longer current.
 with chosen as (select id, key from session where id = %(id)s and status = 'open' and not hidden), cleared as (
     update session s set current = false from chosen where s.key = chosen.key and s.current and s.id <> chosen.id
 )

@@ -1,4 +1,4 @@
-"""What was imported before: files read to their end, keys of items, erased sessions."""
+"""What import remembers: files read to their end, keys of imported items, erased sessions."""
 
 from __future__ import annotations
 

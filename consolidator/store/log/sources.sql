@@ -1,5 +1,4 @@
 -- name: is_unchanged
--- Whether a file was read to its end as it is now.
 select 1 from imported_file
 where format = %(format)s and path = %(path)s and size = %(size)s and mtime_ns = %(mtime)s
 
@@ -10,7 +9,7 @@ on conflict (format, path) do update
 set size = excluded.size, mtime_ns = excluded.mtime_ns, imported_at = excluded.imported_at
 
 -- name: add_new_keys
--- Takes the keys nobody has imported before; in order, so that two importers never wait for each other in a circle.
+-- Adds the keys that were never imported; in order, so that two importers never deadlock.
 insert into imported_key (key)
 select distinct key from unnest(%(keys)s::uuid[]) as key order by key
 on conflict do nothing
@@ -20,7 +19,7 @@ returning key
 select distinct session_id from erasure where session_id = any(%(sessions)s)
 
 -- name: filter_own
--- Which of these are ids of our own sessions, erased ones too.
+-- Which of these are ids of this database's sessions, erased ones included.
 select id from session where id = any(%(ids)s)
 union
 select session_id from erasure where session_id = any(%(ids)s)
@@ -29,8 +28,8 @@ select session_id from erasure where session_id = any(%(ids)s)
 select root_id from session where id = %(id)s
 
 -- name: move_to_lineage
--- A session, and what hung from it, before its own parent was known, moves to that parent's lineage; memory sums anew.
--- In the order in which a merge holds them, so that neither waits for the other in a circle.
+-- A session and its descendants, imported before its parent was known, move to the parent's lineage; memory is merged
+-- again. Rows are locked in the order in which a merge locks them, so that the two never deadlock.
 with moved as (
     update session set root_id = %(root)s where root_id = %(id)s returning id, agent, project
 ), errors as (
@@ -38,7 +37,7 @@ with moved as (
         select session_id, seq from error_record where session_id in (select id from moved)
         order by session_id collate "C", seq for update
     )
-), sayings as (
+), candidates as (
     update candidate set reconciled = false where id in (
         select id from candidate where session_id in (select id from moved) order by id collate "C" for update
     )

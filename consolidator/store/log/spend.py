@@ -1,4 +1,4 @@
-"""What model calls of sessions cost: set aside before, settled after, summed by whatever people ask."""
+"""What model calls of sessions cost: reserved before, settled after, summed for people."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 -- name: reserve
--- Sets money aside for a call before it is made, unless the session's cap would be passed or another holds the session.
+-- Reserves money for a call, unless it would pass the session's cap or another harness holds the session.
 with held as (
     update session
     set reserved = reserved + coalesce(%(amount)s::numeric, 0)
@@ -19,7 +19,7 @@ from held
 select cost, reserved, max_cost, lease_epoch from session where id = %(session)s
 
 -- name: settle
--- Puts what a call took in the place of its reserve, once; the session's row is locked first, as by whoever reserves.
+-- Replaces a call's reserve by what it took, once; the session's row is locked first, as in `reserve`.
 with held as (
     select id from session where id = (select session_id from spend where call_id = %(call)s) for update
 ), closed as (
@@ -41,7 +41,7 @@ where id = closed.session_id
 select * from spend where call_id = %(call)s
 
 -- name: settle_open
--- What a process that is gone had set aside counts as spent: nobody knows what its calls took.
+-- What a dead process had reserved counts as spent: nobody knows what its calls took.
 with held as (
     select id from session where id = %(session)s for update
 ), closed as (
@@ -53,7 +53,7 @@ with held as (
     select count(*) as calls, coalesce(sum(reserved), 0) as reserved, coalesce(sum(input_tokens), 0)::bigint as input,
            coalesce(sum(output_tokens), 0)::bigint as output
     from closed
-), told as (
+), booked as (
     update session
     set cost = cost + summed.reserved, reserved = session.reserved - summed.reserved,
         input_tokens = input_tokens + summed.input, output_tokens = output_tokens + summed.output
@@ -63,7 +63,7 @@ with held as (
 select calls from summed
 
 -- name: sum_costs
--- What calls of models cost, summed by what people ask; the nights' own calls are among them, but for turns.
+-- What model calls cost, summed by %(by)s; the nights' calls are included, except by turn.
 with paid as (
     select s.session_id, s.turn, s.day, s.model, s.purpose, s.strategy, s.tier, s.input_tokens, s.cached_tokens,
            s.output_tokens, s.cost, case when s.settled_at is null then s.reserved end as aside, s.settled_at

@@ -39,7 +39,7 @@ linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ne
 USER = """
 import asyncio, sys
 from pathlib import Path
-from consolidator.database.embedded import EmbeddedServer
+from consolidator.database.embedded.server import EmbeddedServer
 
 async def main():
     for _ in range(int(sys.argv[2])):
@@ -55,8 +55,8 @@ asyncio.run(main())
 KILLED_IN_INITDB = """
 import asyncio, os, signal, subprocess, sys
 from pathlib import Path
-from consolidator.database import cluster
-from consolidator.database.embedded import EmbeddedServer
+from consolidator.database.embedded import cluster
+from consolidator.database.embedded.server import EmbeddedServer
 
 def run(command, timeout, capture_output, text, errors, **others):
     data = Path(command[command.index("-D") + 1])
@@ -342,9 +342,9 @@ async def test_discard_leaves_nothing(home: Path) -> None:
     server = await EmbeddedServer.start(home)
     other = await EmbeddedServer.start(home)
     data = Path(server.info()["data directory"])
-    assert not await server.discard()
+    assert not await server.delete()
     assert await execute(other, "select 1") == [(1,)]
-    assert await other.discard()
+    assert await other.delete()
     assert list(home.iterdir()) == []
     assert not data.exists()
     assert not data.parent.exists()
@@ -468,7 +468,8 @@ async def test_a_server_ends_with_its_killed_keeper_and_comes_back(home: Path) -
 
 
 async def test_a_server_without_a_keeper_is_given_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    untied = Path(keeper_process.__file__).read_text().replace("preexec_fn=_parting()", "preexec_fn=None")
+    untied = Path(keeper_process.__file__).read_text().replace("preexec_fn=_parent_death_hook()", "preexec_fn=None")
+    assert "preexec_fn=None" in untied
     script = home.parent / "keeper_process.py"
     script.write_text(untied)
     monkeypatch.setattr(keeper_process, "__file__", str(script))
@@ -522,7 +523,7 @@ async def test_a_half_made_copy_of_the_binaries_is_made_again(
     new_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "ROOT_BASE", tmp_path / "base")
-    half = tmp_path / "base/binaries" / f"{binaries._key()}.partial"
+    half = tmp_path / "base/binaries" / f"{binaries._build_key()}.partial"
     half.mkdir(parents=True)
     (half / "rubbish").touch()
     found = binaries.locate()
@@ -587,7 +588,7 @@ def test_a_long_log_is_moved_aside_once(tmp_path: Path, monkeypatch: pytest.Monk
     log = tmp_path / "server.log"
     for text, current, before in (("abc", "abc", None), ("abcd", "", "abcd"), ("efgh", "", "efgh")):
         log.write_text(text)
-        keeper_process.bound(log)
+        keeper_process.rotate_log(log)
         old = tmp_path / "server.log.1"
         assert (log.read_text(), old.read_text() if old.exists() else None) == (current, before)
 
@@ -597,7 +598,7 @@ def test_a_long_log_is_moved_aside_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 async def test_a_home_that_is_a_file_is_named(new_home: Path) -> None:
     new_home.touch()
-    with pytest.raises(DatabaseUnavailable, match=r"home: something that is not a directory.*CONSOLIDATOR_HOME"):
+    with pytest.raises(DatabaseUnavailable, match=r"home: something else is in the way.*CONSOLIDATOR_HOME"):
         await EmbeddedServer.start(new_home)
 
 

@@ -18,7 +18,7 @@ from consolidator.database import Database
 from consolidator.database.engine import check_version
 from consolidator.errors import DatabaseUnavailable
 from consolidator.store.log import events
-from tests.support import PATIENCE, logged, said, unbroken
+from tests.support import PATIENCE, assert_invariants, log_events, user_message
 
 HELD = 4  # connections that wait in the pool
 
@@ -52,7 +52,7 @@ def kill(database: Database) -> None:
 async def hit_midway(database: Database, blow: Callable[[], object], *, then: str | None = "select 1") -> None:
     """Append in a transaction that the server's end interrupts, before another statement or before the commit."""
     async with database.transaction() as conn:
-        await events.append(conn, "s", [said("lost")], now=database.clock.now())
+        await events.append(conn, "s", [user_message("lost")], now=database.clock.now())
         await asyncio.to_thread(blow)
         if then:
             await conn.execute(then.encode())
@@ -60,22 +60,22 @@ async def hit_midway(database: Database, blow: Callable[[], object], *, then: st
 
 @pytest.mark.embedded
 async def test_an_embedded_server_that_is_killed_comes_back_with_what_was_committed(embedded: Database) -> None:
-    await logged(embedded, "s", [said("before")])
+    await log_events(embedded, "s", [user_message("before")])
     await fill_pool(embedded)
     await asyncio.to_thread(kill, embedded)
-    await logged(embedded, "s", [said("after")])
+    await log_events(embedded, "s", [user_message("after")])
     await asyncio.to_thread(kill, embedded)
-    await asyncio.gather(*(logged(embedded, f"s{number}", [said("at once")]) for number in range(HELD)))
+    await asyncio.gather(*(log_events(embedded, f"s{number}", [user_message("at once")]) for number in range(HELD)))
     assert await texts(embedded) == ["before", "after"]
-    await unbroken(embedded)
+    await assert_invariants(embedded)
 
 
 @pytest.mark.embedded
 async def test_an_operation_that_is_hit_says_so_and_the_next_one_works(embedded: Database) -> None:
-    await logged(embedded, "s", [said("before")])
+    await log_events(embedded, "s", [user_message("before")])
     with pytest.raises(DatabaseUnavailable, match="went away"):
         await hit_midway(embedded, partial(kill, embedded))
-    await logged(embedded, "s", [said("after")])
+    await log_events(embedded, "s", [user_message("after")])
     assert await texts(embedded) == ["before", "after"]
 
 
@@ -90,24 +90,24 @@ def terminate(dsn: str) -> int:
 
 
 async def test_idle_connections_that_were_cut_are_replaced(database: Database, dsn: str) -> None:
-    await logged(database, "s", [said("before")])
+    await log_events(database, "s", [user_message("before")])
     await fill_pool(database)
     assert await asyncio.to_thread(terminate, dsn) >= HELD
-    await asyncio.gather(*(logged(database, f"s{number}", [said("at once")]) for number in range(HELD)))
-    await logged(database, "s", [said("after")])
+    await asyncio.gather(*(log_events(database, f"s{number}", [user_message("at once")]) for number in range(HELD)))
+    await log_events(database, "s", [user_message("after")])
     assert await texts(database) == ["before", "after"]
 
 
 async def test_an_operation_whose_connection_is_cut_says_so_and_leaves_nothing(database: Database, dsn: str) -> None:
-    await logged(database, "s", [said("before")])
+    await log_events(database, "s", [user_message("before")])
     with pytest.raises(DatabaseUnavailable, match="went away"):
         await hit_midway(database, partial(terminate, dsn))
-    await logged(database, "s", [said("after")])
+    await log_events(database, "s", [user_message("after")])
     assert await texts(database) == ["before", "after"]
 
 
 async def test_a_connection_cut_between_the_last_word_and_the_commit_says_so(database: Database, dsn: str) -> None:
-    await logged(database, "s", [said("before")])
+    await log_events(database, "s", [user_message("before")])
     with pytest.raises(DatabaseUnavailable, match="went away"):
         await hit_midway(database, partial(terminate, dsn), then=None)
     assert await texts(database) == ["before"]

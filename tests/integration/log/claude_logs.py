@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.formats import format_named
+from consolidator.formats import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
@@ -50,7 +50,7 @@ async def import_logs(
 ) -> ImportReport:
     """Import a file or directory; without a format it must be recognised."""
     return await import_sources(
-        database, [ImportSource(path, format_named(log_format) if log_format else None)], **options
+        database, [ImportSource(path, get_format(log_format) if log_format else None)], **options
     )
 
 

@@ -134,7 +134,7 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
     async with ModelServer(oracle) as server:
         model_settings = with_model(settings, server)
         await Reprocessing(database, model_settings, SessionFilter(reprocess=True), "gpt-4o", asyncio.Event()).run()
-        assert any(SECRET_WORD in body for body in server.raw)
+        assert any(SECRET_WORD in body for body in server.raw_bodies)
     assert await query_number(database, "select count(*) from revision_reach") == 0
     await assert_forgotten(database, "theirs")
 

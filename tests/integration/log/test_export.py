@@ -15,7 +15,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
-from consolidator.formats import format_named
+from consolidator.formats import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
@@ -79,7 +79,7 @@ async def import_text(database: Database, text: str, folder: Path, form: str = "
     """Import a text as a file of a format; every line must be understood."""
     path = folder / f"{form}.jsonl"
     path.write_bytes(text.encode())
-    report = await import_sources(database, [ImportSource(path, format_named(form))])
+    report = await import_sources(database, [ImportSource(path, get_format(form))])
     assert report.problems == []
     return report
 

@@ -16,7 +16,7 @@ from consolidator.database.partitions import Connection
 from consolidator.store import checks
 from consolidator.store.log import events, generation
 from tests.integration.locks import waiting
-from tests.support import logged, said
+from tests.support import log_events, user_message
 
 Refused = psycopg.errors.IntegrityConstraintViolation
 OTHERS = {
@@ -46,7 +46,7 @@ async def partition_of_today(conn: Connection) -> str:
 @pytest.fixture
 async def log(database: Database) -> Database:
     """A log of three events, of which the first was learned from."""
-    await logged(database, "s", [said("one"), said("two"), said("three")])
+    await log_events(database, "s", [user_message("one"), user_message("two"), user_message("three")])
     async with database.connection() as conn:
         await conn.execute("update event set consolidated_at = now() where seq = 1")
     return database
@@ -134,7 +134,7 @@ async def test_neither_the_log_nor_a_day_of_it_is_truncated(log: Database) -> No
 
 async def test_a_day_that_is_made_later_is_guarded_too(log: Database, clock: FrozenClock) -> None:
     clock.advance(timedelta(days=40))
-    await logged(log, "later", [said("kept")])
+    await log_events(log, "later", [user_message("kept")])
     async with log.connection() as conn:
         for attempt in (
             "update event set data = '{}' where session_id = 'later'",
@@ -144,7 +144,7 @@ async def test_a_day_that_is_made_later_is_guarded_too(log: Database, clock: Fro
             with pytest.raises(Refused):
                 await conn.execute(attempt)
         assert await texts(conn, "later") == ["kept"]
-        assert (await checks.verify(conn))["I1 every partition is guarded"] == []
+        assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []
 
 
 async def test_a_session_that_replays_replication_is_refused_as_well(log: Database) -> None:
@@ -162,7 +162,7 @@ async def test_a_session_that_replays_replication_is_refused_as_well(log: Databa
 
 
 async def test_erasing_needs_its_word_and_takes_only_the_session_it_names(log: Database) -> None:
-    await logged(log, "other", [said("mine")])
+    await log_events(log, "other", [user_message("mine")])
     async with log.transaction() as conn:
         await conn.execute("select set_config('consolidator.erase', 's', true)")
         with pytest.raises(Refused, match="session other"):
@@ -189,33 +189,35 @@ async def test_verify_names_a_day_that_lost_its_guards(log: Database) -> None:
     async with log.connection() as conn:
         part = await partition_of_today(conn)
         await conn.execute(sql.SQL("alter table {} disable trigger event_kept").format(sql.Identifier(part)))
-        assert (await checks.verify(conn))["I1 every partition is guarded"] == [f"{part} lacks a guarding trigger"]
+        assert (await checks.find_violations(conn))["I1 every partition is guarded"] == [
+            f"{part} lacks a guarding trigger"
+        ]
 
 
 async def test_a_partition_cannot_be_made_twice(log: Database, clock: FrozenClock) -> None:
     async with log.connection() as conn:
-        assert await partitions.ensure(conn, clock.now()) == 0
-        assert await partitions.ensure(conn, clock.now() + timedelta(days=3)) == 3
+        assert await partitions.ensure_ahead(conn, clock.now()) == 0
+        assert await partitions.ensure_ahead(conn, clock.now() + timedelta(days=3)) == 3
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["statements", "transactions"])
 async def test_two_who_miss_the_same_days_both_find_them_made(log: Database, clock: FrozenClock, inside: bool) -> None:
     """Both have seen that the days are missing before either makes them: the second must see what the first made."""
     later = clock.now() + timedelta(days=60)
-    await logged(log, "t", [said("one")])
+    await log_events(log, "t", [user_message("one")])
     warm = asyncio.Barrier(3)
 
     async def missing(session: str, earlier: int) -> int:
         async with log.connection() as conn:
-            await partitions.ensure(
+            await partitions.ensure_ahead(
                 conn, clock.now() + timedelta(days=earlier)
             )  # what it asks of the catalogue is cached
             await warm.wait()
             await warm.wait()
             async with conn.transaction() if inside else nullcontext():
-                await partitions.ensure(conn, later)
-                await generation.add_chunks(conn, session, "m", ["hot"], after=0, started=1, epoch=0, now=later)
-                return (await events.append(conn, session, [said("in summer")], now=later)).last_seq
+                await partitions.ensure_ahead(conn, later)
+                await generation.append_chunks(conn, session, "m", ["hot"], after=0, started=1, epoch=0, now=later)
+                return (await events.append(conn, session, [user_message("in summer")], now=later)).last_seq
 
     both = [asyncio.create_task(missing(session, days)) for session, days in (("s", 15), ("t", 30))]
     await warm.wait()
@@ -225,4 +227,4 @@ async def test_two_who_miss_the_same_days_both_find_them_made(log: Database, clo
         await waiting(log, 2)
     assert await asyncio.gather(*both) == [4, 2]
     async with log.connection() as conn:
-        assert (await checks.verify(conn))["I1 every partition is guarded"] == []
+        assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []

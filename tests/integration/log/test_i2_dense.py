@@ -22,9 +22,9 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store import checks
 from consolidator.store.log import events, sessions
-from consolidator.store.log.events import Appended
+from consolidator.store.log.events import AppendResult
 from tests.integration.locks import waiting
-from tests.support import answered, logged, said
+from tests.support import assistant_response, log_events, user_message
 
 EPOCH = 2  # of every session in the property
 _numbers = count()
@@ -55,10 +55,10 @@ writes = st.builds(
 
 def texts(write: Write, number: int) -> list[NewEvent]:
     """Events that say whose they are."""
-    return [said(f"{number}.{n}") for n in range(write.size)]
+    return [user_message(f"{number}.{n}") for n in range(write.size)]
 
 
-async def attempt(database: Database, run: int, number: int, write: Write) -> Appended | None:
+async def attempt(database: Database, run: int, number: int, write: Write) -> AppendResult | None:
     """Make a writer's append on a connection of its own; None where it was refused."""
     session, now = f"{run}-{write.session}", database.clock.now()
     try:
@@ -93,7 +93,7 @@ async def test_seq_is_dense_under_any_writers(database: Database, todo: list[Wri
         mine = [(n, w, a) for n, (w, a) in enumerate(zip(todo, done, strict=True)) if w.session == session]
         async with database.connection() as conn:
             log = await events.read(conn, f"{run}-{session}")
-            head = (await sessions.get(conn, f"{run}-{session}"))["head"]
+            head = (await sessions.get(conn, f"{run}-{session}")).head
         written = {n: (w, a) for n, w, a in mine if a is not None and not a.repeated}
         assert [event.seq for event in log] == list(range(1, head + 1))
         assert head == sum(write.size for write, _ in written.values())
@@ -108,11 +108,13 @@ async def test_seq_is_dense_under_any_writers(database: Database, todo: list[Wri
 
 
 async def test_a_repeated_key_writes_nothing_and_answers_as_the_first_time(database: Database) -> None:
-    await logged(database, "s", [said("before")])
+    await log_events(database, "s", [user_message("before")])
     now = database.clock.now()
     async with database.connection() as conn:
-        first = await events.append(conn, "s", [said("a"), said("b")], now=now, key="k")
-        again = await events.append(conn, "s", [said("other"), said("b"), said("c")], now=now, key="k", expected_head=1)
+        first = await events.append(conn, "s", [user_message("a"), user_message("b")], now=now, key="k")
+        again = await events.append(
+            conn, "s", [user_message("other"), user_message("b"), user_message("c")], now=now, key="k", expected_head=1
+        )
         assert (first.first_seq, first.last_seq, first.repeated) == (2, 3, False)
         assert (again.first_seq, again.last_seq, again.repeated) == (2, 3, True)
         assert len(await events.read(conn, "s")) == 3
@@ -122,20 +124,20 @@ async def test_a_repeated_key_writes_nothing_and_answers_as_the_first_time(datab
 async def held(database: Database, session: str, key: str) -> AsyncIterator[Connection]:
     """An append under a key in a transaction that stays open, and with it the session's lock."""
     async with database.transaction() as conn:
-        await events.append(conn, session, [said("first")], now=database.clock.now(), key=key)
+        await events.append(conn, session, [user_message("first")], now=database.clock.now(), key=key)
         yield conn
 
 
-async def append_alone(database: Database, key: str, expected: int | None = None) -> Appended:
+async def append_alone(database: Database, key: str, expected: int | None = None) -> AppendResult:
     async with database.connection() as conn:
         return await events.append(
-            conn, "s", [said("second")], now=database.clock.now(), key=key, expected_head=expected
+            conn, "s", [user_message("second")], now=database.clock.now(), key=key, expected_head=expected
         )
 
 
 @pytest.mark.parametrize("expected", [None, 0])
 async def test_two_writers_with_one_key_at_once_are_one(database: Database, expected: int | None) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with held(database, "s", "k"):
         other = asyncio.create_task(append_alone(database, "k", expected))
         await waiting(database)
@@ -146,16 +148,16 @@ async def test_two_writers_with_one_key_at_once_are_one(database: Database, expe
 
 
 async def test_the_second_writer_of_a_key_writes_where_the_first_gave_up(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with held(database, "s", "k") as conn, conn.transaction(force_rollback=True):
-        await events.append(conn, "s", [said("given up")], now=database.clock.now(), key="other")
+        await events.append(conn, "s", [user_message("given up")], now=database.clock.now(), key="other")
         other = asyncio.create_task(append_alone(database, "other"))
         await waiting(database)
-    assert await other == Appended(2, 2)
+    assert await other == AppendResult(2, 2)
 
 
 async def test_the_slower_of_two_that_expect_the_same_head_is_refused(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with held(database, "s", "k"):
         other = asyncio.create_task(append_alone(database, "other", expected=0))
         await waiting(database)
@@ -164,66 +166,71 @@ async def test_the_slower_of_two_that_expect_the_same_head_is_refused(database: 
 
 
 async def test_a_zombie_cannot_append_and_a_person_can(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     now = database.clock.now()
     async with database.connection() as conn:
         await conn.execute("update session set lease_epoch = 5")
         with pytest.raises(StaleEpoch, match="epoch 4 is over, it is 5"):
-            await events.append(conn, "s", [answered("late")], now=now, epoch=4)
-        await events.append(conn, "s", [answered("here")], now=now, epoch=5)
-        await events.append(conn, "s", [said("stop")], now=now)
+            await events.append(conn, "s", [assistant_response("late")], now=now, epoch=4)
+        await events.append(conn, "s", [assistant_response("here")], now=now, epoch=5)
+        await events.append(conn, "s", [user_message("stop")], now=now)
         assert [event.seq for event in await events.read(conn, "s")] == [1, 2]
 
 
 async def test_a_refused_append_spoils_no_transaction(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with database.transaction() as conn:
         for expected in (7, 8):
             with pytest.raises(AppendError):
-                await events.append(conn, "s", [said("no")], now=database.clock.now(), expected_head=expected)
-        await events.append(conn, "s", [said("yes")], now=database.clock.now(), key="k")
-        assert (await events.append(conn, "s", [said("yes")], now=database.clock.now(), key="k")).repeated
+                await events.append(conn, "s", [user_message("no")], now=database.clock.now(), expected_head=expected)
+        await events.append(conn, "s", [user_message("yes")], now=database.clock.now(), key="k")
+        assert (await events.append(conn, "s", [user_message("yes")], now=database.clock.now(), key="k")).repeated
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == ["yes"]
 
 
 async def test_all_of_a_batch_is_appended_or_none(database: Database) -> None:
-    await logged(database, "s", [])
+    await log_events(database, "s", [])
     async with database.connection() as conn:
         with pytest.raises(InvalidEvent, match="ToolCall does not fit: tool"):
             await events.append(
-                conn, "s", [said("a"), NewEvent(EventType.TOOL_CALL, {"call_id": "1"})], now=database.clock.now()
+                conn,
+                "s",
+                [user_message("a"), NewEvent(EventType.TOOL_CALL, {"call_id": "1"})],
+                now=database.clock.now(),
             )
-        assert (await sessions.get(conn, "s"))["head"] == 0
+        assert (await sessions.get(conn, "s")).head == 0
         with pytest.raises(NotFound):
-            await events.append(conn, "nobody", [said("a")], now=database.clock.now())
+            await events.append(conn, "nobody", [user_message("a")], now=database.clock.now())
 
 
 async def test_a_missing_day_is_made_by_the_write_door(database: Database, clock: FrozenClock) -> None:
-    await logged(database, "s", [said("today")])
+    await log_events(database, "s", [user_message("today")])
     async with database.connection() as conn:
-        ahead = (await partitions.listing(conn))[-1][0]
+        ahead = (await partitions.list_attached(conn))[-1][0]
         await conn.execute(sql.SQL("drop table {}").format(sql.Identifier(ahead)))
     clock.advance(timedelta(days=14))
     async with database.connection() as conn:  # each statement by itself
-        assert (await events.append(conn, "s", [said("a fortnight later")], now=clock.now())).last_seq == 2
+        assert (await events.append(conn, "s", [user_message("a fortnight later")], now=clock.now())).last_seq == 2
     clock.advance(timedelta(days=60))
     async with database.transaction() as conn:  # inside somebody's transaction
-        assert (await events.append(conn, "s", [said("in summer"), said("x" * 20_000)], now=clock.now())).last_seq == 4
+        assert (
+            await events.append(conn, "s", [user_message("in summer"), user_message("x" * 20_000)], now=clock.now())
+        ).last_seq == 4
     clock.advance(timedelta(days=60))
     async with database.transaction() as conn:  # by COPY
-        await events.load_bulk(conn, "s", [events.prepare(said("in autumn"))], now=clock.now())
+        await events.load_bulk(conn, "s", [events.prepare(user_message("in autumn"))], now=clock.now())
     async with database.connection() as conn:
         assert [event.seq for event in await events.read(conn, "s")] == [1, 2, 3, 4, 5]
-        assert (await checks.verify(conn))["I1 every partition is guarded"] == []
+        assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []
 
 
 async def test_ingest_times_never_run_backwards_in_a_session(database: Database, clock: FrozenClock) -> None:
     for hours in (0, 5, -30, 1, 40, -2):
         clock.advance(timedelta(hours=hours))
-        await logged(database, "s", [said(str(hours))])
+        await log_events(database, "s", [user_message(str(hours))])
         async with database.transaction() as conn:
-            await events.load_bulk(conn, "s", [events.prepare(said("bulk"))], now=clock.now())
+            await events.load_bulk(conn, "s", [events.prepare(user_message("bulk"))], now=clock.now())
     async with database.connection() as conn:
         log = await events.read(conn, "s")
     assert [event.seq for event in log] == list(range(1, 13))

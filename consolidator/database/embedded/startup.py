@@ -1,6 +1,6 @@
-"""Bringing a cluster's server up, and knowing that it is: the caller holds the `starting` lock throughout.
+"""Starts a cluster's server, or joins the running one; the caller holds the `starting` lock throughout.
 
-Whoever joins and whoever restarts comes through `ensure`.
+First starts, joins and restarts all go through `ensure_running`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from consolidator.database.embedded import error_messages, keeper_process, postmaster, sockets
+from consolidator.database.embedded import keeper_process, postmaster, sockets, unavailable
 from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import USER, Cluster, environment
-from consolidator.database.embedded.file_locks import FileLock, Locks
+from consolidator.database.embedded.file_locks import FileLock, ServerLocks
 from consolidator.database.embedded.postmaster import Postmaster
 from consolidator.errors import DatabaseUnavailable
 
 DATABASE = "consolidator"
-ROUNDS = 5  # a server may be on its way down, or die, while we look at it
-START_SECONDS = 900.0  # recovery after a crash of a large database takes its time
-GIVE_WAY_SECONDS = 20.0  # for backends of a killed server, and for its keeper, to go
+MAX_ATTEMPTS = 5  # a server may stop or die while it is looked at
+START_SECONDS = 900.0  # crash recovery of a large database may take minutes
+SHUTDOWN_SECONDS = 20.0  # for backends of a killed server, and for its keeper, to end
 
-# What must hold, whatever postgresql.conf says.
-BINDING = {
+# These override postgresql.conf.
+ENFORCED_SETTINGS = {
     "listen_addresses": "",
     "port": str(sockets.PORT),
     "unix_socket_permissions": "0700",
@@ -41,29 +41,29 @@ BINDING = {
 }
 
 
-def ensure(cluster: Cluster, binaries: Binaries, locks: Locks) -> tuple[Postmaster, str, str]:
+def ensure_running(cluster: Cluster, binaries: Binaries, locks: ServerLocks) -> tuple[Postmaster, str, str]:
     """Return the running server, a DSN, and the server's version; start the server if it is not running."""
-    refusal = "it ended while we were joining"
-    for _ in range(ROUNDS):
-        server = postmaster.find(cluster)
-        if server is not None and _usable(server, cluster):
-            _take_over(server, cluster, locks)
+    refusal = "it ended during the attempt to join it"
+    for _ in range(MAX_ATTEMPTS):
+        server = postmaster.find_server(cluster)
+        if server is not None and _is_usable(server, cluster):
+            _ensure_keeper(server, cluster, locks)
             server = _wait_ready(cluster)
         else:
-            if server is not None:  # nobody can reach it: its socket is gone, or it is stopping already
-                keeper_process.stop(server.process)
-            server = _launch(cluster, binaries, locks)
+            if server is not None:  # unreachable: its socket is gone, or it is stopping
+                keeper_process.stop_server(server.process)
+            server = _start_server(cluster, binaries, locks)
         if server is None or server.socket is None:
             continue
         try:
-            return server, dsn(cluster, server.socket), _welcome(cluster, server.socket)
+            return server, dsn(cluster, server.socket), _ensure_database(cluster, server.socket)
         except psycopg.OperationalError as error:
             refusal = str(error).strip()
             if keeper_process.is_alive(server.process) and "password" in refusal:
                 break
     raise DatabaseUnavailable(
-        f"the embedded server of {cluster.home} runs and refuses us: {refusal}; see {cluster.log}, "
-        f"{error_messages.ELSEWHERE}"
+        f"the embedded server of {cluster.home} runs and refuses connections: {refusal}; see {cluster.log_path}, "
+        f"{unavailable.ELSEWHERE}"
     )
 
 
@@ -74,71 +74,71 @@ def dsn(cluster: Cluster, socket: Path, database: str = DATABASE) -> str:
     )
 
 
-def wait_keeper_gone(cluster: Cluster, seconds: float = GIVE_WAY_SECONDS) -> None:
-    """Wait until the keeper of a server that has ended has ended too."""
-    lock = FileLock(cluster.keep / "keeper.lock")
+def wait_keeper_ended(cluster: Cluster, seconds: float = SHUTDOWN_SECONDS) -> None:
+    """Wait until the keeper of an ended server has ended too."""
+    lock = FileLock(cluster.state_dir / "keeper.lock")
     try:
-        lock.exclusive(seconds)
+        lock.acquire_exclusive(seconds)
     finally:
         lock.close()
 
 
-def _usable(server: Postmaster, cluster: Cluster) -> bool:
+def _is_usable(server: Postmaster, cluster: Cluster) -> bool:
     if server.status == "stopping":
         return False
     if server.socket is None:
         return True  # still starting
-    return sockets.is_ours(server.socket, cluster.owner) and (
+    return sockets.is_private(server.socket, cluster.owner) and (
         server.status != "ready" or (server.socket / sockets.SOCKET).exists()
     )
 
 
-def _launch(cluster: Cluster, binaries: Binaries, locks: Locks) -> Postmaster:
-    """Start a keeper, and through it the server; return that when it is ready."""
-    deadline = time.monotonic() + GIVE_WAY_SECONDS
-    keeper = FileLock(cluster.keep / "keeper.lock")
+def _start_server(cluster: Cluster, binaries: Binaries, locks: ServerLocks) -> Postmaster:
+    """Start a keeper, which starts the server; return the server when it is ready."""
+    deadline = time.monotonic() + SHUTDOWN_SECONDS
+    keeper = FileLock(cluster.state_dir / "keeper.lock")
     try:
         while True:
-            keeper.exclusive(GIVE_WAY_SECONDS)  # an earlier server's keeper ends right after it
-            postmaster.forget_recycled(cluster)
-            socket = sockets.directory(cluster.identity, cluster.home, cluster.owner)
-            sockets.sweep(socket)
-            begin = cluster.log.stat().st_size if cluster.log.exists() else 0
-            _spawn(cluster, locks, keeper, socket, _command(cluster, binaries, socket))
+            keeper.acquire_exclusive(SHUTDOWN_SECONDS)  # the keeper of an earlier server ends right after it
+            postmaster.remove_stale_lock_file(cluster)
+            socket = sockets.ensure_directory(cluster.identity, cluster.home, cluster.owner)
+            sockets.remove_leftovers(socket)
+            begin = cluster.log_path.stat().st_size if cluster.log_path.exists() else 0
+            _spawn_keeper(cluster, locks, keeper, socket, _command(cluster, binaries, socket))
             server = _wait_ready(cluster)
             if server is not None:
                 return server
-            said = error_messages.tail(cluster.log, begin)
-            # Backends of a server that was killed hold its memory until they notice.
-            if "is still in use" not in said or time.monotonic() > deadline:
-                raise error_messages.from_output("start the embedded server", cluster.data, said)
+            output = unavailable.tail(cluster.log_path, begin)
+            # Backends of a killed server hold its shared memory until they notice.
+            if "is still in use" not in output or time.monotonic() > deadline:
+                raise unavailable.from_output("start the embedded server", cluster.data, output)
             time.sleep(0.1)
             keeper = FileLock(keeper.path)
     except OSError as error:
-        raise error_messages.from_os_error("start the embedded server", cluster.keep, error) from error
+        raise unavailable.from_os_error("start the embedded server", cluster.state_dir, error) from error
     finally:
         keeper.close()
 
 
-def _take_over(server: Postmaster, cluster: Cluster, locks: Locks) -> None:
-    """Give a running server a keeper if its own has been killed."""
-    keeper = FileLock(cluster.keep / "keeper.lock")
+def _ensure_keeper(server: Postmaster, cluster: Cluster, locks: ServerLocks) -> None:
+    """Start a keeper for a running server whose own was killed."""
+    keeper = FileLock(cluster.state_dir / "keeper.lock")
     try:
         if keeper.try_exclusive() and server.socket is not None:
-            _spawn(cluster, locks, keeper, server.socket, [], adopt=server.process.pid)
+            _spawn_keeper(cluster, locks, keeper, server.socket, [], adopt=server.process.pid)
     finally:
         keeper.close()
 
 
 def _command(cluster: Cluster, binaries: Binaries, socket: Path) -> list[str]:
-    data = sockets.shortened(cluster.data, socket, "data")
-    settings = {**BINDING, "unix_socket_directories": str(socket)}
+    data = sockets.shorten_path(cluster.data, socket, "data")
+    settings = {**ENFORCED_SETTINGS, "unix_socket_directories": str(socket)}
     words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     return [binaries.program("postgres"), "-D", str(data), *words]
 
 
-def _spawn(
-    cluster: Cluster, locks: Locks, keeper: FileLock, socket: Path, command: list[str], adopt: int | None = None
+def _spawn_keeper(
+    cluster: Cluster, locks: ServerLocks, keeper: FileLock, socket: Path, command: list[str], adopt: int | None = None
 ) -> None:
     """Start a keeper that inherits its lock, which thus is held for as long as it lives."""
     order = {
@@ -146,13 +146,13 @@ def _spawn(
         "adopt": adopt,
         "starting": str(locks.starting.path),
         "users": str(locks.users.path),
-        "log": str(cluster.log),
+        "log": str(cluster.log_path),
         "socket": str(socket),
         "environment": environment(),
         "credentials": cluster.owner.credentials(),
     }
     site = str(Path(psutil.__file__).resolve().parent.parent)  # the one package that a keeper needs
-    log = os.open(cluster.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    log = os.open(cluster.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         subprocess.run(
             [sys.executable, "-P", keeper_process.__file__, json.dumps(order)],
@@ -164,23 +164,23 @@ def _spawn(
             timeout=60,
             check=False,
             env={**os.environ, "PYTHONPATH": site},
-            start_new_session=True,  # a terminal's Ctrl-C is for us
+            start_new_session=True,  # a terminal's Ctrl-C must not reach it
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise error_messages.from_output("start the embedded server", cluster.keep, str(error)) from error
+        raise unavailable.from_output("start the embedded server", cluster.state_dir, str(error)) from error
     finally:
         os.close(log)
         keeper.close()
 
 
 def _wait_ready(cluster: Cluster) -> Postmaster | None:
-    """Wait until the server is ready and return it, or None where its keeper, which ends with it, has ended."""
+    """Wait until the server is ready and return it; None if its keeper, which ends with it, has ended."""
     deadline = time.monotonic() + START_SECONDS
-    keeper = FileLock(cluster.keep / "keeper.lock")
+    keeper = FileLock(cluster.state_dir / "keeper.lock")
     try:
         while time.monotonic() < deadline:
             ended = keeper.try_exclusive()
-            server = postmaster.find(cluster)
+            server = postmaster.find_server(cluster)
             if server is not None and server.status == "ready":
                 return server
             if ended:
@@ -190,12 +190,12 @@ def _wait_ready(cluster: Cluster) -> Postmaster | None:
         keeper.close()
     raise DatabaseUnavailable(
         f"the embedded server in {cluster.data} has been starting for {START_SECONDS:.0f} s; "
-        f"see {cluster.log}, and try again later"
+        f"see {cluster.log_path}, and try again later"
     )
 
 
-def _welcome(cluster: Cluster, socket: Path) -> str:
-    """Connect once, make our database if it is missing, and return the server's version."""
+def _ensure_database(cluster: Cluster, socket: Path) -> str:
+    """Connect once, create the database if it is missing, and return the server's version."""
     try:
         with psycopg.connect(dsn(cluster, socket), autocommit=True) as conn:
             return conn.info.parameter_status("server_version") or "unknown"
@@ -204,7 +204,7 @@ def _welcome(cluster: Cluster, socket: Path) -> str:
             raise
     with psycopg.connect(dsn(cluster, socket, "template1"), autocommit=True) as conn:
         ours = sql.Identifier(DATABASE)
-        try:  # initdb has made one that nobody uses; giving it our name is faster than making another
+        try:  # renaming the unused one that initdb made is faster than creating another
             conn.execute(sql.SQL("alter database postgres rename to {}").format(ours))
         except psycopg.errors.InvalidCatalogName:
             conn.execute(sql.SQL("create database {}").format(ours))
