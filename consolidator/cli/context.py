@@ -65,7 +65,7 @@ def context_command(
     parts = [(part.name, part.tokens) for part in context.parts]
     title = f"{context.strategy}, in tokens"
     print_table(title, ("part", "tokens"), [*parts, ("all", context.tokens)], right=("tokens",))
-    if context.cut:
+    if context.truncated:
         print_line(f"What was said before event {context.first_seq} is left out or summed up.", style="dim")
     if row.compactions:
         times = "once" if row.compactions == 1 else f"{row.compactions} times"
@@ -79,7 +79,7 @@ def _as_json(context: Context) -> dict[str, Any]:
         "parts": {part.name: part.tokens for part in context.parts},
         "first_seq": context.first_seq,
         "upto_seq": context.upto_seq,
-        "cut": context.cut,
+        "cut": context.truncated,
         "messages": context.messages,
     }
     result |= {"system": context.system} if context.system else {}

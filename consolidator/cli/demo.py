@@ -18,7 +18,17 @@ import typer
 from consolidator.cli.common import run_async
 from consolidator.cli.output import OUT, AsJson, print_json, print_line, progress_bar, shorten
 from consolidator.clock import Clock
-from consolidator.demo.story import ERROR, LEDGER, NIGHTS, RETENTION_DAYS, WEEKS, Story, Week, home_of, staged
+from consolidator.demo.story import (
+    ERROR,
+    LEDGER_COLUMNS,
+    NIGHTS,
+    RETENTION_DAYS,
+    WEEKS,
+    DemoWeek,
+    Story,
+    demo_home,
+    open_story,
+)
 from consolidator.errors import UsageError
 from consolidator.settings import Settings, load_settings
 
@@ -56,7 +66,7 @@ async def _play(settings: Settings, *, keep: bool, quiet: bool) -> dict[str, Any
     weeks = []
     async with AsyncExitStack() as stack:
         with progress_bar("a database of its own"):
-            story = await stack.enter_async_context(staged(settings, Clock(settings.clock).now(), keep=keep))
+            story = await stack.enter_async_context(open_story(settings, Clock(settings.clock).now(), keep=keep))
         if not quiet:
             _print_intro()
         for number in range(1, WEEKS + 1):
@@ -74,33 +84,33 @@ async def _play(settings: Settings, *, keep: bool, quiet: bool) -> dict[str, Any
     return figures
 
 
-async def _play_week(story: Story, number: int) -> Week:
+async def _play_week(story: Story, number: int) -> DemoWeek:
     """Play a week with a progress bar over its nights."""
     with progress_bar(f"week {number}", total=NIGHTS) as bar:
-        return await story.week(number, lambda: bar.advance(bar.task_ids[0]))
+        return await story.play_week(number, lambda: bar.advance(bar.task_ids[0]))
 
 
-async def _collect_figures(story: Story, weeks: list[Week]) -> dict[str, Any]:
+async def _collect_figures(story: Story, weeks: list[DemoWeek]) -> dict[str, Any]:
     """Return the story as JSON: what each week did, what is known now, and the proofs."""
-    leaks, command = await story.secret()
-    fact, fixed = await story.pruned_fact(), await story.solved()
+    leaks, command = await story.find_secret()
+    fact, fixed = await story.find_pruned_fact(), await story.find_solved_error()
     return {
         "weeks": [_week_json(week) for week in weeks],
-        "memory": await story.memory(),
+        "memory": await story.count_memory(),
         "imported": sum(week.total("imported") for week in weeks),
         "pruned": sum(week.total("pruned") for week in weeks),
         "pruned_fact": fact,
         "error": ERROR,
         "solved": None if fixed is None else asdict(fixed),
         "session": story.last_session,
-        "next": await story.following(),
+        "next": await story.suggest_next_call(),
         "secret_in_memory": leaks,
         "secret_hidden_as": command,
-        "imported_again": await story.again(),
+        "imported_again": await story.import_again(),
     }
 
 
-def _week_json(week: Week) -> dict[str, Any]:
+def _week_json(week: DemoWeek) -> dict[str, Any]:
     nights = [{**asdict(night), "balanced": night.balanced} for night in week.nights]
     return {**asdict(week), "nights": nights}
 
@@ -133,7 +143,7 @@ def _print_intro() -> None:
     print_line(f"than {RETENTION_DAYS} days is pruned. Four weeks pass now.")
 
 
-def _print_week(week: Week) -> None:
+def _print_week(week: DemoWeek) -> None:
     dates = f"{week.first:%d %b} to {week.last:%d %b}"
     imported = f"{week.total('imported')} events in {week.total('sessions')} sessions"
     print_line(f"\nWeek {week.number}, {dates}: {imported}", "bold cyan")
@@ -149,7 +159,7 @@ def _print_week(week: Week) -> None:
         _print_labelled(
             "pruned", f"{week.total('pruned')} events older than {RETENTION_DAYS} days; what they taught stays", "dim"
         )
-    seen, learned, nothing, deferred, dead = (week.total(name) for name in LEDGER)
+    seen, learned, nothing, deferred, dead = (week.total(name) for name in LEDGER_COLUMNS)
     sums = f"{seen} seen = {learned} learned from + {nothing} nothing to learn + {deferred} deferred + {dead} dead"
     _print_labelled(
         "ledger", sums if all(night.balanced for night in week.nights) else f"OUT OF BALANCE: {sums}", "dim"
@@ -195,7 +205,7 @@ def _print_next_commands(settings: Settings, figures: dict[str, Any]) -> None:
     program = "consolidator" if shutil.which("consolidator") else shlex.quote(sys.argv[0])
     print_line("\nWhat to type next", "bold cyan")
     if settings.database_url is None:
-        print_line(f"  export CONSOLIDATOR_HOME={shlex.quote(str(home_of(settings)))}")
+        print_line(f"  export CONSOLIDATOR_HOME={shlex.quote(str(demo_home(settings)))}")
     for words in (
         "facts --all",
         "procedures",

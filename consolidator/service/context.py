@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Literal
 
-from consolidator.context.build import DEFAULT_LAST, Context, advance, build_context, context_budget
+from consolidator.context.build import DEFAULT_LAST, Context, advance_history, build_context, context_budget
 from consolidator.context.compaction import Compaction
 from consolidator.context.strategies import STRATEGIES
 from consolidator.database import Database
@@ -44,11 +44,11 @@ async def preview_context(
         strategy, budget or config.get("budget"), session.model or settings.model or "", DEFAULT_ANSWER_TOKENS
     )
     async with database.connection() as conn:
-        while await advance(conn, session.id):  # as every turn does
+        while await advance_history(conn, session.id):  # as every turn does
             continue
         built = await build_context(
             conn, session.id, strategy=strategy, budget=tokens, last=last or config.get("last") or DEFAULT_LAST,
-            form=message_format, system=config.get("system"), recalled=recalled, tools=tools,
+            message_format=message_format, system=config.get("system"), recalled=recalled, tools=tools,
         )  # fmt: skip
     return built, session
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from consolidator.database import Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import UsageError
-from consolidator.formats import FORMATS, format_named
+from consolidator.formats import FORMATS, get_format
 from consolidator.formats.base import Writer
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event
@@ -21,7 +21,7 @@ EVENTS_PER_READ = 500
 
 def find_writer(format_name: str) -> Writer:
     """Return the writer of a format; raise UsageError for a format that can only be read."""
-    module = format_named(format_name)
+    module = get_format(format_name)
     if not hasattr(module, "write"):
         writable = ", ".join(name for name, candidate in FORMATS.items() if hasattr(candidate, "write"))
         raise UsageError(f"{format_name} can be read, not written; these can be written: {writable}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.formats import format_named, is_there, on_this_machine
+from consolidator.formats import find_local_logs, get_format, path_exists
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
@@ -21,14 +21,14 @@ def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource
     if format_name == "auto":
         if paths:
             return [ImportSource(path) for path in paths]
-        sources = [ImportSource(path, log_format) for log_format, path in on_this_machine(Path.home())]
+        sources = [ImportSource(path, log_format) for log_format, path in find_local_logs(Path.home())]
         if not sources:
             raise NotFound("no agent left its logs in a known place on this machine; name a path")
         return sources
-    log_format = format_named(format_name)
+    log_format = get_format(format_name)
     if paths:
         return [ImportSource(path, log_format) for path in paths]
-    sources = [ImportSource(path, log_format) for path in log_format.default_paths(Path.home()) if is_there(path)]
+    sources = [ImportSource(path, log_format) for path in log_format.default_paths(Path.home()) if path_exists(path)]
     if not sources:
         raise UsageError(f"name the files or directories to import: {format_name} has none in a known place here")
     return sources

@@ -78,9 +78,9 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
     if wish == "nod":
         return ScriptedReply(text=SHORT)
     if wish == "ramble":
-        return ScriptedReply(text=LONG, silent_after=4)
+        return ScriptedReply(text=LONG, stall_after=4)
     if wish == "be cut off":
-        return ScriptedReply.cut_off(LONG, 5)
+        return ScriptedReply.disconnecting(LONG, 5)
     if results == 0 and wish == "use tools":
         calls = (("look", {"what": "left"}), ("look", {"what": "right"}), ("send_mail", {"to": "ines"}))
         return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")

@@ -30,7 +30,7 @@ class Model:
         text = str(request["messages"][-1]["content"])
         if "tell me all" in text:
             slow, self.slow = self.slow, False
-            return ScriptedReply(text=LONG, pace=0.05, silent_after=20) if slow else ScriptedReply(text=LONG)
+            return ScriptedReply(text=LONG, pace=0.05, stall_after=20) if slow else ScriptedReply(text=LONG)
         users = sum(message["role"] == "user" for message in request["messages"])
         return ScriptedReply(text=f"You said {text!r} in turn {users}.")
 

@@ -74,7 +74,7 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
 
 
 async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp_path: Path) -> None:
-    async with ModelServer([ScriptedReply.failed(401, told="bad key")]) as server:
+    async with ModelServer([ScriptedReply.failed(401, message="bad key")]) as server:
         variables = {
             **environment,
             "CONSOLIDATOR_MODEL": "gpt-4o-mini", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-wrong",

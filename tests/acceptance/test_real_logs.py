@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from consolidator.database import Database
-from consolidator.formats import format_named
+from consolidator.formats import get_format
 from consolidator.formats.base import ForeignEvent
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -31,7 +31,7 @@ FOLDERS = {
 
 def read_event_keys(form: str, folder: Path) -> set[str]:
     """Return the key of every event that the reader finds."""
-    reader = format_named(form)
+    reader = get_format(form)
     return {
         item.key
         for path in reader.files(folder)

@@ -25,7 +25,7 @@ from consolidator.store.queries import fetch_value
 from consolidator.testing import ModelServer
 from tests.acceptance.agents import ClaudeCodeLog, LogFolder, stable_uuid
 from tests.acceptance.diary import BRANCHED, ERASED, ERASED_PEER, FORGOTTEN, SHOP, write_diary
-from tests.databases import Row, copied, fetch_dicts
+from tests.databases import Row, database_copy, fetch_dicts
 from tests.oracle import oracle, with_model
 from tests.support import assert_invariants, read_memory
 
@@ -71,7 +71,7 @@ HEADS = "select id, head from session where agent <> 'pi' order by id"
 @pytest.fixture
 async def batch(server_dsn: str, template: str) -> AsyncIterator[Database]:
     """A second database, on the morning after the last night."""
-    with copied(server_dsn, template) as address:
+    with database_copy(server_dsn, template) as address:
         opened = Database(address, FrozenClock(datetime.fromisoformat("2026-01-01T00:00Z")))
         yield opened
         await opened.close()

@@ -1,13 +1,13 @@
 -- name: latest_night
--- When the latest night began that learned something.
+-- When the latest night that learned something started.
 select max(r.started_at) as since from run r
 where r.job in ('consolidation', 'backfill', 'retry') and coalesce(
     (r.report ->> 'learned')::bigint, (select sum(c.learned) from claim c where c.run_id = r.id)
 ) > 0
 
 -- name: night_sums
--- What the nights of a stretch of time saw, and what came of it. A run that has ended keeps its sums in its report; its
--- claims go with retention.
+-- What the nights since then saw, and what came of it. A run that has ended has its sums in its report; retention
+-- deletes its claims.
 select count(*) as nights, coalesce(sum(coalesce((r.report ->> 'sessions')::bigint, c.sessions)), 0)::bigint as sessions,
        coalesce(sum(coalesce((r.report ->> 'seen')::bigint, c.seen)), 0)::bigint as seen,
        coalesce(sum(coalesce((r.report ->> 'learned')::bigint, c.learned)), 0)::bigint as learned,
@@ -15,14 +15,14 @@ select count(*) as nights, coalesce(sum(coalesce((r.report ->> 'sessions')::bigi
        coalesce(sum(coalesce((r.report ->> 'deferred')::bigint, c.deferred)), 0)::bigint as deferred,
        coalesce(sum(coalesce((r.report ->> 'dead')::bigint, c.dead)), 0)::bigint as dead
 from run r cross join lateral (
-    select count(distinct regexp_replace(unit, '^(model|draft):', '')) filter (where seen > 0) as sessions, sum(seen) as seen,
+    select count(distinct unit) filter (where seen > 0) as sessions, sum(seen) as seen,
            sum(learned) as learned, sum(nothing) as nothing, sum(deferred) as deferred, sum(dead) as dead
     from claim where run_id = r.id and not r.report ? 'seen'
 ) c
 where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(since)s
 
 -- name: facts
--- What is believed since then; what took another's place is told with it, below.
+-- Facts that are believed since then, but for those that replaced another fact: `changed` has them.
 select f.*, count(*) over () as total from fact f
 where f.recorded_at >= %(since)s and f.superseded_at is null
   and not exists (select from fact o where o.superseded_by = f.id and o.valid_to is not null and o.superseded_at >= %(since)s)
@@ -31,7 +31,7 @@ where f.recorded_at >= %(since)s and f.superseded_at is null
 order by f.sessions desc, f.recorded_at desc, f.id limit %(limit)s
 
 -- name: changed
--- What is believed no longer since then, and what took its place.
+-- Facts that replaced another fact since then, with the replaced fact.
 select f.*, o.id as instead_of, o.sentence as before, count(*) over () as total
 from fact o join fact f on f.id = o.superseded_by
 where o.superseded_at >= %(since)s and o.valid_to is not null
@@ -54,7 +54,7 @@ where s.learned_at >= %(since)s and s.retired_at is null
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
 
 -- name: waiting
--- What waits for a person's word, whenever it came.
+-- How much waits for a person, whenever it came.
 select (select count(*) from candidate where quarantined is not null and rejected is null) as to_review,
        (select count(*) from fact where flagged is not null and superseded_at is null) as flagged,
        (select count(*) from dead_letter where settled_at is null) as dead_letters,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality.dialogues import dialogue
+from benchmarks.harness.server import BenchmarkServer
 from benchmarks.quality.recall import FIRST, answer, bm25, observations, questions, turns
-from benchmarks.server import Server
+from benchmarks.quality.synthetic_dialogues import dialogue
 
 DIALOGUE = {
     "speaker_a": "Ada",
@@ -36,13 +36,15 @@ DIALOGUE = {
 
 
 @pytest.fixture
-async def server(server_dsn: str) -> AsyncIterator[Server]:
-    opened = Server(server_dsn)
+async def server(server_dsn: str) -> AsyncIterator[BenchmarkServer]:
+    opened = BenchmarkServer(server_dsn)
     yield opened
     await opened.close()
 
 
-async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(server: Server, tmp_path: Path) -> None:
+async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(
+    server: BenchmarkServer, tmp_path: Path
+) -> None:
     path = tmp_path / "talk.json"
     path.write_text(json.dumps(DIALOGUE))
     scores = await answer(server, path, DIALOGUE)
@@ -51,7 +53,7 @@ async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(s
     assert len(scores["BM25 over turns"]) == 2
 
 
-async def test_facts_and_neighbours_find_more_than_the_words_of_turns(server: Server, tmp_path: Path) -> None:
+async def test_facts_and_neighbours_find_more_than_the_words_of_turns(server: BenchmarkServer, tmp_path: Path) -> None:
     path, record = tmp_path / "made.json", dialogue(1, sessions=8)
     path.write_text(json.dumps(record))
     scores = await answer(server, path, record)

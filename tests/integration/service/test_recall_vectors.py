@@ -49,12 +49,12 @@ async def test_a_night_makes_the_vectors_that_are_missing_and_recall_asks_with_o
     await log_texts(database, *TEXTS)
     report = await run_next_night(database, clock, vectored)
     assert report["vectors"] == "3 made"
-    assert [len(batch) for batch in server.embedded] == [3]
+    assert [len(batch) for batch in server.embedded_texts] == [3]
     result = await recall(database, TEXTS[2], settings=vectored)
     assert result.items[0].citation == "[one:3]"
     await log_texts(database, "The lighthouse is red.", session="two")
     await run_next_night(database, clock, vectored)
-    assert server.embedded[-1] == ["The lighthouse is red."]
+    assert server.embedded_texts[-1] == ["The lighthouse is red."]
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -78,7 +78,7 @@ async def test_who_is_stopped_goes_on_from_there(
     monkeypatch.setattr(vectors, "save_vectors", save_and_stop)
     assert await embed_missing(database, vectored, stop) == "2 made"
     assert await embed_missing(database, vectored) == "1 made"
-    assert sum(len(batch) for batch in server.embedded) == 3
+    assert sum(len(batch) for batch in server.embedded_texts) == 3
 
 
 @pytest.mark.usefixtures("pgvector")
@@ -140,7 +140,7 @@ async def test_an_answer_that_holds_no_vectors_leaves_recall_by_words(
 ) -> None:
     await log_texts(database, *TEXTS)
     await run_next_night(database, clock, vectored)
-    server.embedding = ScriptedReply(body=body)
+    server.embedding_reply = ScriptedReply(body=body)
     assert (await recall(database, "heron", settings=vectored)).items
 
 
@@ -151,7 +151,7 @@ async def test_a_database_without_pgvector_is_searched_by_words(
     await log_texts(database, *TEXTS)
     report = await run_next_night(database, clock, vectored)
     assert "no pgvector" in report["vectors"]
-    assert server.embedded == []
+    assert server.embedded_texts == []
     assert (await recall(database, "heron", settings=vectored)).items[0].citation == "[one:1]"
 
 
@@ -173,7 +173,7 @@ async def test_no_secret_leaves_the_process(
     await log_texts(database, f"My token is {secret} and it works.")
     await run_next_night(database, clock, vectored)
     await recall(database, f"is {secret} mine?", settings=vectored)
-    assert not [body for body in server.raw if secret in body]
+    assert not [body for body in server.raw_bodies if secret in body]
     assert secret not in str(await query_rows(database, "select * from episode"))
 
 
@@ -187,7 +187,7 @@ async def test_vectors_are_metered_with_the_run_and_stop_at_its_cap(
     assert re.fullmatch(r"[12] made, then: the run's cap is reached: .*", report["vectors"])
     assert report["status"] == "done"
     calls = await query_rows(database, "select purpose, run_id, outcome, input_tokens from model_call")
-    assert len(calls) == len(server.embedded) < 3
+    assert len(calls) == len(server.embedded_texts) < 3
     assert {(call["purpose"], call["run_id"], call["outcome"]) for call in calls} == {
         ("embed", report["run"], "answered")
     }
@@ -203,7 +203,7 @@ async def test_a_cap_in_money_holds_for_vectors_and_refuses_a_price_that_nobody_
     await log_texts(database, *TEXTS)
     capped = vectored.model_copy(update={"night_max_cost_usd": Decimal("0.01")})
     assert "the price of small-vectors is unknown" in (await run_next_night(database, clock, capped))["vectors"]
-    assert server.embedded == []
+    assert server.embedded_texts == []
     priced = capped.model_copy(update={"embed_model": "text-embedding-3-small"})
     assert await embed_missing(database, priced, run_id="run-1") == "3 made"
     (call,) = await query_rows(database, "select run_id, cost from model_call")
@@ -224,10 +224,10 @@ async def test_vectors_are_asked_for_again_where_the_server_is_busy_for_a_while(
 
     async def wait(seconds: float) -> None:
         waits.append(seconds)
-        server.embedding = None
+        server.embedding_reply = None
 
     calls.sleep = wait
-    server.embedding = ScriptedReply.failed(429, retry_after=7)
+    server.embedding_reply = ScriptedReply.failed(429, retry_after=7)
     assert len(await calls.embed("small-vectors", TEXTS)) == 3
     await calls.close()
     assert waits == [7.0]
@@ -247,26 +247,26 @@ async def test_a_text_that_the_server_refuses_is_left_out_once_and_keeps_no_othe
             ScriptedReply(status=status, body={"error": {"message": "this input is not taken"}}) if is_refused else None
         )
 
-    server.embedding = refuse_bakery
+    server.embedding_reply = refuse_bakery
     await log_texts(database, *TEXTS)
     report = await run_next_night(database, clock, vectored)
     assert (report["status"], report["vectors"]) == ("done", "2 made")
     result = await recall(database, "bakery", settings=vectored)
     assert result.items[0].citation == "[one:2]"
     assert (await recall(database, TEXTS[2], settings=vectored)).items[0].citation == "[one:3]"
-    requests = len(server.raw)
+    requests = len(server.raw_bodies)
     assert (await run_next_night(database, clock, vectored))["vectors"] == "0 made"
-    assert len(server.raw) == requests
+    assert len(server.raw_bodies) == requests
 
 
 @pytest.mark.usefixtures("pgvector")
 async def test_a_server_that_refuses_every_text_makes_no_text_go_without_a_vector(
     database: Database, clock: FrozenClock, vectored: Settings, server: ModelServer
 ) -> None:
-    server.embedding = ScriptedReply(status=400, body={"error": {"message": "this model makes no vectors"}})
+    server.embedding_reply = ScriptedReply(status=400, body={"error": {"message": "this model makes no vectors"}})
     await log_texts(database, *TEXTS)
     assert (await run_next_night(database, clock, vectored))["vectors"].startswith("0 made, then: ")
-    server.embedding = None
+    server.embedding_reply = None
     assert (await run_next_night(database, clock, vectored))["vectors"] == "3 made"
 
 
@@ -293,5 +293,5 @@ async def test_two_replicas_do_not_pay_for_the_same_vectors(
         resume.set()
         assert await first == "3 made"
         assert "another replica" in str(await second)
-    assert sum(map(len, server.embedded)) == 3
+    assert sum(map(len, server.embedded_texts)) == 3
     assert await embed_missing(database, vectored) == "0 made"

@@ -19,7 +19,7 @@ from consolidator.settings import Settings
 from consolidator.store.search import index, postings
 from consolidator.store.search import vectors as stored_vectors
 from consolidator.testing import ModelServer
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.nights import query_number, query_rows, run_next_night
 from tests.support import log_events, user_message
 
@@ -161,14 +161,14 @@ async def test_vectors_are_kept_unless_they_are_to_be_made_anew(
     vectored = settings.model_copy(update={"embed_model": "small-vectors", "openai_base_url": server.url})
     await log_sayings(database, "one")
     await run_next_night(database, clock, vectored)
-    count = sum(map(len, server.embedded))
+    count = sum(map(len, server.embedded_texts))
     await query_rows(
         database, "insert into embedding values ('turn', 12345, 1, 'small-vectors', '{1}') returning number"
     )
     assert (await create_reindexing(database, vectored).run())["vectors"] == "0 made"
     assert await query_number(database, "select count(*) from embedding") == count
     assert (await create_reindexing(database, vectored, vectors=True).run())["vectors"] == f"{count} made"
-    assert sum(map(len, server.embedded)) == 2 * count
+    assert sum(map(len, server.embedded_texts)) == 2 * count
     assert await query_number(database, "select count(*) from model_call where purpose = 'embed'") >= 2
 
 
@@ -229,7 +229,7 @@ async def test_a_night_between_its_turns_and_their_words_is_not_lost(
     night = asyncio.create_task(run_next_night(database, clock, settings))
     await stored.wait()
     rebuilding = asyncio.create_task(create_reindexing(database, settings).run())
-    await waiting(database)  # the night has the agent
+    await wait_for_lock(database)  # the night has the agent
     resume.set()
     await night
     await rebuilding
@@ -247,7 +247,7 @@ async def test_who_writes_the_index_is_waited_for(database: Database, clock: Fro
         while await indexer.forget_turns(conn, "coder", "two"):
             pass
         rebuilding = asyncio.create_task(create_reindexing(database, settings).run())
-        await waiting(database)
+        await wait_for_lock(database)
     await rebuilding
     assert sum(scope["turns"] for scope in before[1]) - sum(s["turns"] for s in (await load_index(database))[1]) == 3
     assert not (await recall(database, "bakery", settings=settings)).items
@@ -265,6 +265,6 @@ async def test_who_takes_turns_out_waits_until_they_are_back(
         erasing = asyncio.create_task(
             erase_sessions(database, settings, await plan_erasure(database, session="one"), reason="asked to")
         )
-        await waiting(database)
+        await wait_for_lock(database)
     await erasing
     assert await load_index(database) == ([], [])
