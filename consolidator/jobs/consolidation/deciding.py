@@ -1,7 +1,8 @@
 """Compares candidates that a model read with the existing facts, before they are merged.
 
 Code decides what is clear; a model is asked about the rest, one question per scope where possible. No connection is
-held while the model is asked. What cannot be asked tonight stays undecided: its fact stands beside the others until then.
+held while the model is asked. A candidate that cannot be asked about tonight stays undecided, and its fact stands
+beside the others.
 """
 
 from __future__ import annotations

@@ -161,12 +161,12 @@ async def test_what_shares_no_word_is_compared_where_vectors_are_near(
     def onto_the_first(request: dict[str, Any]) -> ScriptedReply:
         if schema_name(request) != "decisions":
             return home_reader()(request)
-        model_settings = [
-            {"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}
-        ]
-        return ScriptedReply.json({"operations": model_settings})
+        decision = {"saying": "c1", "operation": "reinforce", "target": "f1", "reason": "the same in other words"}
+        return ScriptedReply.json({"operations": [decision]})
 
-    monkeypatch.setattr(model_server, "vector", lambda text: [1.0, 0.0] if "water" in text or "tea" in text else [0, 1])
+    monkeypatch.setattr(
+        model_server, "embed_text", lambda text: [1.0, 0.0] if "water" in text or "tea" in text else [0, 1]
+    )
     for embed, facts in ((None, 3), ("small-vectors", 2)):
         agent = f"agent-{facts}"
         async with ModelServer(onto_the_first) as server:
@@ -189,7 +189,7 @@ async def test_without_vectors_from_the_server_words_decide(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     async with ModelServer(home_reader()) as server:
-        server.embedding = ScriptedReply.failed(500)
+        server.embedding_reply = ScriptedReply.failed(500)
         model_settings = with_model(settings, server, embed_model="small-vectors")
         for number in range(2):
             await log_home(database, f"s{number}", "Bern", f"Bern is home number {number}.")

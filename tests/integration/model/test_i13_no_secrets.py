@@ -17,7 +17,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import learning, session_window
-from consolidator.llm.redaction.redact import find
+from consolidator.llm.redaction.redact import find_credentials
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
 from consolidator.service.explain import explain
@@ -43,7 +43,7 @@ _WORD = re.compile(r"[A-Za-z0-9!&/+._~-]{6,}")
 
 def secret_words(text: str) -> list[str]:
     """Return what is secret in a text that holds a credential: all that it says with a digit in it."""
-    pieces = (piece for start, end, _ in find(text) for piece in _WORD.findall(text[start:end]))
+    pieces = (piece for start, end, _ in find_credentials(text) for piece in _WORD.findall(text[start:end]))
     return [piece for piece in pieces if any(char.isdigit() for char in piece)]
 
 
@@ -122,10 +122,10 @@ def test_every_kind_has_something_to_hide() -> None:
 
 
 async def test_no_credential_reaches_memory_or_the_programs_log_or_any_answer(
-    database: Database, settings: Settings, remembered: str, tmp_path: Path
+    database: Database, settings: Settings, program_log: str, tmp_path: Path
 ) -> None:
     assert not await find_leaking_tables(database)
-    assert not find_leaked_kinds(remembered)
+    assert not find_leaked_kinds(program_log)
     for table in ("digest", "error_record", "candidate", "procedure", "tool_profile", "solution", "claim", "run"):
         assert await query_number(database, f"select count(*) from {table}"), f"nothing was learned into {table}"
     assert find_leaked_kinds((await dump(database))["event"]) == set(CREDENTIALS)  # which keeps what happened
