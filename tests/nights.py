@@ -17,7 +17,7 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
-from consolidator.store.queries import Row
+from tests.databases import Row
 from tests.support import PATIENCE, assistant_response, call_and_result, later, log_events, run_job, user_message
 
 

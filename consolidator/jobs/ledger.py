@@ -17,7 +17,7 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
 from consolidator.jobs.gather import gather
-from consolidator.llm.redaction.redact import redact, traced
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.run import UnitKind
 from consolidator.process import has_ended, owner_name
 from consolidator.settings import Settings
@@ -206,7 +206,7 @@ class Ledger:
             except DatabaseUnavailable as error:
                 log.warning("heartbeat missed: %s", error)
             except Exception as error:  # noqa: BLE001 - the next heartbeat may succeed
-                log.warning("heartbeat missed: %s", traced(error))
+                log.warning("heartbeat missed: %s", format_redacted_traceback(error))
 
     def _lease_end(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self.settings.lease_seconds)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from consolidator.database import Database, partitions
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
-from consolidator.formats import format_named, on_this_machine
+from consolidator.formats import find_local_logs, get_format
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import import_sources
@@ -181,13 +181,13 @@ class JobRunner:
 def configured_sources(settings: Settings) -> list[ImportSource]:
     """Return the configured sources; if there are none, the logs that agents left on this machine."""
     if not settings.sources:
-        return [ImportSource(path, log_format) for log_format, path in on_this_machine(Path.home())]
+        return [ImportSource(path, log_format) for log_format, path in find_local_logs(Path.home())]
     sources = []
     for setting in settings.sources:
         name, colon, path = setting.partition(":")
         if not colon:
             raise UsageError(f'CONSOLIDATOR_SOURCES: {setting!r} is not "format:path"')
-        log_format = None if name == "auto" else format_named(name)
+        log_format = None if name == "auto" else get_format(name)
         sources.append(ImportSource(Path(path).expanduser(), log_format))
     return sources
 

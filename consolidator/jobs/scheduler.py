@@ -27,7 +27,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.jobs import cron
 from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, JobRunner
-from consolidator.llm.redaction.redact import traced
+from consolidator.llm.redaction.redact import format_redacted_traceback
 
 log = logging.getLogger("consolidator.serve")
 NOTHING_LEARNED = "NOTHING LEARNED"
@@ -121,7 +121,7 @@ class Service:
             self.errors[job] = f"{job}: {type(error).__name__}"
             if job in JOBS:
                 self.failures[job] = self.errors[job]  # also if it is not tried again
-            log.error("%s failed, will be tried again: %s", job, traced(error))
+            log.error("%s failed, will be tried again: %s", job, format_redacted_traceback(error))
         else:
             self.errors.pop(job, None)
             if report is not None:

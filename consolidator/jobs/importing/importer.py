@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
-from consolidator.formats import recognise
+from consolidator.formats import recognise_format
 from consolidator.formats.base import ForeignEvent, Format, Problem
 from consolidator.jobs.importing.intake import Intake
 from consolidator.jobs.importing.report import ImportReport
@@ -116,7 +116,7 @@ def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> Non
 
 
 def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | None) -> None:
-    log_format = file.format or read_file(recognise, file.path)
+    log_format = file.format or read_file(recognise_format, file.path)
     if log_format is None:
         raise UnreadableFile("not a log of any known format")
     for item in read_items(log_format, file):
@@ -144,7 +144,7 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
     Raises UnreadableFile if it cannot be read, or not to its end; the events before that are kept.
     """
     path = file.path
-    log_format = file.format or await asyncio.to_thread(read_file, recognise, path)
+    log_format = file.format or await asyncio.to_thread(read_file, recognise_format, path)
     if log_format is None:
         report.unrecognised.append(str(path))
         return
@@ -168,7 +168,7 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
     await intake.flush()
     report.bytes_read += state.size
     if _count_events(report) <= events_before + 1:  # at most the start of a session
-        recognised = await asyncio.to_thread(read_file, recognise, path)
+        recognised = await asyncio.to_thread(read_file, recognise_format, path)
         if recognised is not None and recognised is not log_format:
             report.misread.append(f"{path} looks like {recognised.NAME}, not {log_format.NAME}")
             del report.problems[problems_before:]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from consolidator.errors import NotFound
-from consolidator.formats import everything_below, is_there
+from consolidator.formats import find_log_files, path_exists
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem
 from consolidator.jobs.importing.intake import BATCH_BYTES
 from consolidator.jobs.importing.report import ImportReport
-from consolidator.llm.redaction.redact import redact, traced
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 
 log = logging.getLogger("consolidator.jobs")
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class ImportSource:
 
     def files(self) -> Iterator[tuple[Path, Format | None]]:
         """Yield the files with their formats; None for a format that is not recognised yet."""
-        for path in everything_below(self.path) if self.format is None else self.format.files(self.path):
+        for path in find_log_files(self.path) if self.format is None else self.format.files(self.path):
             yield path, self.format
 
 
@@ -54,7 +54,7 @@ def list_files(
 
     A path that does not exist becomes a problem of the report of a lenient import; else raises NotFound.
     """
-    missing = [source for source in requested if not is_there(source.path)]
+    missing = [source for source in requested if not path_exists(source.path)]
     for source in missing:
         if lenient_report is None:
             raise NotFound(f"{source.path}: there is no such file or directory")
@@ -93,7 +93,7 @@ def read_items(log_format: Format, file: ImportFile) -> Iterator[Item | Unreadab
 def _unreadable(error: Exception) -> UnreadableFile:
     if isinstance(error, OSError):  # deleted meanwhile, or no permission
         return UnreadableFile(f"cannot be read: {error.strerror or error}")
-    log.debug("%s", traced(error))
+    log.debug("%s", format_redacted_traceback(error))
     return UnreadableFile(f"its reader failed: {redact(f'{type(error).__name__}: {error}')[:200]}")
 
 

@@ -281,8 +281,8 @@ async def test_a_reader_that_fails_is_told_and_what_it_read_is_kept_and_the_rest
         "b": expected_texts(1, "b"),
         "c": expected_texts(3, "c"),
     }
-    again = await import_logs(database, tmp_path)
-    assert (again.unchanged, again.events) == (2, 2)
+    second = await import_logs(database, tmp_path)
+    assert (second.unchanged, second.events) == (2, 2)
     assert (await read_texts(database))["b"] == expected_texts(3, "b")
 
 
@@ -341,7 +341,7 @@ async def test_who_asks_to_stop_waits_for_no_walk_over_a_disk(
         release.wait()
         yield from ()
 
-    monkeypatch.setattr("consolidator.jobs.importing.source_files.everything_below", endless)
+    monkeypatch.setattr("consolidator.jobs.importing.source_files.find_log_files", endless)
     try:
         with pytest.raises(Interrupted):
             await import_logs(database, tmp_path, None, stop=stop)
