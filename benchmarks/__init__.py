@@ -1,1 +1,1 @@
-"""Measures the product on this machine: ratios between two things done by turns in one run on one server."""
+"""Measures the product on this machine: mostly ratios of two things that ran interleaved on one server."""

@@ -11,41 +11,53 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import SCALES
-from benchmarks.server import open_server
+from benchmarks.harness.report import SCALES
+from benchmarks.harness.server import open_server
 
-NAMES = ("append", "bulk", "consolidation", "increment", "retention", "mining", "plans", "recall", "models", "runtime")
+MODULES = {
+    "append": "benchmarks.speed.append",
+    "bulk": "benchmarks.speed.bulk",
+    "consolidation": "benchmarks.speed.consolidation",
+    "increment": "benchmarks.speed.increment",
+    "retention": "benchmarks.speed.retention",
+    "mining": "benchmarks.speed.mining",
+    "plans": "benchmarks.speed.plans",
+    "recall": "benchmarks.speed.recall",
+    "models": "benchmarks.model_use.models",
+    "runtime": "benchmarks.runtime.runtime",
+}  # by name of the benchmark; each has `measure(server, scale)`
 
 
 async def run(names: list[str], scale: str) -> list[dict[str, Any]]:
-    """Run benchmarks one after another on one server, print each, and return their figures."""
-    told = []
+    """Run benchmarks one after another on one server, print each report, and return all of them as JSON."""
+    results = []
     async with open_server() as server:
         for name in names:
             started = time.perf_counter()
-            report = await importlib.import_module(f"benchmarks.{name}").measure(server, scale)
-            found = {**report.as_json(), "seconds": round(time.perf_counter() - started, 1)}
-            print(report.table())
-            print(json.dumps(found), end="\n\n", flush=True)
-            told.append(found)
-    return told
+            report = await importlib.import_module(MODULES[name]).measure(server, scale)
+            result = {**report.to_json(), "seconds": round(time.perf_counter() - started, 1)}
+            print(report.format_table())
+            print(json.dumps(result), end="\n\n", flush=True)
+            results.append(result)
+    return results
 
 
 def main() -> None:
-    """Read the command line."""
+    """Parse the command line and run the benchmarks."""
+    names = ", ".join(MODULES)
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (all of them)")
-    parser.add_argument("--scale", choices=SCALES, default="small", help="how much: small takes a minute or three each")
-    parser.add_argument("--json", type=Path, help="write all figures to this file, too")
-    parser.add_argument("--strict", action="store_true", help="end with 1 where a target is missed")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run, of {names} (default: all)")
+    parser.add_argument("--scale", choices=SCALES, default="small", help="sizes; small takes 1 to 3 minutes each")
+    parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     options = parser.parse_args()
-    unknown = sorted(set(options.names) - set(NAMES))
+    unknown = sorted(set(options.names) - set(MODULES))
     if unknown:
-        parser.error(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(NAMES)}")
-    told = asyncio.run(run(options.names or list(NAMES), options.scale))
+        parser.error(f"no benchmark is called {unknown[0]!r}; choose from {names}")
+    results = asyncio.run(run(options.names or list(MODULES), options.scale))
     if options.json is not None:
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    missed = any(not target["reached"] for one in told for target in one["targets"].values())
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    missed = any(not target["reached"] for result in results for target in result["targets"].values())
     sys.exit(1 if missed and options.strict else 0)
 
 

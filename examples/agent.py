@@ -14,11 +14,11 @@ from consolidator import Consolidator
 
 
 async def main(message: str) -> None:
-    """Resume what was open, then send a message."""
+    """Resume the open turn, then send a message."""
     async with Consolidator(tools=[git_diff, note]) as agent:
         session = await agent.open("example:cli:you", system="You are brief.")
         print(f"[{session.restored_turns} earlier turns]")
-        async for text in session.resume():  # what the last process was stopped in
+        async for text in session.resume():  # the turn that the last process left open
             print(text, end="", flush=True)
         print(f"\n> {message}")
         async for text in session.send(message):

@@ -1,4 +1,4 @@
-"""A stand-in for a model server, for people without a key: canned answers over the real protocol, slowly.
+"""A stand-in for a model server, for use without an API key: canned answers over the real protocol, slowly.
 
 python examples/model.py        # then, in another terminal: OPENAI_BASE_URL=http://127.0.0.1:8399/v1
 """
@@ -17,8 +17,8 @@ HELP = (
     "or `deploy` to see the tools of examples/mytools.py; anything else to see how much I remember."
 )
 STORY = " ".join(
-    f"{number}. The {what} was written to the log before anybody saw it."
-    for number, what in enumerate(("first word", "second word", "question", "answer", "call", "result") * 5, 1)
+    f"{number}. The {item} was written to the log before anybody saw it."
+    for number, item in enumerate(("first word", "second word", "question", "answer", "call", "result") * 5, 1)
 )
 
 
@@ -30,12 +30,12 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
     tools = {tool["function"]["name"] for tool in request.get("tools", ())}
     if last["role"] == "tool":
         return ScriptedReply(text=f"The tool says: {text[:300]}", pace=0.02)
-    for word, tool, arguments in (
+    for command, tool, arguments in (
         ("diff", "git_diff", {"ref": "HEAD"}),
         ("note", "note", {"text": text.partition(" ")[2] or "nothing much"}),
         ("deploy", "deploy", {"version": "1.0"}),
     ):
-        if text.startswith(word):
+        if text.startswith(command):
             return (
                 ScriptedReply.calling((tool, arguments))
                 if tool in tools

@@ -22,16 +22,16 @@ async def git_diff(ref: Annotated[str, Field(description="a revision, such as HE
     )
     output, _ = await git.communicate()
     if git.returncode:
-        raise RuntimeError(output.decode().splitlines()[0])  # the model is told what a tool raises
+        raise RuntimeError(output.decode().splitlines()[0])  # the model gets the error text
     return output.decode() or "no changes"
 
 
 @tool(idempotent=True)
 def note(text: str, call: CallContext) -> str:
     """Keep a note."""
-    # After a crash the call runs again with the same call_id. It marks what was done, so that it is not done twice.
+    # After a crash the call runs again with the same call_id, by which it sees that the note is already stored.
     notes = [json.loads(line) for line in NOTES.read_text().splitlines()] if NOTES.exists() else []
-    if all(kept["call_id"] != call.call_id for kept in notes):
+    if all(entry["call_id"] != call.call_id for entry in notes):
         with NOTES.open("a") as file:
             file.write(json.dumps({"call_id": call.call_id, "text": text}) + "\n")
     return f"kept, with {len(notes)} earlier notes"
@@ -40,6 +40,6 @@ def note(text: str, call: CallContext) -> str:
 @tool(needs_approval=True, timeout=600)
 async def deploy(version: str) -> str:
     """Deploy a version to production."""
-    # Neither idempotent nor harmless: a person approves it, and if a crash leaves it in doubt, a person resolves it.
+    # It has a side effect and is not idempotent: a person approves it, and resolves it if a crash leaves it in doubt.
     await asyncio.sleep(3)
     return f"version {version} is live"

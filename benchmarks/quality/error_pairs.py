@@ -2,7 +2,7 @@
 
     python -m benchmarks.quality.error_pairs FOLDER --labels FILE
 
-`evaluate` is pure: it compares error records with labels. `measure_folder` produces the records, by an import and a
+`evaluate` is pure: it compares error records with labels. `measure_folder` makes the records, with an import and a
 night of the product.
 """
 
@@ -16,24 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import product
-from benchmarks.report import Report
-from benchmarks.server import Server, open_server
+from benchmarks.harness.report import Report
+from benchmarks.harness.server import BenchmarkServer, open_server
+from benchmarks.quality import product_runs
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound
-from consolidator.formats import recognise
+from consolidator.formats import recognise_format
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.models.payload import EventType
 from consolidator.store.queries import fetch_all
 
-PRECISION_TARGET, RECALL_TARGET = 0.75, 0.70  # the gates
+PRECISION_TARGET, RECALL_TARGET = 0.75, 0.70  # the targets
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a person labelled one failed call."""
+    """A person's label of one failed call."""
 
     session: str
     call_index: int  # 0-based, in the order of the session's tool calls
@@ -89,19 +89,19 @@ def evaluate(records_by_session: Mapping[str, Iterable[ErrorRecord]], labels: It
         "precision": right / predicted if predicted else 1.0,
         "recall": right / resolved if resolved else 1.0,
         "noise": labelled_noise,
-        "noise_told": predicted_noise,
+        "noise_recognised": predicted_noise,
         "not_failed": not_failed,
         "wrong": wrong,
     }
 
 
 def _explain_miss(label: Label, record: ErrorRecord | None) -> str:
-    """Explain what is wrong with the prediction for a labelled call."""
+    """Say what is wrong with the prediction for a labelled call."""
     if record is None:
         return "the log does not have it as a failed call"
     error = f"{record.symbol}: {record.headline}"
     if record.resolver_index is None:
-        why = f"taken for noise ({record.noise_reason})" if record.status == "noise" else "no resolver found"
+        why = f"classified as noise ({record.noise_reason})" if record.status == "noise" else "no resolver found"
         return f"{why}; {error}"
     return f"paired by {record.rule} with {record.resolver_symbol}, but it is {label.label}; {error}"
 
@@ -111,7 +111,7 @@ class LabelledFile:
     """The file and session that labels refer to."""
 
     path: Path
-    form: Format
+    log_format: Format
     origin: str
 
 
@@ -127,7 +127,9 @@ def read_labels(path: Path) -> list[Label]:
         return [Label.from_json(json.loads(line)) for line in lines if line.strip()]
 
 
-def find_labelled_files(folder: Path, labels: Iterable[Label], form: Format | None = None) -> dict[str, LabelledFile]:
+def find_labelled_files(
+    folder: Path, labels: Iterable[Label], log_format: Format | None = None
+) -> dict[str, LabelledFile]:
     """Return the file and session of each name in the labels: a path below the folder or beside it.
 
     In a file with several sessions, it is the one whose calls fit the labelled tools best. A name may end in "#" and
@@ -141,9 +143,9 @@ def find_labelled_files(folder: Path, labels: Iterable[Label], form: Format | No
         location, _, end = name.partition("#")
         candidates = (folder / location, folder.parent / location, Path(location))
         path = next((candidate for candidate in candidates if candidate.is_file()), None)
-        file_format = form if form is not None else recognise(path) if path is not None else None
+        file_format = log_format if log_format is not None else recognise_format(path) if path is not None else None
         if path is None or file_format is None:
-            raise NotFound(f"{name}: the labels name it, and there is no log of that name at {folder}")
+            raise NotFound(f"{name}: the labels name it, and there is no log of that name in {folder}")
         sessions = _tools_by_session(path, folder, file_format)
         tools = {origin: calls for origin, calls in sessions.items() if origin.endswith(end)}
         if not tools:
@@ -153,11 +155,11 @@ def find_labelled_files(folder: Path, labels: Iterable[Label], form: Format | No
     return files
 
 
-def _tools_by_session(path: Path, root: Path, form: Format) -> dict[str, list[str]]:
+def _tools_by_session(path: Path, root: Path, log_format: Format) -> dict[str, list[str]]:
     """Return the tools that each session of a file calls, in order."""
     tools: dict[str, list[str]] = defaultdict(list)
     origin = ""
-    for item in form.read(path, root):
+    for item in log_format.read(path, root):
         if isinstance(item, ForeignSession):
             origin = item.origin
         elif isinstance(item, ForeignEvent) and item.type is EventType.TOOL_CALL:
@@ -171,14 +173,14 @@ def _count_fitting(tools: list[str], labels: Iterable[Label]) -> int:
 
 
 async def measure_folder(
-    server: Server, folder: Path, labels: list[Label], form: Format | None = None
+    server: BenchmarkServer, folder: Path, labels: list[Label], log_format: Format | None = None
 ) -> dict[str, Any]:
     """Import the labelled sessions, run a night, and compare the error records that it stored with the labels."""
-    files = await asyncio.to_thread(find_labelled_files, folder, labels, form)
-    formats: dict[Path, Format | None] = {file.path: file.form for file in files.values()}
-    async with server.database(product.clock()) as database:
-        imported = await import_sources(database, [product.Files(folder, found=tuple(formats.items()))])
-        await product.night(database, server)
+    files = await asyncio.to_thread(find_labelled_files, folder, labels, log_format)
+    formats: dict[Path, Format | None] = {file.path: file.log_format for file in files.values()}
+    async with server.open_database(product_runs.freeze_clock()) as database:
+        imported = await import_sources(database, [product_runs.SelectedFiles(folder, selected=tuple(formats.items()))])
+        await product_runs.run_night(database, server)
         async with database.connection() as conn:
             rows = await fetch_all(
                 conn,
@@ -188,7 +190,7 @@ async def measure_folder(
     records: dict[str, list[ErrorRecord]] = defaultdict(list)
     for row in rows:
         records[row.origin].append(ErrorRecord.from_json(row.record))
-    records_by_label = {name: records[escape(f"{file.form.NAME}:{file.origin}")] for name, file in files.items()}
+    records_by_label = {name: records[escape(f"{file.log_format.NAME}:{file.origin}")] for name, file in files.items()}
     return {**evaluate(records_by_label, labels), "sessions": len(files), "problems": imported.problem_count}
 
 
@@ -205,7 +207,7 @@ def build_report(figures: dict[str, Any]) -> Report:
     report.add(
         "recall", figures["recall"], f"{figures['right']} of {figures['resolved']} resolved", at_least=RECALL_TARGET
     )
-    report.add("noise told", figures["noise_told"], f"of {figures['noise']}")
+    report.add("noise recognised", figures["noise_recognised"], f"of {figures['noise']}")
     report.add("labels", figures["labels"], f"in {figures['sessions']} sessions")
     report.add("labels of calls that did not fail", figures["not_failed"])
     for miss in figures["wrong"]:
@@ -216,22 +218,22 @@ def build_report(figures: dict[str, Any]) -> Report:
     return report
 
 
-async def run(folder: Path, labels: Path, form: Format | None) -> Report:
-    """Measure a folder on a server of its own."""
+async def run(folder: Path, labels: Path, log_format: Format | None) -> Report:
+    """Measure a folder, on the benchmark server."""
     parsed_labels = await asyncio.to_thread(read_labels, labels)
     async with open_server() as server:
-        return build_report(await measure_folder(server, folder, parsed_labels, form))
+        return build_report(await measure_folder(server, folder, parsed_labels, log_format))
 
 
 def main() -> None:
     """Print a table, the misses, and a line of JSON."""
-    parser = product.folder_parser(__doc__)
+    parser = product_runs.create_folder_parser(__doc__)
     parser.add_argument(
         "--labels", type=Path, required=True, help="JSONL: session, call_index, label, resolving_call_index"
     )
     options = parser.parse_args()
-    form = product.known_format(options.format)
-    product.show(asyncio.run(run(options.folder, options.labels, form)), options.json)
+    log_format = product_runs.parse_format(options.format)
+    product_runs.print_report(asyncio.run(run(options.folder, options.labels, log_format)), options.json)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Predict whole next calls, tool and every argument: learned bindings against a bigram with last values or constants.
+"""Predict whole next calls, tool and every argument: learned bindings against bigrams with last values or constants.
 
     python -m benchmarks.quality.next_call FOLDER [--format auto] [--split 0.5]
 
-`evaluate` is pure: sessions of events in, figures out. `measure_folder` asks the product, on what an import and a
-night have stored of the training part.
+`evaluate` is pure: sessions of events in, figures out. `measure_folder` measures the product, after an import and a
+night of the training part.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from benchmarks.quality import product
-from benchmarks.report import Report
-from benchmarks.server import Server, open_server
+from benchmarks.harness.report import Report
+from benchmarks.harness.server import BenchmarkServer, open_server
+from benchmarks.quality import product_runs
 from consolidator.database import Database
 from consolidator.formats.base import Format
 from consolidator.llm.redaction.redact import redact
@@ -33,9 +33,10 @@ from consolidator.memory.procedures.patterns import DigestArrays
 from consolidator.memory.procedures.prediction import predict_argument, predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
+from consolidator.models.session import SessionRow
 from consolidator.service.suggestions import suggest_from_digest
+from consolidator.store.log.events import read
 from consolidator.store.memory import lookup
-from consolidator.store.queries import Row
 
 TaskSession: TypeAlias = tuple[str, list[Event]]  # task id and events
 SALT = b"benchmark"
@@ -250,18 +251,18 @@ def _most_common(counter: Counter[Any]) -> Any:
 class ImportedFolder:
     """A folder as the product's import stored it."""
 
-    rows: dict[str, Row]  # sessions by id
+    sessions: dict[str, SessionRow]  # by id
     events: dict[str, list[Event]]  # by session id
     tasks: dict[str, str]  # task id by session id
 
     @classmethod
     async def load(cls, database: Database) -> ImportedFolder:
-        """Read every session that called a tool."""
+        """Read every session with its events."""
         async with database.connection() as conn:
-            rows = {row["id"]: row for row in await product.all_sessions(conn)}
-            events = {name: await product.events_of(conn, row) for name, row in rows.items()}
-        tasks = {name: product.task_of(rows[name], logged) for name, logged in events.items()}
-        return cls(rows, events, tasks)
+            sessions = {session.id: session for session in await product_runs.load_sessions(conn)}
+            events = {session_id: await read(conn, session_id) for session_id in sessions}
+        tasks = {session_id: product_runs.find_task(sessions[session_id], log) for session_id, log in events.items()}
+        return cls(sessions, events, tasks)
 
     def split_by_task(self, split: float | None, folds: int | None) -> list[tuple[set[str], set[str]]]:
         """Return pairs of training and held-out session ids, by task: one by a share, or one for each fold."""
@@ -281,22 +282,27 @@ def task_fraction(task_id: str) -> float:
 
 
 async def measure_folder(
-    server: Server, folder: Path, form: Format | None = None, *, split: float | None = None, folds: int | None = None
+    server: BenchmarkServer,
+    folder: Path,
+    log_format: Format | None = None,
+    *,
+    split: float | None = None,
+    folds: int | None = None,
 ) -> dict[str, Any]:
     """Import a folder, learn from a part of its tasks in a night, and predict every call of the others."""
-    async with server.database(product.clock()) as whole:
-        report = await product.bring_in(whole, folder, form)
-        imported = await ImportedFolder.load(whole)
+    async with server.open_database(product_runs.freeze_clock()) as full_database:
+        report = await product_runs.import_folder(full_database, folder, log_format)
+        imported = await ImportedFolder.load(full_database)
     hits: Counter[str] = Counter()
     splits = imported.split_by_task(split, folds)
     for training, held_out in splits:
-        async with server.database(product.clock()) as database:
-            await product.bring_in(database, folder, form, training)
-            await product.night(database, server)
+        async with server.open_database(product_runs.freeze_clock()) as database:
+            await product_runs.import_folder(database, folder, log_format, training)
+            await product_runs.run_night(database, server)
             hits += await _score_held_out(database, imported, training, held_out)
     return {
         **({"split": split} if split is not None else {"folds": len(splits)}),
-        "sessions": len(imported.rows),
+        "sessions": len(imported.sessions),
         "held_out": sum(len(held_out) for _, held_out in splits),
         "problems": report.problem_count,
         **to_shares(hits),
@@ -306,17 +312,17 @@ async def measure_folder(
 async def _score_held_out(
     database: Database, imported: ImportedFolder, training: set[str], held_out: set[str]
 ) -> Counter[str]:
-    """Predict the calls of held-out sessions as `next` does, and by baselines that learned from the same sessions."""
+    """Predict the calls of held-out sessions as `next` does, and with baselines that learned from the same sessions."""
     baselines: dict[str, Baseline] = defaultdict(Baseline)
     for name in sorted(training):
-        baselines[imported.rows[name]["agent"]].count_session(_completed_calls(imported.events[name]))
+        baselines[imported.sessions[name].agent].count_session(_completed_calls(imported.events[name]))
     hits: Counter[str] = Counter()
     for name in sorted(held_out):
-        row = imported.rows[name]
+        session = imported.sessions[name]
         async with database.connection() as conn:
-            rows = await lookup.load_tool_profiles(conn, row["agent"], row["project"])
+            rows = await lookup.load_tool_profiles(conn, session.agent, session.project)
         profiles = {row.tool: ToolProfile.from_json(row.body) for row in rows}
-        hits += await asyncio.to_thread(_score_with_product, imported.events[name], profiles, baselines[row["agent"]])
+        hits += await asyncio.to_thread(_score_with_product, imported.events[name], profiles, baselines[session.agent])
     return hits
 
 
@@ -348,20 +354,24 @@ def build_report(figures: dict[str, Any], folder: Path) -> Report:
     return report
 
 
-async def run(folder: Path, form: Format | None, split: float | None, folds: int | None) -> Report:
-    """Measure a folder on a server of its own."""
+async def run(folder: Path, log_format: Format | None, split: float | None, folds: int | None) -> Report:
+    """Measure a folder, on the benchmark server."""
     async with open_server() as server:
-        return build_report(await measure_folder(server, folder, form, split=split, folds=folds), folder)
+        return build_report(await measure_folder(server, folder, log_format, split=split, folds=folds), folder)
 
 
 def main() -> None:
     """Print a table and a line of JSON."""
-    parser = product.folder_parser(__doc__)
-    parser.add_argument("--split", type=float, help="learn from this share of the tasks, and ask for the rest")
-    parser.add_argument("--folds", type=int, help="hold out each of so many folds once (2; 5 for few tasks)")
+    parser = product_runs.create_folder_parser(__doc__)
+    parser.add_argument(
+        "--split", type=float, help="learn from this share of the tasks, and predict the calls of the others"
+    )
+    parser.add_argument(
+        "--folds", type=int, help="number of folds; each is held out once (default 2; 5 if there are few tasks)"
+    )
     options = parser.parse_args()
-    form = product.known_format(options.format)
-    product.show(asyncio.run(run(options.folder, form, options.split, options.folds)), options.json)
+    log_format = product_runs.parse_format(options.format)
+    product_runs.print_report(asyncio.run(run(options.folder, log_format, options.split, options.folds)), options.json)
 
 
 if __name__ == "__main__":

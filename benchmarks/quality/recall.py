@@ -2,8 +2,8 @@
 
     python -m benchmarks.quality.recall FOLDER
 
-A dialogue goes through import and a night; the annotators' observations stand in for a model's answers. Beside it:
-plain BM25 over the turns, which knows nothing of the product. Without a folder, dialogues that are made up.
+A dialogue goes through import and a night; the annotators' observations stand in for a model's answers. The baseline
+is plain BM25 over the turns, independent of the product. Without a folder, the dialogues are synthetic.
 """
 
 from __future__ import annotations
@@ -16,192 +16,228 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
-from benchmarks.quality.dialogues import dialogue
-from benchmarks.report import Report
-from benchmarks.server import Server, open_server
+from benchmarks.harness.report import Report
+from benchmarks.harness.server import BenchmarkServer, open_server
+from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.formats import locomo
-from consolidator.jobs.importing.importer import ImportSource, import_sources
-from consolidator.jobs.nightly import Nights
-from consolidator.service.recall import ranked
-from consolidator.store.queries import rows
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.nightly import JobRunner
+from consolidator.service.recall import rank_documents
+from consolidator.store.queries import fetch_all, fetch_value
 from consolidator.testing import ModelServer, ScriptedReply
 
-FIRST = (5, 10, 20)
-REACH = {5: 0.57, 10: 0.65, 20: 0.75}
+RANKS = (5, 10, 20)
+TARGETS = {5: 0.57, 10: 0.65, 20: 0.75}
 _TURN = re.compile(r"D(\d+):(\d+)")
 _WORD = re.compile(r"\w+")
-_LINE = re.compile(r'^(e\d+) \[[^\]]*\] \w+(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
-_TOLD: LiteralString = (
+_PROMPT_LINE = re.compile(r'^(e\d+) \[[^\]]*\] \w+(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_SELECT_TURNS: LiteralString = (
     "select session_id, seq, data ->> 'dia_id' as id, data ->> 'text' as text from event "
     "where event_type = 'UserMessage' order by session_id, seq"
 )
 OBSERVED = "observed"
+RankShares = dict[int, float]  # the share of a question's evidence behind the first results, by rank
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and the turns that answer it."""
+    """A question, and the turns that answer it."""
 
     text: str
     evidence: frozenset[str]
     category: int
 
 
-def questions(record: Mapping[str, Any]) -> list[Question]:
-    """Return a dialogue's questions, but those without evidence and those that ask for what was never said."""
-    found = []
-    for told in record.get("qa", []):
-        evidence = frozenset(turns(told.get("evidence")))
-        if evidence and told.get("category") != 5:
-            found.append(Question(str(told["question"]), evidence, told.get("category", 0)))
-    return found
+class Observation(NamedTuple):
+    """A fact that annotators observed about a speaker, and the turns that prove it."""
+
+    speaker: str
+    fact: str
+    turns: list[str]
 
 
-def turns(told: Any) -> list[str]:
-    """Return the turns that a text or a list names, written alike."""
-    text = " ".join(map(str, told)) if isinstance(told, list) else str(told or "")
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn of a dialogue as an event."""
+
+    session_id: str
+    seq: int
+    id: str  # the dialogue's name of it, such as D1:3
+    text: str
+
+
+@dataclass(slots=True)
+class RecallScores:
+    """The scores of dialogues."""
+
+    recall: list[RankShares] = field(default_factory=list)  # by question
+    bm25: list[RankShares] = field(default_factory=list)
+    facts: int = 0  # that the night stored
+    observations: int = 0  # that the annotators wrote
+
+    def add(self, other: RecallScores) -> None:
+        """Add the scores of another dialogue."""
+        self.recall += other.recall
+        self.bm25 += other.bm25
+        self.facts += other.facts
+        self.observations += other.observations
+
+
+def parse_questions(record: Mapping[str, Any]) -> list[Question]:
+    """Return a dialogue's questions, except those without evidence and those about what was never said (category 5)."""
+    questions = []
+    for entry in record.get("qa", []):
+        evidence = frozenset(parse_turns(entry.get("evidence")))
+        if evidence and entry.get("category") != 5:
+            questions.append(Question(str(entry["question"]), evidence, entry.get("category", 0)))
+    return questions
+
+
+def parse_turns(value: Any) -> list[str]:
+    """Return the turns that a text or a list names, in canonical form."""
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
     return [f"D{int(session)}:{int(turn)}" for session, turn in _TURN.findall(text)]
 
 
-def observations(record: Mapping[str, Any]) -> list[tuple[str, str, list[str]]]:
-    """Return (speaker, fact, turns) of a dialogue's observations."""
-    held = record.get("observation")
-    found = []
-    for name, told in {**record, **(held if isinstance(held, dict) else {})}.items():
-        if re.fullmatch(r"session_\d+_observation", name) and isinstance(told, dict):
-            for speaker, facts_told in told.items():
-                found += [(speaker, str(one[0]), turns(one[1])) for one in facts_told if len(one) > 1]
-    return found
+def parse_observations(record: Mapping[str, Any]) -> list[Observation]:
+    """Return a dialogue's observations; they stand at the top level or below `observation`."""
+    nested = record.get("observation")
+    observations = []
+    for name, by_speaker in {**record, **(nested if isinstance(nested, dict) else {})}.items():
+        if re.fullmatch(r"session_\d+_observation", name) and isinstance(by_speaker, dict):
+            for speaker, entries in by_speaker.items():
+                observations += [
+                    Observation(speaker, str(entry[0]), parse_turns(entry[1])) for entry in entries if len(entry) > 1
+                ]
+    return observations
 
 
-def bm25(texts: Sequence[str], query: str, k1: float = 1.5, b: float = 0.75) -> list[int]:
-    """Return the positions of texts, the best first (Robertson and Zaragoza 2009), as plainly as it can be written."""
-    held = [Counter(_WORD.findall(text.lower())) for text in texts]
-    lengths = [sum(words.values()) for words in held]
-    usual = sum(lengths) / max(len(lengths), 1) or 1
+def rank_bm25(texts: Sequence[str], query: str, k1: float = 1.5, b: float = 0.75) -> list[int]:
+    """Return the positions of texts, the best first, by plain BM25 (Robertson and Zaragoza 2009)."""
+    word_counts = [Counter(_WORD.findall(text.lower())) for text in texts]
+    lengths = [sum(words.values()) for words in word_counts]
+    mean_length = sum(lengths) / max(len(lengths), 1) or 1
     scores = [0.0] * len(texts)
     for word in set(_WORD.findall(query.lower())):
-        having = sum(word in words for words in held)
-        rarity = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
-        for place, words in enumerate(held):
-            if often := words[word]:
-                scores[place] += rarity * often * (k1 + 1) / (often + k1 * (1 - b + b * lengths[place] / usual))
-    return sorted(range(len(texts)), key=lambda place: (-scores[place], place))
+        matching = sum(word in words for words in word_counts)
+        rarity = math.log(1 + (len(texts) - matching + 0.5) / (matching + 0.5))
+        for position, words in enumerate(word_counts):
+            if count := words[word]:
+                length_norm = 1 - b + b * lengths[position] / mean_length
+                scores[position] += rarity * count * (k1 + 1) / (count + k1 * length_norm)
+    return sorted(range(len(texts)), key=lambda position: (-scores[position], position))
 
 
-async def answer(server: Server, path: Path, record: Mapping[str, Any]) -> dict[str, list[dict[int, float]]]:
-    """Have a dialogue imported, consolidated and asked; return the shares of evidence found, for each question."""
+async def score_dialogue(server: BenchmarkServer, path: Path, record: Mapping[str, Any]) -> RecallScores:
+    """Import a dialogue, run a night, and ask its questions."""
     clock = FrozenClock(datetime.now(UTC))
-    async with server.database(clock) as database, ModelServer(answers=observer(record)) as model:
+    async with server.open_database(clock) as database, ModelServer(answers=create_observer(record)) as model:
         await import_sources(database, [ImportSource(path, locomo)])
         clock.advance(timedelta(days=2))
-        settings = server.settings().model_copy(update={"model": "observations", "openai_base_url": model.url})
-        await Nights(database, settings).run_now("consolidation")
+        settings = server.default_settings().model_copy(update={"model": "observations", "openai_base_url": model.url})
+        await JobRunner(database, settings).run_now("consolidation")
         async with database.connection() as conn:
-            told = await rows(conn, _TOLD)
-            believed = await rows(
-                conn, "select count(*) as facts from fact where predicate = %(name)s", {"name": OBSERVED}
-            )
-        names = {(one["session_id"], one["seq"]): one["id"] for one in told}
-        found: dict[str, list[dict[int, float]]] = {"recall": [], "BM25 over turns": [], "facts": []}
-        found["facts"].append({0: believed[0]["facts"], 1: len(observations(record))})
-        for question in questions(record):
-            items = await ranked(database, question.text, agent=locomo.NAME, limit=max(FIRST))
-            behind = [{names[place] for place in item.places if place in names} for item in items]
-            found["recall"].append({most: share(question, set().union(*behind[:most])) for most in FIRST})
-            order = bm25([one["text"] for one in told], question.text)
-            ids = [told[place]["id"] for place in order]
-            found["BM25 over turns"].append({most: share(question, set(ids[:most])) for most in FIRST})
-    return found
+            turns = await fetch_all(conn, StoredTurn, _SELECT_TURNS)
+            facts = await fetch_value(conn, "select count(*) from fact where predicate = %(name)s", {"name": OBSERVED})
+        turn_ids = {(turn.session_id, turn.seq): turn.id for turn in turns}
+        scores = RecallScores(facts=facts, observations=len(parse_observations(record)))
+        for question in parse_questions(record):
+            documents = await rank_documents(database, question.text, agent=locomo.NAME, limit=max(RANKS))
+            evidence = [{turn_ids[event] for event in document.events if event in turn_ids} for document in documents]
+            scores.recall.append({rank: evidence_share(question, set().union(*evidence[:rank])) for rank in RANKS})
+            order = rank_bm25([turn.text for turn in turns], question.text)
+            ids = [turns[position].id for position in order]
+            scores.bm25.append({rank: evidence_share(question, set(ids[:rank])) for rank in RANKS})
+    return scores
 
 
-def observer(record: Mapping[str, Any]) -> Callable[[dict[str, Any]], ScriptedReply]:
-    """Return what answers for a model: of the lines it is shown, what the annotators observed."""
-    texts = {turn["dia_id"]: turn["text"] for _, held, _ in locomo.sessions_of(dict(record)) for turn in held}
-    noted = observations(record)
+def create_observer(record: Mapping[str, Any]) -> Callable[[dict[str, Any]], ScriptedReply]:
+    """Return the answers of a model that finds what the annotators observed in the lines of its prompt."""
+    texts = {turn["dia_id"]: turn["text"] for _, turns, _ in locomo.parse_sessions(dict(record)) for turn in turns}
+    observations = parse_observations(record)
 
-    def answer_to(asked: dict[str, Any]) -> ScriptedReply:
-        shown = {json.loads(words): name for name, words in _LINE.findall(asked["messages"][1]["content"])}
-        if asked.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        lines = {json.loads(text): alias for alias, text in _PROMPT_LINE.findall(request["messages"][1]["content"])}
+        if request.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
             return ScriptedReply.json({"operations": []})
-        return ScriptedReply.json({"facts": [one for told in noted if (one := _fact(told, texts, shown)) is not None]})
+        facts = [_extracted_fact(observation, texts, lines) for observation in observations]
+        return ScriptedReply.json({"facts": [fact for fact in facts if fact is not None]})
 
-    return answer_to
+    return answer
 
 
-def _fact(
-    told: tuple[str, str, list[str]], texts: Mapping[str, str], shown: Mapping[str, str]
+def _extracted_fact(
+    observation: Observation, texts: Mapping[str, str], lines: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    speaker, fact, turns_told = told
-    said = [texts[turn] for turn in turns_told if turn in texts]
-    proofs = [(shown[text], text) for text in said if text in shown]
-    if not proofs:
+    """Return an observation as an extracted fact; None if no turn that proves it is in the prompt."""
+    quotes = [texts[turn] for turn in observation.turns if turn in texts]
+    evidence = [{"event": lines[text], "quote": text[:200]} for text in quotes if text in lines]
+    if not evidence:
         return None
     return {
-        "subject": speaker,
+        "subject": observation.speaker,
         "predicate": OBSERVED,
-        "value": fact,
-        "sentence": fact,
+        "value": observation.fact,
+        "sentence": observation.fact,
         "kind": "profile",
         "single_valued": False,
         "valid_from": None,
         "valid_to": None,
-        "evidence": [{"event": name, "quote": text[:200]} for name, text in proofs],
+        "evidence": evidence,
     }
 
 
-def share(question: Question, found: set[str]) -> float:
-    """Return which share of a question's evidence was found."""
-    return len(question.evidence & found) / len(question.evidence)
+def evidence_share(question: Question, turns: set[str]) -> float:
+    """Return the share of a question's evidence that is among the turns."""
+    return len(question.evidence & turns) / len(question.evidence)
 
 
 def measure(folder: Path | None) -> Report:
-    """Measure all dialogues of a folder, or made-up ones."""
+    """Measure all dialogues of a folder, or synthetic ones."""
     report = Report("recall quality", "share of evidence turns behind the first results")
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as temporary:
         if folder is None:
             for seed in range(3):
-                Path(made, f"made-{seed}.json").write_text(json.dumps(dialogue(seed)))
-            report.notes.append("dialogues made up: the targets are for real ones")
-        shares = asyncio.run(_all(sorted((folder or Path(made)).rglob("*.json"))))
-    told = shares.pop("facts")
-    for name, found in shares.items():
-        for most in FIRST:
-            value = sum(one[most] for one in found) / max(len(found), 1)
-            target = REACH[most] if name == "recall" and folder is not None else None
-            report.add(f"{name}, first {most}", value, at_least=target)
-    report.add("questions", len(shares["recall"]))
-    report.add("facts", sum(one[0] for one in told), f"of {sum(one[1] for one in told):,.0f} observations")
+                Path(temporary, f"synthetic-{seed}.json").write_text(json.dumps(generate_dialogue(seed)))
+            report.notes.append("synthetic dialogues: the targets are for real ones")
+        scores = asyncio.run(_score_files(sorted((folder or Path(temporary)).rglob("*.json"))))
+    for name, shares in (("recall", scores.recall), ("BM25 over turns", scores.bm25)):
+        for rank in RANKS:
+            mean = sum(by_rank[rank] for by_rank in shares) / max(len(shares), 1)
+            target = TARGETS[rank] if name == "recall" and folder is not None else None
+            report.add(f"{name}, first {rank}", mean, at_least=target)
+    report.add("questions", len(scores.recall))
+    report.add("facts", scores.facts, f"of {scores.observations:,} observations")
     return report
 
 
-async def _all(paths: Sequence[Path]) -> dict[str, list[dict[int, float]]]:
-    shares: dict[str, list[dict[int, float]]] = {"recall": [], "BM25 over turns": [], "facts": []}
+async def _score_files(paths: Sequence[Path]) -> RecallScores:
+    scores = RecallScores()
     async with open_server() as server:
         for path in paths:
-            value = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
-            for number, record in enumerate(value if isinstance(value, list) else [value]):
-                with tempfile.TemporaryDirectory() as alone:
-                    single = Path(alone) / f"{path.stem}-{number}.json"
+            content = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
+            for number, record in enumerate(content if isinstance(content, list) else [content]):
+                with tempfile.TemporaryDirectory() as folder:
+                    single = Path(folder) / f"{path.stem}-{number}.json"
                     single.write_text(json.dumps(record))
-                    for name, found in (await answer(server, single, record)).items():
-                        shares[name] += found
-    return shares
+                    scores.add(await score_dialogue(server, single, record))
+    return scores
 
 
 def main() -> None:
-    """Read the command line."""
+    """Parse the command line and print the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.recall", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="dialogues in the LoCoMo format")
     report = measure(parser.parse_args().folder)
-    print(report.table())
-    print(json.dumps(report.as_json()))
+    print(report.format_table())
+    print(json.dumps(report.to_json()))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness.server import BenchmarkServer
-from benchmarks.quality.recall import FIRST, answer, bm25, observations, questions, turns
-from benchmarks.quality.synthetic_dialogues import dialogue
+from benchmarks.quality.recall import RANKS, parse_observations, parse_questions, parse_turns, rank_bm25, score_dialogue
+from benchmarks.quality.synthetic_dialogues import generate_dialogue
 
 DIALOGUE = {
     "speaker_a": "Ada",
@@ -37,9 +37,9 @@ DIALOGUE = {
 
 @pytest.fixture
 async def server(server_dsn: str) -> AsyncIterator[BenchmarkServer]:
-    opened = BenchmarkServer(server_dsn)
-    yield opened
-    await opened.close()
+    benchmark_server = BenchmarkServer(server_dsn)
+    yield benchmark_server
+    await benchmark_server.close()
 
 
 async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(
@@ -47,35 +47,35 @@ async def test_observations_are_believed_and_lead_to_the_turns_that_prove_them(
 ) -> None:
     path = tmp_path / "talk.json"
     path.write_text(json.dumps(DIALOGUE))
-    scores = await answer(server, path, DIALOGUE)
-    assert scores["facts"] == [{0: 2, 1: 2}]
-    assert scores["recall"] == [dict.fromkeys(FIRST, 1.0)] * 2
-    assert len(scores["BM25 over turns"]) == 2
+    scores = await score_dialogue(server, path, DIALOGUE)
+    assert (scores.facts, scores.observations) == (2, 2)
+    assert scores.recall == [dict.fromkeys(RANKS, 1.0)] * 2
+    assert len(scores.bm25) == 2
 
 
 async def test_facts_and_neighbours_find_more_than_the_words_of_turns(server: BenchmarkServer, tmp_path: Path) -> None:
-    path, record = tmp_path / "made.json", dialogue(1, sessions=8)
+    path, record = tmp_path / "made.json", generate_dialogue(1, sessions=8)
     path.write_text(json.dumps(record))
-    scores = await answer(server, path, record)
-    for rank in FIRST:
-        ours, plain = (sum(score[rank] for score in scores[name]) for name in ("recall", "BM25 over turns"))
+    scores = await score_dialogue(server, path, record)
+    for rank in RANKS:
+        ours, plain = (sum(shares[rank] for shares in of_questions) for of_questions in (scores.recall, scores.bm25))
         assert ours > plain
 
 
 def test_evidence_is_read_however_it_is_written() -> None:
-    assert turns(["D8:6; D9:17", "D02:3"]) == ["D8:6", "D9:17", "D2:3"]
-    assert turns("D1:1") == ["D1:1"]
-    assert turns(None) == []
-    assert [question.text for question in questions(DIALOGUE)] == [
+    assert parse_turns(["D8:6; D9:17", "D02:3"]) == ["D8:6", "D9:17", "D2:3"]
+    assert parse_turns("D1:1") == ["D1:1"]
+    assert parse_turns(None) == []
+    assert [question.text for question in parse_questions(DIALOGUE)] == [
         "What did Ben make with ceramics?",
         "Where does Ben live?",
     ]
-    assert observations({"observation": {"session_3_observation": {"Ada": [["x", "D3:1"]]}}}) == [
+    assert parse_observations({"observation": {"session_3_observation": {"Ada": [["x", "D3:1"]]}}}) == [
         ("Ada", "x", ["D3:1"])
     ]
 
 
 def test_plain_bm25_puts_rare_words_first() -> None:
     texts = ["the cat and the dog", "the heron", "the cat and the other cat"]
-    assert bm25(texts, "the heron")[0] == 1
-    assert bm25(texts, "cat") == [2, 0, 1]
+    assert rank_bm25(texts, "the heron")[0] == 1
+    assert rank_bm25(texts, "cat") == [2, 0, 1]

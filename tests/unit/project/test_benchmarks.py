@@ -1,4 +1,4 @@
-"""Every benchmark runs, at a tiny scale, and tells its figures; how fast things are is not judged here."""
+"""Every benchmark runs at a tiny scale and reports its figures; speed itself is not tested."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import made
-from benchmarks.__main__ import NAMES
+from benchmarks.__main__ import MODULES
+from benchmarks.harness import synthetic_sessions
+from benchmarks.harness.report import Report, median_ratio, run_interleaved
+from benchmarks.harness.server import BenchmarkServer
 from benchmarks.quality import error_pairs, next_call
-from benchmarks.report import Report, by_turns, ratio
-from benchmarks.server import Server
-from consolidator.formats import format_named
+from consolidator.formats import get_format
 from consolidator.models.payload import EventType
 
 RATIOS = {
@@ -37,11 +37,11 @@ RATIOS = {
 
 
 @pytest.fixture
-async def server(server_dsn: str) -> AsyncIterator[Server]:
-    """The test server, on which benchmarks make databases of their own."""
-    opened = Server(server_dsn)
-    yield opened
-    await opened.close()
+async def server(server_dsn: str) -> AsyncIterator[BenchmarkServer]:
+    """The test server, on which benchmarks create databases of their own."""
+    benchmark_server = BenchmarkServer(server_dsn)
+    yield benchmark_server
+    await benchmark_server.close()
 
 
 def figures_of(report: Report) -> dict[str, float]:
@@ -49,74 +49,74 @@ def figures_of(report: Report) -> dict[str, float]:
 
 
 def test_every_benchmark_has_its_ratios_named_here() -> None:
-    assert set(RATIOS) == set(NAMES)
+    assert set(RATIOS) == set(MODULES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_it_runs_and_tells_its_ratios(
-    server: Server, name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+@pytest.mark.parametrize("name", MODULES)
+async def test_a_benchmark_runs_and_reports_its_ratios(
+    server: BenchmarkServer, name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if name in ("recall", "models"):
         request.getfixturevalue("pgvector")
     monkeypatch.setenv("CONSOLIDATOR_TEST_DATA", "/nowhere")
     for variable in ("CONSOLIDATOR_TEST_MEM0", "CONSOLIDATOR_TEST_STORES"):
         monkeypatch.delenv(variable, raising=False)
-    report = await importlib.import_module(f"benchmarks.{name}").measure(server, "tiny")
-    found = figures_of(report)
-    assert RATIOS[name] <= set(found)
-    assert all(value > 0 for value in found.values())
-    assert name != "mining" or found["other orders that came out the same"] == 2
-    assert json.loads(json.dumps(report.as_json()))["benchmark"] == name
-    assert all(figure.name in report.table() for figure in report.figures)
+    report = await importlib.import_module(MODULES[name]).measure(server, "tiny")
+    figures = figures_of(report)
+    assert RATIOS[name] <= set(figures)
+    assert all(value > 0 for value in figures.values())
+    assert name != "mining" or figures["other orders that came out the same"] == 2
+    assert json.loads(json.dumps(report.to_json()))["benchmark"] == name
+    assert all(figure.name in report.format_table() for figure in report.figures)
 
 
-def test_a_target_is_told_as_reached_or_missed() -> None:
+def test_a_report_says_whether_a_target_is_reached_or_missed() -> None:
     report = Report("one", "something")
     report.add("fast", 0.7, at_least=0.65)
     report.add("slow", 3, at_most=2)
     report.add("plain", 5)
     assert [figure.reached for figure in report.figures] == [True, False, None]
-    assert [line.split() for line in report.table().splitlines()[2:]] == [
+    assert [line.split() for line in report.format_table().splitlines()[2:]] == [
         ["fast", "0.70", ">=", "0.65", "reached"],
         ["slow", "3", "<=", "2", "MISSED"],
         ["plain", "5"],
     ]
-    assert report.as_json()["targets"]["slow"] == {"at_most": 2, "reached": False}
+    assert report.to_json()["targets"]["slow"] == {"at_most": 2, "reached": False}
 
 
-async def test_things_are_done_by_turns_and_the_order_alternates() -> None:
-    done = []
+async def test_actions_run_interleaved_and_the_order_alternates() -> None:
+    order = []
 
-    async def one() -> float:
-        done.append("A")
+    async def first() -> float:
+        order.append("A")
         return 2.0
 
-    async def other() -> float:
-        done.append("B")
+    async def second() -> float:
+        order.append("B")
         return 1.0
 
-    seconds = await by_turns(4, one, other)
-    assert done == ["A", "B", "B", "A", "A", "B", "B", "A"]
-    assert ratio(*seconds) == 2.0
+    seconds = await run_interleaved(4, first, second)
+    assert order == ["A", "B", "B", "A", "A", "B", "B", "A"]
+    assert median_ratio(*seconds) == 2.0
 
 
-def test_a_made_up_session_is_the_same_each_time_and_whole() -> None:
-    session = made.session(7, 200)
-    assert session == made.session(7, 200)
-    assert session != made.session(8, 200)
+def test_a_synthetic_session_is_the_same_each_time_and_pairs_its_calls() -> None:
+    session = synthetic_sessions.generate_session(7, 200)
+    assert session == synthetic_sessions.generate_session(7, 200)
+    assert session != synthetic_sessions.generate_session(8, 200)
     kinds = [event.type for event in session]
     assert len(session) == 200
     assert 0 <= kinds.count(EventType.TOOL_CALL) - kinds.count(EventType.TOOL_RESULT) <= 1
 
 
-def orders(folder: Path, count: int) -> Path:
-    """Write conversations in which a customer's orders are looked up, and the last is cancelled."""
+def write_order_conversations(folder: Path, count: int) -> Path:
+    """Write conversations in which a customer's orders are looked up one by one."""
     folder.mkdir()
     for number in range(count):
-        name, found = f"ada_lee_{1000 + number}", [f"W{number}{n}77" for n in range(3)]
+        name, order_ids = f"ada_lee_{1000 + number}", [f"W{number}{n}77" for n in range(3)]
         messages: list[dict[str, object]] = [{"role": "user", "content": f"Hello, I am {name}."}]
-        calls: list[tuple[str, dict[str, str], object]] = [("get_user", {"user_id": name}, {"orders": found})]
-        calls += [("get_order", {"order_id": order}, {"id": order}) for order in found]
+        calls: list[tuple[str, dict[str, str], object]] = [("get_user", {"user_id": name}, {"orders": order_ids})]
+        calls += [("get_order", {"order_id": order}, {"id": order}) for order in order_ids]
         for position, (tool, arguments, result) in enumerate(calls):
             call = {"id": f"c{position}", "type": "function"}
             function = {"name": tool, "arguments": json.dumps(arguments)}
@@ -127,25 +127,25 @@ def orders(folder: Path, count: int) -> Path:
     return folder
 
 
-async def test_next_calls_are_asked_of_what_a_night_has_stored(server: Server, tmp_path: Path) -> None:
-    found = await next_call.asked(server, orders(tmp_path / "orders", 12), split=0.6)
-    assert found["calls"] == 4 * found["held_out"] > 0
-    assert found["held_out"] < found["sessions"] == 12
-    assert found["learned"] >= 0.9 > 0.1 > found["last_value"]
-    assert found["filled_right"] == 1.0
+async def test_next_calls_are_predicted_from_what_a_night_stored(server: BenchmarkServer, tmp_path: Path) -> None:
+    figures = await next_call.measure_folder(server, write_order_conversations(tmp_path / "orders", 12), split=0.6)
+    assert figures["calls"] == 4 * figures["held_out"] > 0
+    assert figures["held_out"] < figures["sessions"] == 12
+    assert figures["learned"] >= 0.9 > 0.1 > figures["last_value"]
+    assert figures["filled_right"] == 1.0
 
 
-async def test_of_few_tasks_each_of_five_parts_is_held_out_once(server: Server, tmp_path: Path) -> None:
-    folder = orders(tmp_path / "orders", 6)
-    found = await next_call.asked(server, folder, format_named("openai-messages"))
-    assert found["held_out"] == 6
-    assert found["calls"] == 24
-    report = next_call.reported(found, folder)
+async def test_of_few_tasks_each_of_five_parts_is_held_out_once(server: BenchmarkServer, tmp_path: Path) -> None:
+    folder = write_order_conversations(tmp_path / "orders", 6)
+    figures = await next_call.measure_folder(server, folder, get_format("openai-messages"))
+    assert figures["held_out"] == 6
+    assert figures["calls"] == 24
+    report = next_call.build_report(figures, folder)
     assert "learned - better baseline" in figures_of(report)
 
 
-def failing(folder: Path) -> Path:
-    """Write a rollout of two failed calls, the first of them mended; and labels for them."""
+def write_failing_rollout(folder: Path) -> Path:
+    """Write a rollout with two failed calls, of which the first is resolved, and labels for both."""
     folder.mkdir()
     lines = [{"type": "session_meta", "payload": {"id": "5973b6c0-94b8-487b-a530-2aeb6098ae0e", "cwd": "/w"}}]
     runs = [("pytest tests/test_a.py --oops", 4), ("pytest tests/test_a.py", 0), ("cargo build --release", 101)]
@@ -160,20 +160,22 @@ def failing(folder: Path) -> Path:
     name = "rollout-2026-01-05T08-00-00-5973b6c0-94b8-487b-a530-2aeb6098ae0e.jsonl"
     (folder / name).write_text(text, encoding="utf-8")
     labels = [(0, "resolved", [1]), (2, "resolved", [9])]
-    told = [
+    labels_json = [
         {"session": name, "call_index": call, "tool": "shell", "label": label, "resolving_call_index": resolving}
         for call, label, resolving in labels
     ]
-    (folder / "labels").write_text("".join(json.dumps(one) + "\n" for one in told), encoding="utf-8")
+    (folder / "labels").write_text("".join(json.dumps(entry) + "\n" for entry in labels_json), encoding="utf-8")
     return folder
 
 
-async def test_error_pairs_are_those_a_night_has_stored_and_misses_have_reasons(server: Server, tmp_path: Path) -> None:
-    folder = failing(tmp_path / "logs")
-    found = await error_pairs.paired(server, folder, error_pairs.read_labels(folder / "labels"))
-    assert (found["predicted"], found["right"], found["resolved"]) == (1, 1, 2)
-    assert (found["precision"], found["recall"]) == (1.0, 0.5)
-    [miss] = found["wrong"]
+async def test_error_pairs_are_read_from_what_a_night_stored_and_misses_have_reasons(
+    server: BenchmarkServer, tmp_path: Path
+) -> None:
+    folder = write_failing_rollout(tmp_path / "logs")
+    figures = await error_pairs.measure_folder(server, folder, error_pairs.read_labels(folder / "labels"))
+    assert (figures["predicted"], figures["right"], figures["resolved"]) == (1, 1, 2)
+    assert (figures["precision"], figures["recall"]) == (1.0, 0.5)
+    [miss] = figures["wrong"]
     assert miss["call"] == 2
     assert "no resolver found" in miss["reason"]
-    assert "MISSED" in error_pairs.reported(found).table()
+    assert "MISSED" in error_pairs.build_report(figures).format_table()

@@ -1,4 +1,4 @@
-"""The pages in docs/: tables equal the code, links lead somewhere, and commands and variables are real."""
+"""The pages in docs/: tables agree with the code, link targets exist, and so do commands, options and variables."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ WITHOUT_DEFAULT = {"home": "the platform's data directory, `~/.local/share/conso
 FOR_TESTS = {f"CONSOLIDATOR_TEST_{name}" for name in ("DATABASE_URL", "DATA", "MEM0", "STORES")}
 
 
-def page(name: str) -> str:
+def read_page(name: str) -> str:
     """Return a page's text."""
     return (DOCS / name).read_text()
 
 
-def rows_of(text: str, heading: str) -> list[list[str]]:
+def table_rows(text: str, heading: str) -> list[list[str]]:
     """Return the cells of the table whose first column has that heading."""
     table = text[text.index(f"| {heading} |") :].split("\n\n")[0]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines()[2:]]
 
 
-def default_of(name: str, field: FieldInfo) -> str:
-    """Return what stands in the column of defaults."""
+def default_cell(name: str, field: FieldInfo) -> str:
+    """Return the cell of the column of defaults."""
     return WITHOUT_DEFAULT.get(name) or ("" if field.default is None else f"`{field.default}`")
 
 
-def range_of(field: FieldInfo) -> str:
+def bounds_text(field: FieldInfo) -> str:
     """Return the bounds of a setting."""
     least = [bound.ge for bound in field.metadata if isinstance(bound, Ge)]
     most = [bound.le for bound in field.metadata if isinstance(bound, Le)]
@@ -50,36 +50,36 @@ def range_of(field: FieldInfo) -> str:
     return f"; {least[0]} or more" if least else ""
 
 
-def settings_rows() -> list[str]:
+def expected_settings_rows() -> list[str]:
     """Return the rows that docs/settings.md must have."""
     return [
-        f"| `CONSOLIDATOR_{name.upper()}` | {default_of(name, field)} | {field.description}{range_of(field)} |"
+        f"| `CONSOLIDATOR_{name.upper()}` | {default_cell(name, field)} | {field.description}{bounds_text(field)} |"
         for name, field in Settings.model_fields.items()
     ]
 
 
 def test_every_setting_is_in_the_table_as_the_code_has_it() -> None:
-    text = page("settings.md")
-    found = [line for line in text.splitlines() if line.startswith("| `CONSOLIDATOR_")]
-    assert found == settings_rows(), "the table should be:\n" + "\n".join(settings_rows())
+    text = read_page("settings.md")
+    rows = [line for line in text.splitlines() if line.startswith("| `CONSOLIDATOR_")]
+    assert rows == expected_settings_rows(), "the table should be:\n" + "\n".join(expected_settings_rows())
 
 
 def test_every_exit_code_is_in_the_table() -> None:
-    def below(kind: type[errors.ConsolidatorError]) -> set[int]:
-        return {kind.exit_code}.union(*(below(one) for one in kind.__subclasses__()))
+    def exit_codes(error_type: type[errors.ConsolidatorError]) -> set[int]:
+        return {error_type.exit_code}.union(*(exit_codes(subclass) for subclass in error_type.__subclasses__()))
 
-    told = {int(row[0]) for row in rows_of(page("deploy.md"), "code")}
-    assert told == below(errors.ConsolidatorError) | {0}
+    documented = {int(row[0]) for row in table_rows(read_page("deploy.md"), "code")}
+    assert documented == exit_codes(errors.ConsolidatorError) | {0}
 
 
 def test_every_format_is_in_the_table() -> None:
-    assert {row[0].strip("`") for row in rows_of(page("import.md"), "format")} == set(FORMATS)
+    assert {row[0].strip("`") for row in table_rows(read_page("import.md"), "format")} == set(FORMATS)
 
 
 def test_only_event_types_that_exist_are_named() -> None:
-    table = "\n".join(row[-1] for row in rows_of(page("import.md"), "format"))
-    named = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", table))
-    assert named <= {kind.value for kind in EventType}
+    table = "\n".join(row[-1] for row in table_rows(read_page("import.md"), "format"))
+    named_types = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", table))
+    assert named_types <= {kind.value for kind in EventType}
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
@@ -91,25 +91,25 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_variable_is_a_setting(path: Path) -> None:
-    known = {f"CONSOLIDATOR_{name.upper()}" for name in Settings.model_fields} | FOR_TESTS
-    said = set(re.findall(r"CONSOLIDATOR_[A-Z0-9_]*[A-Z0-9]", path.read_text()))
-    assert said <= known
+    settings = {f"CONSOLIDATOR_{name.upper()}" for name in Settings.model_fields} | FOR_TESTS
+    variables = set(re.findall(r"CONSOLIDATOR_[A-Z0-9_]*[A-Z0-9]", path.read_text()))
+    assert variables <= settings
 
 
-def options_of(command: Any) -> set[str]:
+def command_options(command: Any) -> set[str]:
     """Return the options of a command."""
-    return {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_command_and_option_is_real(path: Path) -> None:
     program = get_command(app)
     assert isinstance(program, TyperGroup)
-    for said in re.findall(r"(?:^\$ |`)consolidator ([a-z][^`\n|>#]*)", path.read_text(), re.MULTILINE):
-        words = said.split()
-        assert words[0] in program.commands, said
+    for example in re.findall(r"(?:^\$ |`)consolidator ([a-z][^`\n|>#]*)", path.read_text(), re.MULTILINE):
+        words = example.split()
+        assert words[0] in program.commands, example
         command = program.commands[words[0]]
-        known = options_of(command) | {"--help"}
+        options = command_options(command) | {"--help"}
         if isinstance(command, TyperGroup) and len(words) > 1 and words[1] in command.commands:
-            known |= options_of(command.commands[words[1]])
-        assert {word for word in words if word.startswith("-")} <= known, said
+            options |= command_options(command.commands[words[1]])
+        assert {word for word in words if word.startswith("-")} <= options, example

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.quality.recall import bm25
+from benchmarks.quality.recall import rank_bm25
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.block import estimate_tokens, render_block
 from consolidator.memory.recall.documents import RecalledFact, RecalledTurn
@@ -50,7 +50,7 @@ def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
     hits = search(texts, "heron cat")
     assert hits is not None
     assert [number - NUMBERS_PER_BLOCK for number in hits.rank_documents(9)] == [
-        p for p in bm25(texts, "heron cat", 1.2) if p != 3
+        p for p in rank_bm25(texts, "heron cat", 1.2) if p != 3
     ]
 
 

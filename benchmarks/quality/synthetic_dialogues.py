@@ -1,7 +1,7 @@
-"""Dialogues made up in the LoCoMo format: two people who ask each other what happened, with small talk between.
+"""Synthetic dialogues in the LoCoMo format: two people ask each other what happened, with small talk in between.
 
-As in real ones, what answers a question often stands in a turn of other words than the question's, after a turn that
-has them; and facts about it are written in a third person's words.
+As in real ones, the turn that answers a question often shares no words with it, but follows a turn that does; the
+observations are written in the third person.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 _PEOPLE = (("Mara", "Jonas"), ("Priya", "Tom"), ("Lucia", "Ben"))
-_WITH = ("my sister", "an old friend", "my neighbour", "two colleagues", "my cousin", "my dad", "the kids")
+_FRIENDS = ("my sister", "an old friend", "my neighbour", "two colleagues", "my cousin", "my dad", "the kids")
 _PLACES = ("Lisbon", "the lake", "Utrecht", "the old harbour", "Kraków", "the community hall", "Bergen", "the park")
 _KINDS = (
     ("pottery", "workshop", "made a", ("blue bowl", "tall vase", "teapot", "clay owl", "cracked mug")),
@@ -35,74 +35,76 @@ _FILLER = (
     "That means a lot, thank you.", "It was a great time with everyone there.", "Nature always helps me relax.",
 )  # fmt: skip
 _MONTHS = ("January", "March", "May", "June", "August", "October", "December")
-_ASKS = (
+_ASK_TEMPLATES = (
     "How did {event} go?", "So, tell me, how was {event}?", "I wanted to ask about {event}, did it work out?",
     "Last time you mentioned {event}. What happened?",
 )  # fmt: skip
-_TELLS = (
+_TELL_TEMPLATES = (
     "It was amazing, I went with {friend} and we {did} in the end.", "Fine! {friend} came along, and I {did}.",
     "So good. I {did}, and {friend} cheered all the way.", "Honestly, I {did}. {friend} was there too, in {place}.",
 )  # fmt: skip
-_QUESTIONS = (
+_QUESTION_TEMPLATES = (
     ("Who went with {who} to {event}?", 1), ("What did {who} do at {event}?", 1), ("Who saw how {who} {did}?", 1),
     ("When did {who} talk about {topic}?", 2), ("What came of {who}'s {topic} plans?", 1),
 )  # fmt: skip
 
 
-def dialogue(seed: int, sessions: int = 20, topics: int = 2) -> dict[str, Any]:
-    """Return a dialogue with its observations and questions."""
-    chance = random.Random(seed)
+def generate_dialogue(seed: int, sessions: int = 20, topics: int = 2) -> dict[str, Any]:
+    """Return a dialogue with its observations and questions, the same for the same seed."""
+    rng = random.Random(seed)
     people = _PEOPLE[seed % len(_PEOPLE)]
     record: dict[str, Any] = {"speaker_a": people[0], "speaker_b": people[1], "qa": []}
     for number in range(1, sessions + 1):
         turns: list[dict[str, str]] = []
-        noted: dict[str, list[list[str]]] = {name: [] for name in people}
+        observations: dict[str, list[list[str]]] = {name: [] for name in people}
         for _ in range(topics):
-            _small_talk(chance, people, turns, number, chance.randrange(2, 5))
-            _topic(chance, people, turns, number, noted, record["qa"])
+            _add_small_talk(rng, people, turns, number, rng.randrange(2, 5))
+            _add_topic(rng, people, turns, number, observations, record["qa"])
         record[f"session_{number}"] = turns
         month = _MONTHS[number % len(_MONTHS)]
         record[f"session_{number}_date_time"] = f"{1 + number % 11}:{10 + number} pm on {number} {month}, 2023"
-        record[f"session_{number}_observation"] = noted
+        record[f"session_{number}_observation"] = observations
     return record
 
 
-def _say(turns: list[dict[str, str]], number: int, who: str, text: str) -> str:
-    identity = f"D{number}:{len(turns) + 1}"
-    turns.append({"speaker": who, "dia_id": identity, "text": text})
-    return identity
+def _add_turn(turns: list[dict[str, str]], number: int, speaker: str, text: str) -> str:
+    turn_id = f"D{number}:{len(turns) + 1}"
+    turns.append({"speaker": speaker, "dia_id": turn_id, "text": text})
+    return turn_id
 
 
-def _small_talk(
-    chance: random.Random, people: tuple[str, str], turns: list[dict[str, str]], number: int, count: int
+def _add_small_talk(
+    rng: random.Random, people: tuple[str, str], turns: list[dict[str, str]], number: int, count: int
 ) -> None:
-    for place in range(count):
-        _say(turns, number, people[place % 2], chance.choice(_FILLER))
+    for position in range(count):
+        _add_turn(turns, number, people[position % 2], rng.choice(_FILLER))
 
 
-def _topic(
-    chance: random.Random,
+def _add_topic(
+    rng: random.Random,
     people: tuple[str, str],
     turns: list[dict[str, str]],
     number: int,
-    noted: dict[str, list[list[str]]],
-    asked: list[dict[str, Any]],
+    observations: dict[str, list[list[str]]],
+    questions: list[dict[str, Any]],
 ) -> None:
-    """Have one ask and the other tell; note it, mostly, and ask for it."""
-    who, other = chance.sample(people, 2)
-    event, did, topic = chance.choice(_EVENTS)
-    told = {"event": event, "did": did, "topic": topic, "who": who}
-    told |= {"friend": chance.choice(_WITH), "place": chance.choice(_PLACES)}
-    asking = _say(turns, number, other, chance.choice(_ASKS).format(event=event))
-    telling = _say(turns, number, who, chance.choice(_TELLS).format(**told))
-    _say(turns, number, other, chance.choice(_FILLER))
-    more = _say(turns, number, who, f"And next month I want to go back to {told['place']}, {chance.choice(_FILLER)}")
-    friend = told["friend"].replace("my ", "their ")
-    if chance.random() < 0.8:
-        noted[who].append([f"{who} went to {told['event']} with {friend} and {did}.", telling])
-    if chance.random() < 0.5:
-        noted[who].append([f"{who} plans to return to {told['place']} next month.", more])
-        asked.append({"question": f"Where does {who} want to go back to?", "evidence": [more], "category": 1})
-    question, turns_needed = chance.choice(_QUESTIONS)
-    evidence = [telling] if turns_needed == 1 else [asking, telling]
-    asked.append({"question": question.format(**told), "evidence": evidence, "category": chance.randrange(1, 5)})
+    """Add turns in which one asks and the other tells, mostly an observation of it, and a question."""
+    who, other = rng.sample(people, 2)
+    event, did, topic = rng.choice(_EVENTS)
+    values = {"event": event, "did": did, "topic": topic, "who": who}
+    values |= {"friend": rng.choice(_FRIENDS), "place": rng.choice(_PLACES)}
+    asking_turn = _add_turn(turns, number, other, rng.choice(_ASK_TEMPLATES).format(event=event))
+    telling_turn = _add_turn(turns, number, who, rng.choice(_TELL_TEMPLATES).format(**values))
+    _add_turn(turns, number, other, rng.choice(_FILLER))
+    plan_turn = _add_turn(
+        turns, number, who, f"And next month I want to go back to {values['place']}, {rng.choice(_FILLER)}"
+    )
+    friend = values["friend"].replace("my ", "their ")
+    if rng.random() < 0.8:
+        observations[who].append([f"{who} went to {values['event']} with {friend} and {did}.", telling_turn])
+    if rng.random() < 0.5:
+        observations[who].append([f"{who} plans to return to {values['place']} next month.", plan_turn])
+        questions.append({"question": f"Where does {who} want to go back to?", "evidence": [plan_turn], "category": 1})
+    question, turns_needed = rng.choice(_QUESTION_TEMPLATES)
+    evidence = [telling_turn] if turns_needed == 1 else [asking_turn, telling_turn]
+    questions.append({"question": question.format(**values), "evidence": evidence, "category": rng.randrange(1, 5)})

@@ -1,0 +1,1 @@
+"""How often and how much memory asks a model, beside mem0."""

@@ -1,0 +1,1 @@
+"""The session runtime beside the session stores of other libraries."""

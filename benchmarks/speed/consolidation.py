@@ -1,0 +1,63 @@
+"""A night without a model, from log to stamp, against stamping the same events alone."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.harness.log_database import create_log_database
+from benchmarks.harness.report import Report, median_ratio, run_interleaved
+from benchmarks.harness.server import BenchmarkServer
+from consolidator.clock import FrozenClock
+from consolidator.jobs.nightly import JobRunner
+from consolidator.store.log import events, sessions
+
+TITLE = "a night from log to stamp, against stamping the same events alone"
+ROUNDS = {"tiny": 1, "small": 5, "full": 5}
+SESSIONS = {"tiny": 4, "small": 150, "full": 1000}
+LENGTH = 200
+BATCH = 16  # sessions that one transaction stamps, as a night does
+
+
+async def measure(server: BenchmarkServer, scale: str) -> Report:
+    """Run nights and stampings, each on a copy of the same log."""
+    report = Report("consolidation", TITLE, scale)
+    clock = FrozenClock(datetime.now(UTC))
+    log = await create_log_database(server, clock, range(SESSIONS[scale]), LENGTH)
+    clock.advance(timedelta(hours=1))
+
+    async def run_night() -> float:
+        async with server.open_database(clock, template=log) as database:
+            started = time.perf_counter()
+            result = await JobRunner(database, server.default_settings()).run_now("consolidation")
+            assert result["status"] == "done", result
+            return time.perf_counter() - started
+
+    async def stamp_in_one_statement() -> float:
+        async with server.open_database(clock, template=log) as database, database.connection() as conn:
+            started = time.perf_counter()
+            await conn.execute("update event set consolidated_at = %s where consolidated_at is null", [clock.now()])
+            return time.perf_counter() - started
+
+    async def stamp_as_a_night() -> float:
+        async with server.open_database(clock, template=log) as database, database.connection() as conn:
+            spans = [events.Span(row.id, 0, row.events) for row in await sessions.list_due(conn)]
+            started = time.perf_counter()
+            for first in range(0, len(spans), BATCH):
+                async with conn.transaction():
+                    await events.stamp(conn, spans[first : first + BATCH], now=clock.now())
+            return time.perf_counter() - started
+
+    nights, in_one, as_nights = await run_interleaved(
+        ROUNDS[scale], run_night, stamp_in_one_statement, stamp_as_a_night
+    )
+    count = SESSIONS[scale] * LENGTH
+    report.add("events", count, f"in {SESSIONS[scale]:,} sessions")
+    report.add("night / stamping as a night does", median_ratio(as_nights, nights), "of its rate", at_least=0.15)
+    report.add("night / stamping in one statement", median_ratio(in_one, nights), "of its rate")
+    report.add("night", count / statistics.median(nights), "events/s")
+    report.add("stamping as a night does", count / statistics.median(as_nights), "events/s")
+    report.add("stamping in one statement", count / statistics.median(in_one), "events/s")
+    await server.drop_database(log)
+    return report
