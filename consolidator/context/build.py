@@ -1,6 +1,7 @@
-"""What the model sees of a session: a query's result, folded into messages under a budget of tokens.
+"""Builds what the model sees of a session: a query's result, folded into messages within a token budget.
 
-Its cost depends on the window, not on the length of the log. `build_context` reads; only `advance` writes.
+The cost depends on the window, not on the length of the log. `build_context` only reads; `advance_history` and
+`set_scratchpad` write.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from consolidator.context.history import SessionHistory, fold_events, apply_decision, render_summary_block, render_scratchpad_block
-from consolidator.context.messages import MAX_RESULT_BYTES, MessageFormat, RequestedCall, build_conversation, render_messages, convert_tool_definitions
+from consolidator.context.conversation import MAX_RESULT_BYTES, RequestedCall, build_conversation
+from consolidator.context.history import (
+    SessionHistory,
+    apply_decision,
+    fold_events,
+    render_scratchpad_block,
+    render_summary_block,
+)
+from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
 from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
 from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
-from consolidator.context.window import MESSAGE_TOKENS, fit_turns, count_turn_tokens
+from consolidator.context.window import MESSAGE_TOKENS, count_turn_tokens, fit_turns
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
@@ -30,14 +38,16 @@ from consolidator.store.log.context import SessionView
 from consolidator.store.log.events import AppendResult
 
 DEFAULT_LAST = 50  # events of a window
-FOLD_LIMIT = 1000  # events that one `advance` folds
-_LEAST = 256  # tokens without which nothing can be said
-_ORDER = ("system", "tools", "recalled", "summary", "transcript", "open calls", "working memory")
+FOLD_LIMIT = 1000  # events that one call of `advance_history` folds
+_MIN_TRANSCRIPT_TOKENS = 256
+_PART_ORDER = ("system", "tools", "recalled", "summary", "transcript", "open calls", "working memory")
+# What is dropped, in this order, if too little of the budget is left for the transcript.
+_DROPPABLE = ("recalled", "summary", "scratchpad", "open_calls")
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPart:
-    """A part of a context, and its tokens, counted or rather more."""
+    """A part of a context, and an upper estimate of its tokens."""
 
     name: str  # system | tools | recalled | summary | transcript | open calls | working memory
     tokens: int
@@ -51,12 +61,12 @@ class Context:
     parts: list[ContextPart]
     strategy: str
     tokens: int
-    first_seq: int  # of the first event that is in it, 0 where there is none
-    upto_seq: int = 0  # of the last event that it could hold
-    truncated: bool = False  # whether something said earlier is not in it
-    over_budget: bool = False  # whether that is for want of room
-    system: str | None = None  # of Anthropic's form, where it is no message
-    tools: list[dict[str, Any]] = field(default_factory=list)  # in the form's own shape
+    first_seq: int  # of the first event that is shown, 0 if there is none
+    upto_seq: int = 0  # the session's head when the context was built
+    truncated: bool = False  # whether earlier turns are left out
+    over_budget: bool = False  # whether they are left out for lack of room
+    system: str | None = None  # in Anthropic's format, where the system prompt is no message
+    tools: list[dict[str, Any]] = field(default_factory=list)  # in the message format's own shape
 
 
 async def build_context(
@@ -74,47 +84,55 @@ async def build_context(
     upto: int | None = None,
     withheld: Sequence[int] = (),
 ) -> Context:
-    """Return what the model sees of a session, at most `budget` tokens of it, up to an event.
+    """Return what the model sees of a session up to an event, at most `budget` tokens.
 
-    `last` is how many events a window has, `limits` the most bytes of results by tool, `withheld` the seqs of events
-    that are not shown yet. Raises UsageError if the system prompt and the tools alone do not fit, and NotFound.
+    `last` is the number of events of a window. `limits` maps a tool to the maximum bytes of its results. `withheld`
+    lists the seqs of events that are not shown yet. Raises UsageError if the system prompt and the tools alone do not
+    fit, and NotFound.
     """
-    chosen = find_strategy(strategy)
+    selected = find_strategy(strategy)
     view = await store.load_view(conn, session_id)
     head = view.head if upto is None else min(upto, view.head)
-    past = history_from_view(view)
+    history = history_from_view(view)
     reader = ContextReader(conn, view, head, limits or {}, frozenset(withheld))
-    after = max(view.pruned_to, chosen.kept_from(past) - 1)
-    found = await chosen.read_events(reader, after, budget=budget, last=last)
-    for event in found:
-        apply_decision(past, event)
-    kept_from = chosen.kept_from(past)  # one of these events may be a newer compaction
-    found = [event for event in found if event.seq >= kept_from]
-    whole = not found or found[0].seq <= view.pruned_to + 1
-    found = await reader.include_last_user_message(found)
-    making = _Making(
-        chosen, budget, message_format, head, past, view.state, system, convert_tool_definitions(tools, message_format), _told(recalled)
-    )
-    work = (found, limits, whole and not view.pruned_to)
-    return await asyncio.to_thread(making.made, *work) if len(found) > MAX_INLINE_EVENTS else making.made(*work)
+    after = max(view.pruned_to, selected.kept_from(history) - 1)
+    recent = await selected.read_events(reader, after, budget=budget, last=last)
+    for event in recent:
+        apply_decision(history, event)
+    kept_from = selected.kept_from(history)  # one of these events may be a newer compaction
+    recent = [event for event in recent if event.seq >= kept_from]
+    reaches_start = not recent or recent[0].seq <= view.pruned_to + 1
+    recent = await reader.include_last_user_message(recent)
+    builder = _ContextBuilder(
+        selected, budget, message_format, head, history, view.state, system,
+        convert_tool_definitions(tools, message_format), _mark_recalled(recalled),
+    )  # fmt: skip
+    arguments = (recent, limits, reaches_start and not view.pruned_to)
+    if len(recent) > MAX_INLINE_EVENTS:
+        return await asyncio.to_thread(builder.build, *arguments)
+    return builder.build(*arguments)
 
 
 async def advance_history(conn: Connection, session_id: str, *, limit: int = FOLD_LIMIT) -> int:
-    """Fold the next events of a session into its summary, so that contexts need not; return how many were left.
+    """Fold the next events of a session into its stored summary; return how many events remain to be folded.
 
     Called once a turn; a long log that was never folded is caught up with in steps of `limit` events.
     """
     view = await store.load_view(conn, session_id)
-    past = history_from_view(view)
-    bounds = view.ingest_bounds
-    if view.upto is None and past.upto:
-        for event in await store.read_latest_marks(conn, session_id, past.upto):
-            apply_decision(past, event)
-    upto = min(view.head, past.upto + limit)
+    history = history_from_view(view)
+    if view.upto is None and history.upto:
+        for event in await store.read_latest_marks(conn, session_id, history.upto):
+            apply_decision(history, event)
+    upto = min(view.head, history.upto + limit)
     if upto <= (view.upto or 0):
         return 0
-    found = await store.read_window(conn, session_id, after=past.upto, upto=upto, bounds=bounds, longest=MAX_RESULT_BYTES)
-    folded = await asyncio.to_thread(fold_events, past, found) if len(found) > MAX_INLINE_EVENTS else fold_events(past, found)
+    next_events = await store.read_window(
+        conn, session_id, after=history.upto, upto=upto, bounds=view.ingest_bounds, longest=MAX_RESULT_BYTES
+    )
+    if len(next_events) > MAX_INLINE_EVENTS:
+        folded = await asyncio.to_thread(fold_events, history, next_events)
+    else:
+        folded = fold_events(history, next_events)
     folded.upto = upto
     await store.save_view(conn, session_id, asdict(folded))
     return view.head - upto
@@ -125,26 +143,26 @@ async def set_scratchpad(
 ) -> AppendResult:
     """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
     decision = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": text})
-    done = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
-    past = history_from_view(await store.load_view(conn, session_id))
-    past.scratchpad_seq, past.scratchpad = done.last_seq, text or None
-    await store.save_view(conn, session_id, asdict(past))
-    return done
+    result = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
+    history = history_from_view(await store.load_view(conn, session_id))
+    history.scratchpad_seq, history.scratchpad = result.last_seq, text or None
+    await store.save_view(conn, session_id, asdict(history))
+    return result
 
 
 def context_budget(strategy: str, configured: int | None, model: str, answer: int) -> int:
-    """Return a context's budget in tokens: the configured one, else the strategy's, and at most what the model can see.
+    """Return a context's budget in tokens: the configured one, else the strategy's, limited by the model's window.
 
-    `answer` is how many tokens of the model's window its answer may take. Raises UsageError for an unknown strategy.
+    `answer` is how many tokens of that window are reserved for the answer. Raises UsageError for an unknown strategy.
     """
-    visible = context_window(model)
-    max_budget = None if visible is None else max(visible - answer, 1)
-    wanted = configured or find_strategy(strategy).default_budget(max_budget)
-    return wanted if max_budget is None else min(wanted, max_budget)
+    window_tokens = context_window(model)
+    max_budget = None if window_tokens is None else max(window_tokens - answer, 1)
+    budget = configured or find_strategy(strategy).default_budget(max_budget)
+    return budget if max_budget is None else min(budget, max_budget)
 
 
 def history_from_view(view: SessionView) -> SessionHistory:
-    """Return what is folded of a session's past, by its steps or, where they go further, by the nights."""
+    """Return what is folded of a session's past: by its own steps, or by the nights if those went further."""
     learned = view.learned
     upto = view.consolidated_to if learned else view.upto or 0
     return SessionHistory(
@@ -157,51 +175,52 @@ def history_from_view(view: SessionView) -> SessionHistory:
     )
 
 
-def _told(recalled: str | None) -> str | None:
-    """Return recalled memory between its marks."""
+def _mark_recalled(recalled: str | None) -> str | None:
+    """Return recalled memory between its markers."""
     if not recalled:
         return None
     inner = recalled.strip()
-    marked = inner.startswith(RECALL_BEGIN) and inner.endswith(RECALL_END)
-    inner = inner.removeprefix(RECALL_BEGIN).removesuffix(RECALL_END).strip() if marked else inner
+    is_marked = inner.startswith(RECALL_BEGIN) and inner.endswith(RECALL_END)
+    inner = inner.removeprefix(RECALL_BEGIN).removesuffix(RECALL_END).strip() if is_marked else inner
     return f"{RECALL_BEGIN}\n{escape_markers(inner)}\n{RECALL_END}"
 
 
 @dataclass(slots=True)
-class _Making:
-    """Folds events into a context; works on the processor alone."""
+class _ContextBuilder:
+    """Folds events into a context; needs no database, so that it can run in a thread."""
 
     strategy: ContextStrategy
     budget: int
-    form: MessageFormat
+    message_format: MessageFormat
     head: int
-    past: SessionHistory
+    history: SessionHistory
     state: Mapping[str, Any]
     system: str | None
     tools: list[dict[str, Any]]
     recalled: str | None
     summary: str | None = None
-    waiting: str | None = None
-    working: str | None = None
+    open_calls: str | None = None
+    scratchpad: str | None = None
 
-    def made(self, found: Sequence[Event], limits: Mapping[str, int] | None, whole: bool) -> Context:
-        """Return the context of events; `whole` where they are all there ever were."""
-        told = build_conversation(found, limits)
-        self.waiting, self.working = _waiting(told.open_calls), render_scratchpad_block(self.past.scratchpad)
+    def build(self, recent: Sequence[Event], limits: Mapping[str, int] | None, is_whole: bool) -> Context:
+        """Return the context of events; `is_whole` if they are the whole session."""
+        conversation = build_conversation(recent, limits)
+        self.open_calls = _render_open_calls(conversation.open_calls)
+        self.scratchpad = render_scratchpad_block(self.history.scratchpad)
         stride = self.strategy.stride
-        wanted = sum(count_turn_tokens(turn, count_tokens_cached) for turn in told.turns)
-        window = fit_turns(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
-        cut = window.truncated or not whole
-        if cut:
-            self.summary = render_summary_block(self.past, self.state, compacted=self.strategy.compacts)
-            window = fit_turns(told.turns, self._left(wanted), count_tokens_cached, stride=stride)
+        needed = sum(count_turn_tokens(turn, count_tokens_cached) for turn in conversation.turns)
+        window = fit_turns(conversation.turns, self._make_room(needed), count_tokens_cached, stride=stride)
+        truncated = window.truncated or not is_whole
+        if truncated:
+            self.summary = render_summary_block(self.history, self.state, compacted=self.strategy.compacts)
+            window = fit_turns(conversation.turns, self._make_room(needed), count_tokens_cached, stride=stride)
         before = "\n\n".join(block for block in (self.recalled, self.summary) if block)
-        after = "\n\n".join(block for block in (self.waiting, self.working) if block)
-        messages = render_messages(window.turns, self.form, before=before, after=after)
-        if self.system and self.form == "openai":
+        after = "\n\n".join(block for block in (self.open_calls, self.scratchpad) if block)
+        messages = render_messages(window.turns, self.message_format, before=before, after=after)
+        if self.system and self.message_format == "openai":
             messages.insert(0, {"role": "system", "content": self.system})
-        parts = [*self._parts(), ContextPart("transcript", window.tokens)]
-        parts.sort(key=lambda part: _ORDER.index(part.name))
+        parts = [*self._count_parts(), ContextPart("transcript", window.tokens)]
+        parts.sort(key=lambda part: _PART_ORDER.index(part.name))
         return Context(
             messages=messages,
             parts=parts,
@@ -209,41 +228,41 @@ class _Making:
             tokens=sum(part.tokens for part in parts),
             first_seq=min((turn.seq for turn in window.turns), default=0),
             upto_seq=self.head,
-            truncated=cut,
+            truncated=truncated,
             over_budget=window.truncated,
-            system=self.system if self.form == "anthropic" else None,
+            system=self.system if self.message_format == "anthropic" else None,
             tools=self.tools,
         )
 
-    def _parts(self) -> list[ContextPart]:
+    def _count_parts(self) -> list[ContextPart]:
         texts = {
             "system": self.system,
             "tools": json.dumps(self.tools, ensure_ascii=False) if self.tools else None,
             "recalled": self.recalled,
             "summary": self.summary,
-            "open calls": self.waiting,
-            "working memory": self.working,
+            "open calls": self.open_calls,
+            "working memory": self.scratchpad,
         }
         return [ContextPart(name, count_tokens_cached(text) + MESSAGE_TOKENS) for name, text in texts.items() if text]
 
-    def _left(self, wanted: int) -> int:
-        """Return the tokens left for what was said, which wants so many; what can be done without goes before it."""
-        for name in ("recalled", "summary", "working", "waiting"):
-            left = self.budget - sum(part.tokens for part in self._parts())
-            if left >= min(wanted, self.budget // 3):
-                return left
+    def _make_room(self, needed: int) -> int:
+        """Return the tokens available for a transcript that needs so many; drop optional parts if they are too few."""
+        for name in _DROPPABLE:
+            available = self.budget - sum(part.tokens for part in self._count_parts())
+            if available >= min(needed, self.budget // 3):
+                return available
             setattr(self, name, None)
-        left = self.budget - sum(part.tokens for part in self._parts())
-        if left < min(wanted, _LEAST, self.budget // 2):
-            taken = self.budget - left
+        available = self.budget - sum(part.tokens for part in self._count_parts())
+        if available < min(needed, _MIN_TRANSCRIPT_TOKENS, self.budget // 2):
             raise UsageError(
-                f"a context of {self.budget} tokens has no room: the system prompt and the tools take {taken} of them"
+                f"a context of {self.budget} tokens has no room for messages: the system prompt and the tools use "
+                f"{self.budget - available} of them"
             )
-        return left
+        return available
 
 
-def _waiting(calls: Sequence[RequestedCall]) -> str | None:
-    """Return what the model is told of calls that have no result, which no context may hold as calls."""
+def _render_open_calls(calls: Sequence[RequestedCall]) -> str | None:
+    """Return a note about calls that have no result: no context may hold them as calls."""
     if not calls:
         return None
     lines = [f"- {call.tool} {call.arguments[:200]}" for call in calls[-20:]]

@@ -1,6 +1,6 @@
-"""What becomes of the older part of a session when its context is compacted: what is said of it, what stays data.
+"""Plans a compaction: which turns a summary replaces in contexts, what the summary is written from, what stays data.
 
-The log keeps all of it; only contexts are shorter. Pure.
+The log keeps everything; only contexts become shorter. Pure.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from consolidator.context.messages import Conversation, Turn, truncate_middle
+from consolidator.context.conversation import Conversation, Turn, truncate_middle
 from consolidator.context.window import TokenCounter, count_turn_tokens
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
@@ -18,10 +18,11 @@ from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-KEPT_SHARE = 0.3  # share of a budget that the turns left as they are may take
-_FIRST, _ASKED, _ERRORS, _TASKS = 2, 10, 12, 20  # how many of each a digest keeps
-_LINE = 240
-_OPEN = ("open", "unresolved")
+KEPT_SHARE = 0.3  # share of the budget for the turns that stay as they are
+_FIRST_REQUESTS, _LAST_REQUESTS = 2, 10  # of a digest; the first ones say what the session is for
+_MAX_ERRORS, _MAX_TASKS = 12, 20  # kept as data
+_LINE_CHARS, _DIGEST_CHARS = 240, 6000
+_UNRESOLVED = ("open", "unresolved")
 
 SUMMARY_PROMPT = """\
 You keep an AI agent's memory of the session it works in. Below is the older part of that session, which the agent
@@ -42,7 +43,7 @@ SUMMARY_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What is to be compacted: the turns before `kept_from`, and what of them stays data."""
+    """What is to be compacted: the turns before `kept_from`, and what stays data."""
 
     kept_from: int  # the first event that stays in contexts as it is
     turns: list[Turn]
@@ -53,10 +54,10 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction did."""
+    """The result of a compaction."""
 
     seq: int  # of its event
-    kept_from: int  # the first event that contexts still hold as it is
+    kept_from: int  # the first event that stays in contexts as it is
     summary: str
     by: Literal["model", "digest"]
     tokens_before: int
@@ -65,120 +66,132 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class CompactionHooks:
-    """What is called round a compaction: `before` may return words for the model that writes the summary."""
+    """Callbacks of an agent: `before` may return instructions for the model that writes the summary."""
 
     before: Callable[[CompactionPlan], Awaitable[str | None]] | None = None
     after: Callable[[Compaction], Awaitable[None]] | None = None
 
 
 def plan_compaction(
-    events: Sequence[Event], told: Conversation, previous: Mapping[str, Any], *, keep: int, count: TokenCounter
+    events: Sequence[Event],
+    conversation: Conversation,
+    previous: Mapping[str, Any],
+    *,
+    keep: int,
+    count: TokenCounter,
 ) -> CompactionPlan | None:
-    """Return what to compact so that the latest turns of `keep` tokens stay; None where there is nothing to."""
-    sizes = [count_turn_tokens(turn, count) for turn in told.turns]
-    begin = _latest(told.turns, sizes, keep)
-    # A call that still runs stays; one so old that it would keep too much with it was abandoned.
-    oldest = _latest(told.turns, sizes, 2 * keep)
-    running = [call.seq for call in told.open_calls if call.seq >= oldest]
-    kept_from = _whole_calls(told, min([begin, *running]))
-    turns = [turn for turn in told.turns if turn.seq < kept_from]
-    if not turns:
+    """Return what to compact so that the latest turns of `keep` tokens stay; None if there is nothing to compact."""
+    turns = conversation.turns
+    sizes = [count_turn_tokens(turn, count) for turn in turns]
+    start = _find_latest(turns, sizes, keep)
+    # A call that still runs stays, unless it is so old that it must have been abandoned.
+    oldest = _find_latest(turns, sizes, 2 * keep)
+    running = [call.seq for call in conversation.open_calls if call.seq >= oldest]
+    kept_from = _avoid_splitting_calls(turns, min([start, *running]))
+    compacted = [turn for turn in turns if turn.seq < kept_from]
+    if not compacted:
         return None
-    kept = sum(large for turn, large in zip(told.turns, sizes, strict=True) if turn.seq >= kept_from)
-    data = _data([event for event in events if event.seq < kept_from], previous)
-    return CompactionPlan(kept_from, turns, data, sum(sizes), kept)
+    tokens_kept = sum(tokens for turn, tokens in zip(turns, sizes, strict=True) if turn.seq >= kept_from)
+    data = _collect_data([event for event in events if event.seq < kept_from], previous)
+    return CompactionPlan(kept_from, compacted, data, sum(sizes), tokens_kept)
 
 
-def _latest(turns: Sequence[Turn], sizes: Sequence[int], most: int) -> int:
-    """Return the first event of the latest turns within so many tokens; the last turn's, where it alone has more."""
-    first, left = len(turns), most
-    while first > 0 and sizes[first - 1] <= left:
+def _find_latest(turns: Sequence[Turn], sizes: Sequence[int], max_tokens: int) -> int:
+    """Return the first event of the latest turns within a token limit; of the last turn, if it alone exceeds that."""
+    first, available = len(turns), max_tokens
+    while first > 0 and sizes[first - 1] <= available:
         first -= 1
-        left -= sizes[first]
+        available -= sizes[first]
     return min((turn.seq for turn in turns[min(first, len(turns) - 1) :]), default=0)
 
 
-def _whole_calls(told: Conversation, begin: int) -> int:
-    """Return where to cut at or before an event, so that no call is on the other side of its result."""
+def _avoid_splitting_calls(turns: Sequence[Turn], start: int) -> int:
+    """Return where to cut, at or before an event, so that no call is separated from its result."""
     while True:
-        across = [
+        split = [
             turn.seq
-            for turn in told.turns
-            if turn.seq < begin and any(call.result_seq >= begin or call.seq >= begin for call in turn.calls)
+            for turn in turns
+            if turn.seq < start and any(call.result_seq >= start or call.seq >= start for call in turn.calls)
         ]
-        if not across:
-            return begin
-        begin = min(across)
+        if not split:
+            return start
+        start = min(split)
 
 
-def _data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stays data: tasks that were not ended, errors that nothing resolved."""
+def _collect_data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stays data: tasks that are open, errors that nothing resolved."""
     tasks = {str(task.get("task_id")): dict(task) for task in previous.get("open_tasks") or ()}
-    calls, errors, done = CallPairer(), ErrorTracker(redact), set[str]()
+    pairer, tracker, succeeded = CallPairer(), ErrorTracker(redact), set[str]()
     for event in events:
         if event.type is EventType.TASK_START:
-            goal = redact(str(event.data.get("goal") or ""))[:_LINE]
+            goal = redact(str(event.data.get("goal") or ""))[:_LINE_CHARS]
             tasks[str(event.data.get("task_id"))] = {"task_id": event.data.get("task_id"), "goal": goal}
         elif event.type is EventType.TASK_END:
             tasks.pop(str(event.data.get("task_id")), None)
-        call = calls.feed(event)
+        call = pairer.feed(event)
         if call is not None:
-            errors.feed(call)
-            done |= _operations(call)
-    earlier = [dict(one) for one in previous.get("unresolved_errors") or () if one.get("operation") not in done]
-    met = [
-        {"tool": one.tool, "headline": one.headline, "operation": one.operation, "seq": one.seq}
-        for one in errors.records
-        if one.status in _OPEN
+            tracker.feed(call)
+            succeeded |= _succeeded_operations(call)
+    earlier = [
+        dict(error) for error in previous.get("unresolved_errors") or () if error.get("operation") not in succeeded
     ]
-    return {"open_tasks": list(tasks.values())[-_TASKS:], "unresolved_errors": [*earlier, *met][-_ERRORS:]}
+    recent = [
+        {"tool": record.tool, "headline": record.headline, "operation": record.operation, "seq": record.seq}
+        for record in tracker.records
+        if record.status in _UNRESOLVED
+    ]
+    return {
+        "open_tasks": list(tasks.values())[-_MAX_TASKS:],
+        "unresolved_errors": [*earlier, *recent][-_MAX_ERRORS:],
+    }
 
 
-def _operations(call: CompletedCall) -> set[str]:
-    return {one.key for one in parse_operations(call.tool, call.arguments)} if call.ok else set()
+def _succeeded_operations(call: CompletedCall) -> set[str]:
+    return {operation.key for operation in parse_operations(call.tool, call.arguments)} if call.ok else set()
 
 
 def write_digest(plan: CompactionPlan, previous: Mapping[str, Any]) -> str:
-    """Return what can be said of the older part without a model: what was asked, and what was answered last."""
-    asked = [f"- {_line(turn.text)}" for turn in plan.turns if turn.from_person]
+    """Return a summary that needs no model: the person's messages, and the last answer."""
+    requests = [f"- {_render_line(turn.text)}" for turn in plan.turns if turn.from_person]
     parts = [str(previous["summary"])] if previous.get("summary") else []
-    if asked:
-        left_out = len(asked) - _FIRST - _ASKED
-        if left_out > 0:  # what a session began with tells what it is for
-            asked = [*asked[:_FIRST], f"- ({left_out} messages left out)", *asked[-_ASKED:]]
-        parts.append("\n".join(["The user said:", *asked]))
+    if requests:
+        left_out = len(requests) - _FIRST_REQUESTS - _LAST_REQUESTS
+        if left_out > 0:
+            gap = f"- ({left_out} messages left out)"
+            requests = [*requests[:_FIRST_REQUESTS], gap, *requests[-_LAST_REQUESTS:]]
+        parts.append("\n".join(["The user said:", *requests]))
     answers = [turn for turn in plan.turns if turn.role == "assistant" and turn.text.strip()]
     if answers:
-        parts.append(f"The last answer before the cut: {_line(answers[-1].text)}")
-    return truncate_middle(redact("\n".join(parts)), 6000)
+        parts.append(f"The last answer before the cut: {_render_line(answers[-1].text)}")
+    return truncate_middle(redact("\n".join(parts)), _DIGEST_CHARS)
 
 
 def render_transcript(plan: CompactionPlan, previous: Mapping[str, Any], *, budget: int, count: TokenCounter) -> str:
-    """Return the older part for a model to read, without credentials, each text as short as the budget asks for."""
-    said, given = 2000, 800
-    turns = [_redacted(turn) for turn in plan.turns]  # before anything is cut: half a credential looks like none
+    """Return the older part for a model to read, redacted, its texts shortened until it fits into the budget."""
+    text_chars, call_chars = 2000, 800
+    turns = [_redact_turn(turn) for turn in plan.turns]  # before shortening: half a credential is not recognised
     while True:
-        lines = [line for turn in turns for line in _lines(turn, said, given)]
+        lines = [line for turn in turns for line in _render_turn(turn, text_chars, call_chars)]
         text = "\n".join(lines)
-        if count(text) <= budget or said <= 60:
+        if count(text) <= budget or text_chars <= 60:
             break
-        said, given = said // 2, given // 2
+        text_chars, call_chars = text_chars // 2, call_chars // 2
     before = f"Of what came before these lines, this was kept:\n{previous['summary']}\n\n" if previous else ""
     return before + truncate_middle(text, budget * 3)
 
 
-def _redacted(turn: Turn) -> Turn:
+def _redact_turn(turn: Turn) -> Turn:
     calls = [replace(call, arguments=redact(call.arguments), result=redact(call.result or "")) for call in turn.calls]
     return replace(turn, text=redact(turn.text), calls=calls)
 
 
-def _lines(turn: Turn, said: int, given: int) -> list[str]:
-    lines = [f"{turn.role}: {truncate_middle(turn.text.strip(), said)}"] if turn.text.strip() else []
+def _render_turn(turn: Turn, text_chars: int, call_chars: int) -> list[str]:
+    lines = [f"{turn.role}: {truncate_middle(turn.text.strip(), text_chars)}"] if turn.text.strip() else []
     for call in turn.calls:
-        lines.append(f"call {call.tool} {truncate_middle(call.arguments, given // 2)}")
-        lines.append(f"{'result' if call.ok else 'failed'}: {truncate_middle(call.result or '', given)}")
+        lines.append(f"call {call.tool} {truncate_middle(call.arguments, call_chars // 2)}")
+        lines.append(f"{'result' if call.ok else 'failed'}: {truncate_middle(call.result or '', call_chars)}")
     return lines
 
 
-def _line(text: str) -> str:
-    return truncate_middle(" ".join(redact(text).split()), _LINE).replace("\n", " ")
+def _render_line(text: str) -> str:
+    return truncate_middle(" ".join(redact(text).split()), _LINE_CHARS).replace("\n", " ")

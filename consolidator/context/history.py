@@ -1,6 +1,6 @@
-"""What a context needs of a session's past: a fold of the summary, the latest compaction, and the scratchpad. Pure.
+"""Folds what a context needs of a session's past: its summary, the latest compaction and the scratchpad. Pure.
 
-It is fed event by event, so that no context ever reads a long log again.
+The fold is stored and continued event by event, so that no context reads a long log again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from consolidator.memory.text.recall_markers import SCRATCHPAD_TAG, SUMMARY_TAG,
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-_LONGEST_STATE = 4000  # characters of a session's state in a context
+_MAX_STATE_CHARS = 4000  # of a session's state in a context
 
 
 @dataclass(slots=True)
@@ -32,42 +32,46 @@ class SessionHistory:
 
     @property
     def kept_from(self) -> int:
-        """The first event that the latest compaction left in the context; 0 where there is none."""
+        """The first event that the latest compaction left in the context; 0 if there is no compaction."""
         return int(self.compaction.get("kept_from") or 0)
 
 
-def fold_events(past: SessionHistory, events: Sequence[Event]) -> SessionHistory:
-    """Return a past with the next events in it."""
-    fold = SummaryFold.from_json(past.summary) if past.summary else SummaryFold()
-    found = SessionHistory(past.upto, {}, past.compaction_seq, past.compaction, past.scratchpad_seq, past.scratchpad)
+def fold_events(history: SessionHistory, events: Sequence[Event]) -> SessionHistory:
+    """Return a history extended by the next events."""
+    fold = SummaryFold.from_json(history.summary) if history.summary else SummaryFold()
+    folded = SessionHistory(
+        history.upto, {}, history.compaction_seq, history.compaction, history.scratchpad_seq, history.scratchpad
+    )
     for event in events:
         fold.feed(event)
-        apply_decision(found, event)
-        found.upto = event.seq
-    found.summary = fold.to_json()
-    return found
+        apply_decision(folded, event)
+        folded.upto = event.seq
+    folded.summary = fold.to_json()
+    return folded
 
 
-def apply_decision(past: SessionHistory, event: Event) -> None:
-    """Take a compaction or a scratchpad, where an event is one and a newer one was not seen."""
+def apply_decision(history: SessionHistory, event: Event) -> None:
+    """Update a history by a compaction or a scratchpad event, unless it holds a newer one."""
     if event.type is not EventType.POLICY_DECISION:
         return
-    kind = event.data.get("decision")
-    if kind == "compaction" and isinstance(event.data.get("kept_from"), int) and event.seq > past.compaction_seq:
-        past.compaction_seq, past.compaction = event.seq, event.data
-    elif kind == "scratchpad_set" and event.seq > past.scratchpad_seq:
-        past.scratchpad_seq, past.scratchpad = event.seq, str(event.data.get("text") or "") or None
+    decision = event.data.get("decision")
+    if decision == "compaction" and isinstance(event.data.get("kept_from"), int) and event.seq > history.compaction_seq:
+        history.compaction_seq, history.compaction = event.seq, event.data
+    elif decision == "scratchpad_set" and event.seq > history.scratchpad_seq:
+        history.scratchpad_seq, history.scratchpad = event.seq, str(event.data.get("text") or "") or None
 
 
-def render_summary_block(past: SessionHistory, state: Mapping[str, Any] | None = None, *, compacted: bool) -> str | None:
-    """Return what a context says of what it does not show; with `compacted` what the compaction kept of it, too."""
+def render_summary_block(
+    history: SessionHistory, state: Mapping[str, Any] | None = None, *, compacted: bool
+) -> str | None:
+    """Return the summary of what a context leaves out; with `compacted`, the compaction and the state come first."""
     parts = []
-    if compacted and past.compaction:
-        parts += _compacted(past.compaction)
+    if compacted and history.compaction:
+        parts += _render_compaction(history.compaction)
         if state:
-            parts.append(f"State: {_json(state)}")
-    if past.summary and past.upto:
-        parts.append(redact(render_summary(past.summary)))
+            parts.append(f"State: {_render_state(state)}")
+    if history.summary and history.upto:
+        parts.append(redact(render_summary(history.summary)))
     return wrap_block("\n\n".join(parts), SUMMARY_TAG) if parts else None
 
 
@@ -76,24 +80,24 @@ def render_scratchpad_block(scratchpad: str | None) -> str | None:
     return wrap_block(scratchpad, SCRATCHPAD_TAG) if scratchpad else None
 
 
-def _compacted(compaction: Mapping[str, Any]) -> list[str]:
+def _render_compaction(compaction: Mapping[str, Any]) -> list[str]:
     parts = ["What came before, in short:\n" + str(compaction.get("summary") or "").strip()]
     steps = [str(step) for step in compaction.get("next_steps") or ()]
     if steps:
-        parts.append("Still to do:\n" + _list(steps))
+        parts.append("Still to do:\n" + _render_list(steps))
     tasks = [str(task.get("goal") or task.get("task_id")) for task in compaction.get("open_tasks") or ()]
     if tasks:
-        parts.append("Open tasks:\n" + _list(tasks))
+        parts.append("Open tasks:\n" + _render_list(tasks))
     errors = [f"{error.get('tool')}: {error.get('headline')}" for error in compaction.get("unresolved_errors") or ()]
     if errors:
-        parts.append("Unresolved errors:\n" + _list(errors))
+        parts.append("Unresolved errors:\n" + _render_list(errors))
     return parts
 
 
-def _list(lines: Sequence[str]) -> str:
+def _render_list(lines: Sequence[str]) -> str:
     return "\n".join(f"- {' '.join(line.split())}" for line in lines)
 
 
-def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_STATE else text[: _LONGEST_STATE - 1] + "…"
+def _render_state(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, ensure_ascii=False, default=str)
+    return text if len(text) <= _MAX_STATE_CHARS else text[: _MAX_STATE_CHARS - 1] + "…"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from consolidator.context.messages import MAX_RESULT_BYTES, build_conversation
+from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.window import count_turn_tokens
 from consolidator.database import Connection
 from consolidator.llm.tokens import count_tokens_cached
@@ -15,8 +15,8 @@ from consolidator.models.payload import EventType
 from consolidator.store.log import context as store
 from consolidator.store.log.context import SessionView
 
-MAX_INLINE_EVENTS = 60  # more than these are counted in a thread, beside the event loop
-_QUESTION_LOOKBACK = 2000  # events before the first one in which a person's last message is looked for
+MAX_INLINE_EVENTS = 60  # more events than these are processed in a thread, not on the event loop
+_MESSAGE_LOOKBACK = 2000  # how many earlier events are searched for a person's last message
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class ContextReader:
     conn: Connection
     view: SessionView
     head: int
-    limits: Mapping[str, int]  # tool -> most bytes of its results
+    limits: Mapping[str, int]  # tool -> maximum bytes of its results
     withheld: frozenset[int]  # seqs
 
     async def read_last(self, count: int, after: int) -> list[Event]:
@@ -34,40 +34,41 @@ class ContextReader:
         return await self._read(max(after, self.head - count), self.head)
 
     async def read_to_budget(self, budget: int, after: int) -> list[Event]:
-        """Return the latest events after a seq: as many as fill a budget of tokens, and some more."""
+        """Return the latest events after a seq: at least enough to fill a budget of tokens."""
         events: list[Event] = []
         first, page = self.head, max(MAX_INLINE_EVENTS, min(budget // 200, 500))
         while first > after:
             upto, first = first, max(after, first - page)
             events = [*await self._read(first, upto), *events]
-            if await asyncio.to_thread(self._fills, events, budget):
+            if await asyncio.to_thread(self._exceeds_budget, events, budget):
                 break
             page *= 2
         return events
 
     async def include_last_user_message(self, events: list[Event]) -> list[Event]:
-        """Return events, preceded by the person's message that they follow from if it is not among them."""
-        if not events or any(_is_question(event) for event in events):
+        """Return events, preceded by the person's last message before them if they hold none."""
+        if not events or any(_is_from_person(event) for event in events):
             return events
         upto = events[0].seq - 1
-        after = max(self.view.pruned_to, upto - _QUESTION_LOOKBACK)
-        question = await store.read_last_user_message(
+        after = max(self.view.pruned_to, upto - _MESSAGE_LOOKBACK)
+        message = await store.read_last_user_message(
             self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds
         )
-        return events if question is None or question.seq in self.withheld else [question, *events]
+        return events if message is None or message.seq in self.withheld else [message, *events]
 
     async def _read(self, after: int, upto: int) -> list[Event]:
         if after >= upto:
             return []
-        longest = max([MAX_RESULT_BYTES, *self.limits.values()])
+        max_bytes = max([MAX_RESULT_BYTES, *self.limits.values()])
         events = await store.read_window(
-            self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds, longest=longest
+            self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds, longest=max_bytes
         )
         return [event for event in events if event.seq not in self.withheld] if self.withheld else events
 
-    def _fills(self, events: Sequence[Event], budget: int) -> bool:
-        return sum(count_turn_tokens(turn, count_tokens_cached) for turn in build_conversation(events, self.limits).turns) > budget
+    def _exceeds_budget(self, events: Sequence[Event], budget: int) -> bool:
+        turns = build_conversation(events, self.limits).turns
+        return sum(count_turn_tokens(turn, count_tokens_cached) for turn in turns) > budget
 
 
-def _is_question(event: Event) -> bool:
+def _is_from_person(event: Event) -> bool:
     return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"

@@ -1,4 +1,4 @@
-"""Context strategies: which part of a session a model is shown. One class each, registered in STRATEGIES."""
+"""Context strategies: which events of a session a model is shown. One class each, registered in STRATEGIES."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ class ContextStrategy(Protocol):
     """
 
     name: ClassVar[str]  # as it is configured, logged and booked
-    compacts: ClassVar[bool]  # a summary replaces the older part; the runtime compacts a session that grows too full
-    stride: ClassVar[int]  # a cut context begins at a multiple of so many events, so that its prefix stays cacheable
+    compacts: ClassVar[
+        bool
+    ]  # a summary replaces the older part, and the runtime compacts the session when its budget runs out
+    stride: ClassVar[int]  # a truncated context begins at a multiple of it, so that providers can cache the prefix
 
     def default_budget(self, max_budget: int | None) -> int:
-        """Return the budget in tokens if none is configured; `max_budget` is what the model can see, if known."""
+        """Return the budget in tokens if none is configured; `max_budget` is the model's limit, if known."""
         ...
 
-    def kept_from(self, past: SessionHistory) -> int:
-        """Return the seq of the first event that may be shown as it is; 0 for any."""
+    def kept_from(self, history: SessionHistory) -> int:
+        """Return the seq of the first event that may be shown as it is; 0 if any may."""
         ...
 
     async def read_events(self, reader: ContextReader, after: int, *, budget: int, last: int) -> list[Event]:
-        """Return the latest events after a seq: enough for `budget` tokens, or the `last` ones."""
+        """Return the latest events after a seq: enough for `budget` tokens, or the last `last` ones."""
         ...
 
 
@@ -48,7 +50,7 @@ class BudgetStrategy:
         """Return the default budget."""
         return DEFAULT_BUDGET
 
-    def kept_from(self, past: SessionHistory) -> int:
+    def kept_from(self, history: SessionHistory) -> int:
         """Return 0: any event may be shown."""
         return 0
 
@@ -74,18 +76,18 @@ class CompactedStrategy(BudgetStrategy):
     name: ClassVar[str] = "compacted"
     compacts: ClassVar[bool] = True
 
-    def kept_from(self, past: SessionHistory) -> int:
+    def kept_from(self, history: SessionHistory) -> int:
         """Return the first event that the latest compaction left as it is."""
-        return past.kept_from
+        return history.kept_from
 
 
 class FullStrategy(BudgetStrategy):
-    """As much of the session as the model can see."""
+    """As much of the session as fits into the model's context window."""
 
     name: ClassVar[str] = "full"
 
     def default_budget(self, max_budget: int | None) -> int:
-        """Return all that the model can see; the default budget if that is unknown."""
+        """Return the model's limit; the default budget if that is unknown."""
         return max_budget or DEFAULT_BUDGET
 
 

@@ -1,6 +1,6 @@
-"""Which turns of a session a context holds: the latest that fit into a budget of tokens, and what was asked for.
+"""Selects the turns of a context: the latest ones that fit into a token budget, and the person's last message.
 
-What must be there is shortened rather than left out; everything else goes from its oldest end. Pure.
+A turn that must be included is shortened rather than left out; the others are dropped from the oldest end. Pure.
 """
 
 from __future__ import annotations
@@ -9,116 +9,115 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from consolidator.context.messages import RequestedCall, Turn, truncate_middle
+from consolidator.context.conversation import RequestedCall, Turn, truncate_middle
 
-MESSAGE_TOKENS, CALL_TOKENS = 8, 24  # tokens of a message's and a call's frame, rather more than fewer
-_LEAST = 24  # tokens below which a text says nothing any more
-_OF_A_CALL = ("result", "arguments")
+MESSAGE_TOKENS, CALL_TOKENS = 8, 24  # overhead of a message and of a call, an upper estimate
+_MIN_TEXT_TOKENS = 24  # a shorter text is not shortened further
+_CALL_TEXTS = ("result", "arguments")
 TokenCounter = Callable[[str], int]
-_Place = tuple[Turn | RequestedCall, str]  # a text in a turn: what has it, and by which name
+_TextField = tuple[Turn | RequestedCall, str]  # a text in a turn: the object and its attribute
 
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """The turns that a context holds, oldest first; `cut` where earlier ones did not fit."""
+    """The turns of a context, oldest first."""
 
     turns: list[Turn]
     tokens: int
-    truncated: bool
+    truncated: bool  # whether earlier turns did not fit
 
 
 def count_turn_tokens(turn: Turn, count: TokenCounter) -> int:
-    """Return a turn's tokens, rather more than fewer."""
-    calls = sum(CALL_TOKENS + MESSAGE_TOKENS + count(c.tool) + count(c.arguments) + count(c.result or "") for c in turn.calls)
+    """Return an upper estimate of a turn's tokens."""
+    calls = sum(
+        CALL_TOKENS + MESSAGE_TOKENS + count(call.tool) + count(call.arguments) + count(call.result or "")
+        for call in turn.calls
+    )
     return MESSAGE_TOKENS + count(turn.text) + calls
 
 
 def fit_turns(turns: Sequence[Turn], budget: int, count: TokenCounter, *, stride: int = 1) -> ContextWindow:
     """Return the latest turns within a budget.
 
-    The person's last message is among them however old it is, since it says what all of them are for. Where turns are
-    left out, a window begins at a multiple of `stride` events, so that the next ones begin with the same messages.
+    The person's last message is always included, because it states the task. If turns are left out, the window begins
+    at a multiple of `stride` events, so that the next windows begin with the same messages.
     """
     sizes = [count_turn_tokens(turn, count) for turn in turns]
     if sum(sizes) <= budget:
         return ContextWindow(list(turns), sum(sizes), truncated=False)
-    asked = max((n for n, turn in enumerate(turns) if turn.from_person), default=None)
-    kept: dict[int, Turn] = {}
-    left = budget
-    if asked is not None:
-        # What was asked may take all but a quarter, where it is not the last word itself.
-        most = budget if asked == len(turns) - 1 else budget * 3 // 4
-        kept[asked] = turns[asked] if sizes[asked] <= most else shrink_turn(turns[asked], most, count)
-        left -= count_turn_tokens(kept[asked], count)
-    for number in range(len(turns) - 1, -1, -1):
-        if number in kept:
+    task = max((index for index, turn in enumerate(turns) if turn.from_person), default=None)
+    selected: dict[int, Turn] = {}
+    available = budget
+    if task is not None:
+        # Other turns get at least a quarter of the budget, unless the task is the last turn.
+        limit = budget if task == len(turns) - 1 else budget * 3 // 4
+        selected[task] = turns[task] if sizes[task] <= limit else shrink_turn(turns[task], limit, count)
+        available -= count_turn_tokens(selected[task], count)
+    for index in range(len(turns) - 1, -1, -1):
+        if index in selected:
             continue
-        if sizes[number] > left:
-            if number == len(turns) - 1 and left > 0:
-                _squeeze_in(kept, number, turns[number], left, count)
+        if sizes[index] > available:
+            if index == len(turns) - 1 and available > 0:
+                shrunk = shrink_turn(turns[index], available, count)
+                if count_turn_tokens(shrunk, count) <= available:
+                    selected[index] = shrunk
             break
-        kept[number] = turns[number]
-        left -= sizes[number]
-    _align(kept, asked, stride, budget, count)
-    found = [kept[number] for number in sorted(kept)]
-    return ContextWindow(found, sum(count_turn_tokens(turn, count) for turn in found), truncated=True)
+        selected[index] = turns[index]
+        available -= sizes[index]
+    _align_start(selected, task, stride, budget, count)
+    window = [selected[index] for index in sorted(selected)]
+    return ContextWindow(window, sum(count_turn_tokens(turn, count) for turn in window), truncated=True)
 
 
-def _align(kept: dict[int, Turn], asked: int | None, stride: int, budget: int, count: TokenCounter) -> None:
-    """Drop the oldest turns up to a multiple of `stride`, unless half of the budget would stay empty."""
-    free = sorted(number for number in kept if number != asked)
-    if not free or stride <= 1:
+def _align_start(selected: dict[int, Turn], task: int | None, stride: int, budget: int, count: TokenCounter) -> None:
+    """Drop the oldest turns up to a multiple of `stride`, unless that would leave half of the budget unused."""
+    droppable = sorted(index for index in selected if index != task)
+    if not droppable or stride <= 1:
         return
-    begin = -(-kept[free[0]].seq // stride) * stride
-    dropped = [number for number in free if kept[number].seq < begin]
-    rest = sum(count_turn_tokens(turn, count) for number, turn in kept.items() if number not in dropped)
-    if rest * 2 >= budget:
-        for number in dropped:
-            del kept[number]
-
-
-def _squeeze_in(kept: dict[int, Turn], number: int, turn: Turn, left: int, count: TokenCounter) -> None:
-    small = shrink_turn(turn, left, count)
-    if count_turn_tokens(small, count) <= left:
-        kept[number] = small
+    start_seq = -(-selected[droppable[0]].seq // stride) * stride
+    dropped = [index for index in droppable if selected[index].seq < start_seq]
+    remaining = sum(count_turn_tokens(turn, count) for index, turn in selected.items() if index not in dropped)
+    if remaining * 2 >= budget:
+        for index in dropped:
+            del selected[index]
 
 
 def shrink_turn(turn: Turn, budget: int, count: TokenCounter) -> Turn:
-    """Return a turn with its longest texts, results and arguments shortened until it fits, or can be no smaller."""
-    small = replace(turn, calls=[replace(call) for call in turn.calls])
+    """Return a turn whose longest texts are shortened until it fits or cannot be shortened further."""
+    shrunk = replace(turn, calls=[replace(call) for call in turn.calls])
     for _ in range(64):
-        over = count_turn_tokens(small, count) - budget
-        if over <= 0:
-            return small
-        places: list[_Place] = [(small, "text"), *((call, name) for call in small.calls for name in _OF_A_CALL)]
-        place = max(places, key=lambda one: count(_at(one)))
-        longest = count(_at(place))
-        if longest <= _LEAST:
-            return small
-        _shorten(place, max(_LEAST // 2, min(longest - over, longest * 9 // 10)) / longest)
-    return small
+        excess = count_turn_tokens(shrunk, count) - budget
+        if excess <= 0:
+            return shrunk
+        fields: list[_TextField] = [(shrunk, "text"), *((call, name) for call in shrunk.calls for name in _CALL_TEXTS)]
+        largest = max(fields, key=lambda text_field: count(_read_text(text_field)))
+        tokens = count(_read_text(largest))
+        if tokens <= _MIN_TEXT_TOKENS:
+            return shrunk
+        _shorten_text(largest, max(_MIN_TEXT_TOKENS // 2, min(tokens - excess, tokens * 9 // 10)) / tokens)
+    return shrunk
 
 
-def _at(place: _Place) -> str:
-    return getattr(*place) or ""
+def _read_text(text_field: _TextField) -> str:
+    return getattr(*text_field) or ""
 
 
-def _shorten(place: _Place, share: float) -> None:
-    """Shorten a text to a share of itself; the note on the gap is no gain."""
-    text = _at(place)
-    most = int(len(text) * share)
-    if place[1] == "arguments":
-        short = _begun(text, share)
+def _shorten_text(text_field: _TextField, share: float) -> None:
+    """Shorten a text to a share of itself; cut it hard if the note about the gap would make it longer."""
+    text = _read_text(text_field)
+    max_chars = int(len(text) * share)
+    if text_field[1] == "arguments":
+        short = _truncate_arguments(text, share)
     else:
-        short = truncate_middle(text, most)
-        short = short if len(short) < len(text) else text[:most]
-    setattr(*place, short)
+        short = truncate_middle(text, max_chars)
+        short = short if len(short) < len(text) else text[:max_chars]
+    setattr(*text_field, short)
 
 
-def _begun(arguments: str, share: float) -> str:
-    """Return the beginning of arguments as a JSON object, which says how many characters are missing."""
-    told = json.loads(arguments)
-    known = told.keys() == {"left_out", "begins"}  # shortened before
-    begins, left_out = (str(told["begins"]), int(told["left_out"])) if known else (arguments, 0)
-    kept = begins[: int(len(begins) * share)]
-    return json.dumps({"left_out": left_out + len(begins) - len(kept), "begins": kept}, ensure_ascii=False)
+def _truncate_arguments(arguments: str, share: float) -> str:
+    """Return the beginning of arguments as a JSON object with the number of characters that are missing."""
+    value = json.loads(arguments)
+    is_truncated = value.keys() == {"left_out", "begins"}
+    begins, left_out = (str(value["begins"]), int(value["left_out"])) if is_truncated else (arguments, 0)
+    prefix = begins[: int(len(begins) * share)]
+    return json.dumps({"left_out": left_out + len(begins) - len(prefix), "begins": prefix}, ensure_ascii=False)

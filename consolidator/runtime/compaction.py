@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from consolidator.context import compaction
 from consolidator.context.build import Context, history_from_view
-from consolidator.context.compaction import Compaction, CompactionPlan, CompactionHooks
+from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
+from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.history import SessionHistory
-from consolidator.context.messages import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.strategies import DEFAULT_BUDGET, CompactedStrategy, find_strategy
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
@@ -62,7 +62,7 @@ async def compact(
     another harness holds the session, and NotFound.
     """
     hooks = hooks or CompactionHooks()
-    past, plan = await _load_plan(database, session_id, budget, trigger)
+    history, plan = await _load_plan(database, session_id, budget, trigger)
     if plan is None:
         return None
     with boundary("compaction"):
@@ -72,7 +72,7 @@ async def compact(
             script = await asyncio.to_thread(
                 compaction.render_transcript,
                 plan,
-                past.compaction,
+                history.compaction,
                 budget=min(MAX_PROMPT_TOKENS, max(budget, 1000)),
                 count=count_tokens_cached,
             )
@@ -80,10 +80,10 @@ async def compact(
             summary = await _summarize(database, session_id, client, model, prompt, epoch)
         by = model if summary else None
         if not summary:
-            summary = {"summary": compaction.write_digest(plan, past.compaction), "next_steps": []}
+            summary = {"summary": compaction.write_digest(plan, history.compaction), "next_steps": []}
         with boundary("commit compaction"):
             result = await _log_compaction(
-                database, session_id, past, plan, summary, by=by, trigger=trigger, epoch=epoch
+                database, session_id, history, plan, summary, by=by, trigger=trigger, epoch=epoch
             )
         if result is not None and hooks.after:
             await hooks.after(result)
@@ -109,31 +109,33 @@ async def compact_on_request(
 async def _load_plan(
     database: Database, session_id: str, budget: int, trigger: CompactionTrigger
 ) -> tuple[SessionHistory, CompactionPlan | None]:
-    """Return a session's past, and what to compact; None if that is not worth it."""
+    """Return a session's history, and what to compact; None if that is not worth it."""
     async with database.connection() as conn:
         view = await store.load_view(conn, session_id)
-        past = history_from_view(view)
-        after = max(view.pruned_to, past.kept_from - 1, view.head - MAX_EVENTS)
+        history = history_from_view(view)
+        after = max(view.pruned_to, history.kept_from - 1, view.head - MAX_EVENTS)
         log_window = await store.read_window(
             conn, session_id, after=after, upto=view.head, bounds=view.ingest_bounds, longest=MAX_RESULT_BYTES
         )
     turns = build_conversation(log_window)
     keep = int(budget * compaction.KEPT_SHARE)
     plan = await asyncio.to_thread(
-        compaction.plan_compaction, log_window, turns, past.compaction, keep=keep, count=count_tokens_cached
+        compaction.plan_compaction, log_window, turns, history.compaction, keep=keep, count=count_tokens_cached
     )
-    if plan is None or plan.kept_from <= past.kept_from:
-        return past, None
+    if plan is None or plan.kept_from <= history.kept_from:
+        return history, None
     gain = plan.tokens_before - plan.tokens_kept
     # A gain below a tenth would trigger another paid compaction at every step.
-    return past, plan if trigger == "request" or gain > budget // 10 else None
+    return history, plan if trigger == "request" or gain > budget // 10 else None
 
 
 async def _summarize(
     database: Database, session_id: str, client: ModelClient, model: str, prompt: str, epoch: int | None
 ) -> dict[str, Any] | None:
     """Return a model's summary; None if it fails or would exceed the session's cap."""
-    request = ModelRequest("compact", model, compaction.SUMMARY_PROMPT, prompt, "compaction", compaction.SUMMARY_SCHEMA, SUMMARY_TOKENS)
+    request = ModelRequest(
+        "compact", model, compaction.SUMMARY_PROMPT, prompt, "compaction", compaction.SUMMARY_SCHEMA, SUMMARY_TOKENS
+    )
     try:
         with boundary("commit reserve"):
             async with database.transaction() as conn:
@@ -177,7 +179,7 @@ async def _settle(database: Database, call_id: str, usage: Usage | None) -> None
 
 
 async def _log_compaction(
-    database: Database, session_id: str, past: SessionHistory, plan: CompactionPlan, summary: Mapping[str, Any],
+    database: Database, session_id: str, history: SessionHistory, plan: CompactionPlan, summary: Mapping[str, Any],
     *, by: str | None, trigger: CompactionTrigger, epoch: int | None,
 ) -> Compaction | None:  # fmt: skip
     """Log a compaction and count it in its session; None if another process has just logged the same."""
@@ -196,6 +198,8 @@ async def _log_compaction(
         if appended.repeated:
             return None
         await store.count_compaction(conn, session_id)
-        new_past = SessionHistory(past.upto, past.summary, appended.first_seq, data, past.scratchpad_seq, past.scratchpad)
+        new_past = SessionHistory(
+            history.upto, history.summary, appended.first_seq, data, history.scratchpad_seq, history.scratchpad
+        )
         await store.save_view(conn, session_id, asdict(new_past))
     return Compaction(appended.first_seq, plan.kept_from, summary["summary"], data["by"], plan.tokens_before, tokens)

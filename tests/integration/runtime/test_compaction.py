@@ -1,4 +1,4 @@
-"""Compaction: contexts get shorter, what matters stays data, the log keeps all; paid for within the session's cap."""
+"""Compaction: contexts become shorter, tasks and errors stay data, the log keeps all; paid from the session's cap."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from consolidator.context.build import Context, build_context
-from consolidator.context.compaction import Compaction, CompactionPlan, CompactionHooks
+from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
-from consolidator.llm.client import ModelClient, ModelRequest
-from consolidator.llm.client import ModelReply as Answer
+from consolidator.llm.client import ModelClient, ModelReply, ModelRequest
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
@@ -58,7 +57,7 @@ async def build_compacted(database: Database, **more: Any) -> Context:
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    """A model that sums up."""
+    """A model that writes summaries."""
     async with ModelServer([ScriptedReply.json(SUMMARY)]) as running:
         yield running
 
@@ -67,19 +66,19 @@ async def compact_with_model(database: Database, server: ModelServer, model: str
     """Compact with a model's help."""
     client = ModelClient(server.url, "key", 10)
     try:
-        done = await compact(database, "one", budget=3000, client=client, model=model, **more)
+        compaction = await compact(database, "one", budget=3000, client=client, model=model, **more)
     finally:
         await client.close()
-    assert done is not None
-    return done
+    assert compaction is not None
+    return compaction
 
 
 async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(database: Database) -> None:
     await log_long_session(database)
     before = await build_compacted(database, budget=3000)
-    done = await compact(database, "one", budget=3000)
-    assert done is not None
-    assert (done.by, done.tokens_after < done.tokens_before) == ("digest", True)
+    compaction = await compact(database, "one", budget=3000)
+    assert compaction is not None
+    assert (compaction.by, compaction.tokens_after < compaction.tokens_before) == ("digest", True)
     after = await build_compacted(database, budget=3000)
     assert not after.over_budget
     assert after.tokens < before.tokens
@@ -102,8 +101,8 @@ async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> 
     more = [
         event for n in range(20) for event in (user_message(f"More {n}? " * 15), assistant_response(f"Yes {n}. " * 15))
     ]
-    mended = call_and_result("d", "Bash", {"command": "pytest tests/login.py"}, "1 passed")
-    await log_events(database, "one", [*mended, NewEvent(EventType.TASK_END, {"task_id": "t1"}), *more])
+    fixed = call_and_result("d", "Bash", {"command": "pytest tests/login.py"}, "1 passed")
+    await log_events(database, "one", [*fixed, NewEvent(EventType.TASK_END, {"task_id": "t1"}), *more])
     second = await compact(database, "one", budget=3000)
     assert first is not None
     assert second is not None
@@ -117,8 +116,8 @@ async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> 
 
 async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, server: ModelServer) -> None:
     await log_long_session(database, model="gpt-4o")
-    done = await compact_with_model(database, server, "gpt-4o-mini")
-    assert done.by == "model"
+    compaction = await compact_with_model(database, server, "gpt-4o-mini")
+    assert compaction.by == "model"
     text = (await build_compacted(database, budget=3000)).messages[0]["content"]
     assert "They fix the login" in text
     assert "Still to do:\n- run the tests" in text
@@ -150,8 +149,8 @@ async def test_a_model_writes_the_summary_and_is_paid_for(database: Database, se
 async def test_a_model_that_fails_leaves_it_to_the_digest(database: Database, reply: ScriptedReply) -> None:
     await log_long_session(database)
     async with ModelServer([reply]) as server:
-        done = await compact_with_model(database, server, "gpt-4o-mini")
-    assert done.by == "digest"
+        compaction = await compact_with_model(database, server, "gpt-4o-mini")
+    assert compaction.by == "digest"
     (spent,) = await query_rows(database, "select cost, settled_at is not null as settled from spend")
     assert spent["settled"]
     assert (spent["cost"] == 0) == (reply.status == 500)
@@ -161,8 +160,8 @@ async def test_a_cap_that_is_reached_leaves_it_to_the_digest(database: Database,
     await log_long_session(database)
     async with database.connection() as conn:
         await conn.execute("update session set max_cost = 0.0001")
-    done = await compact_with_model(database, server, "gpt-4o")
-    assert done.by == "digest"
+    compaction = await compact_with_model(database, server, "gpt-4o")
+    assert compaction.by == "digest"
     assert server.requests == []
     assert await query_number(database, "select count(*) from spend") == 0
 
@@ -171,24 +170,26 @@ async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_
     database: Database, settings: Settings, server: ModelServer
 ) -> None:
     await log_long_session(database)
-    woken: list[Exception] = []
+    refused: list[Exception] = []
 
-    class Meanwhile(ModelClient):
-        async def send(self, request: ModelRequest) -> Answer:
+    class WakingClient(ModelClient):
+        async def send(self, request: ModelRequest) -> ModelReply:
             async with Consolidator(settings=settings, database=database) as agent:
                 try:
                     await agent.wake("one")
                 except SessionBusy as error:
-                    woken.append(error)
+                    refused.append(error)
             return await super().send(request)
 
-    client = Meanwhile(server.url, "key", 10)
+    client = WakingClient(server.url, "key", 10)
     try:
-        done = await compact_on_request(database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60)
+        compaction = await compact_on_request(
+            database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60
+        )
     finally:
         await client.close()
-    assert done is not None
-    assert len(woken) == 1
+    assert compaction is not None
+    assert len(refused) == 1
     (paid,) = await query_rows(database, "select cost, reserved, output_tokens from spend")
     assert 0 < paid["cost"] < paid["reserved"]
     (row,) = await query_rows(database, "select cost, reserved, lease_owner, output_tokens from session")
@@ -211,12 +212,12 @@ async def test_hooks_are_called_before_and_after(database: Database, server: Mod
         seen.append(plan.kept_from)
         return "Keep every file's name."
 
-    async def after(done: Compaction) -> None:
-        seen.append(done)
+    async def after(compaction: Compaction) -> None:
+        seen.append(compaction)
 
     hooks = CompactionHooks(before, after)
-    done = await compact_with_model(database, server, "gpt-4o-mini", hooks=hooks)
-    assert seen == [done.kept_from, done]
+    compaction = await compact_with_model(database, server, "gpt-4o-mini", hooks=hooks)
+    assert seen == [compaction.kept_from, compaction]
     assert server.requests[0]["messages"][1]["content"].endswith("Keep every file's name.")
 
 
@@ -234,14 +235,14 @@ async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
         return ScriptedReply(text="Noted. " * 30) if request.get("stream") else ScriptedReply.json(SUMMARY)
 
     async with ModelServer(create_reply) as server:
-        mine = settings.model_copy(update={"openai_base_url": server.url, "extract_model": "gpt-4o-mini"})
-        async with Consolidator(settings=mine, database=database) as agent:
+        agent_settings = settings.model_copy(update={"openai_base_url": server.url, "extract_model": "gpt-4o-mini"})
+        async with Consolidator(settings=agent_settings, database=database) as agent:
             session = await agent.open(
                 "coder:cli:ada", model="gpt-4o", max_cost_usd=Decimal(5), strategy="compacted", budget=2000
             )
             for n in range(16):
-                said_back = "".join([delta async for delta in session.send(f"Remember {n}. " * 20)])
-                assert said_back == "Noted. " * 30
+                answer = "".join([delta async for delta in session.send(f"Remember {n}. " * 20)])
+                assert answer == "Noted. " * 30
     streamed = [request for request in server.requests if request.get("stream")]
     assert len(streamed) == 16
     compactions = await query_number(database, "select compactions from session")

@@ -15,7 +15,8 @@ import pytest
 
 from consolidator.context import build, reader
 from consolidator.context.build import Context, advance_history, build_context
-from consolidator.context.messages import MAX_RESULT_BYTES, UNCERTAIN, MessageFormat
+from consolidator.context.conversation import MAX_RESULT_BYTES, UNCERTAIN
+from consolidator.context.messages import MessageFormat
 from consolidator.context.strategies import STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
@@ -29,7 +30,7 @@ from tests.support import assistant_response, call_and_result, log_events, tool_
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
-FORMS: tuple[MessageFormat, ...] = ("openai", "anthropic")
+FORMATS: tuple[MessageFormat, ...] = ("openai", "anthropic")
 SNAPSHOTS = Path(__file__).parent / "contexts"
 TOOL = {
     "type": "function",
@@ -109,16 +110,23 @@ async def test_a_context_is_what_it_was(database: Database) -> None:
     )  # fmt: skip
     await log_events(database, "one", [*STORY[:17], compaction, *STORY[17:]])
     await fold_past(database)
-    for strategy, form in product(STRATEGIES, FORMS):
+    for strategy, message_format in product(STRATEGIES, FORMATS):
         context = await build_test_context(
-            database, strategy=strategy, form=form, last=12, system="Be brief.", recalled=RECALLED, tools=[TOOL]
+            database,
+            strategy=strategy,
+            message_format=message_format,
+            last=12,
+            system="Be brief.",
+            recalled=RECALLED,
+            tools=[TOOL],
         )
         as_stored = {
             "parts": {part.name: part.tokens for part in context.parts}, "tokens": context.tokens,
-            "first_seq": context.first_seq, "upto_seq": context.upto_seq, "cut": context.truncated, "system": context.system,
+            "first_seq": context.first_seq, "upto_seq": context.upto_seq,
+            "cut": context.truncated, "system": context.system,
             "tools": context.tools, "messages": context.messages,
         }  # fmt: skip
-        path = SNAPSHOTS / f"{strategy}-{form}.json"
+        path = SNAPSHOTS / f"{strategy}-{message_format}.json"
         if os.environ.get("UPDATE_SNAPSHOTS"):
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(as_stored, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -126,12 +134,12 @@ async def test_a_context_is_what_it_was(database: Database) -> None:
 
 
 async def test_a_session_becomes_messages(database: Database) -> None:
-    look = [
+    first_turn = [
         user_message("What is in the file?"),
         assistant_response("I look."),
         *call_and_result("c1", "read", {"path": "a.txt"}, "hello"),
     ]
-    await log_events(database, "one", [*look, assistant_response("It says hello.")])
+    await log_events(database, "one", [*first_turn, assistant_response("It says hello.")])
     context = await build_test_context(database, system="Be brief.")
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.txt"}'}}
     assert context.messages == [
@@ -175,20 +183,20 @@ async def test_what_is_left_out_is_summed_up(database: Database) -> None:
     assert "summary" not in {part.name for part in whole.parts}
 
 
-def texts(shown: Any) -> Iterator[str]:
-    """Every text in messages, wherever it stands."""
+def list_texts(shown: Any) -> Iterator[str]:
+    """Yield every text in messages, however deeply nested."""
     if isinstance(shown, str):
         yield shown
     elif isinstance(shown, Mapping):
         for name, value in shown.items():
-            yield from () if name in ("role", "type") else texts(value)
+            yield from () if name in ("role", "type") else list_texts(value)
     elif isinstance(shown, list):
         for value in shown:
-            yield from texts(value)
+            yield from list_texts(value)
 
 
 @pytest.mark.usefixtures("estimated_tokens")
-async def test_every_strategy_keeps_to_its_budget_in_every_form(database: Database) -> None:
+async def test_every_strategy_keeps_to_its_budget_in_every_format(database: Database) -> None:
     talk = [
         event
         for n in range(60)
@@ -199,13 +207,21 @@ async def test_every_strategy_keeps_to_its_budget_in_every_form(database: Databa
     ]
     await log_events(database, "one", [*talk, *calls, user_message("The last question: " + "why? " * 3000)])
     await fold_past(database)
-    for strategy, budget, form in product(STRATEGIES, (400, 1000, 5000), FORMS):
+    for strategy, budget, message_format in product(STRATEGIES, (400, 1000, 5000), FORMATS):
         context = await build_test_context(
-            database, strategy=strategy, budget=budget, form=form, last=50, system="Be brief.", recalled=RECALLED
+            database,
+            strategy=strategy,
+            budget=budget,
+            message_format=message_format,
+            last=50,
+            system="Be brief.",
+            recalled=RECALLED,
         )
         assert context.tokens == sum(part.tokens for part in context.parts) <= budget
-        assert sum(map(estimate_tokens, texts([context.messages, context.system or ""]))) <= budget, "counted here, too"
-        assert any("The last question" in text for text in texts(context.messages[-1]))
+        assert sum(map(estimate_tokens, list_texts([context.messages, context.system or ""]))) <= budget, (
+            "counted here, too"
+        )
+        assert any("The last question" in text for text in list_texts(context.messages[-1]))
         assert context.truncated
         assert context.over_budget
 
@@ -266,8 +282,8 @@ async def test_a_large_result_is_cut_in_the_context_and_whole_in_the_log(databas
         assert text.startswith("first ")
         assert text.endswith(" last")
         assert "left out; the log has them" in text
-    (kept,) = await query_rows(database, "select max(size) as size from blob")
-    assert kept["size"] == len(large)
+    (row,) = await query_rows(database, "select max(size) as size from blob")
+    assert row["size"] == len(large)
 
 
 async def test_messages_that_came_later_or_are_held_back_are_not_shown(database: Database) -> None:
@@ -303,12 +319,12 @@ async def test_nobody_can_end_a_block_from_within(database: Database) -> None:
 
 
 async def test_notes_stay_at_the_end_however_much_comes_after_them(database: Database) -> None:
-    many = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    calls = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
     await log_events(database, "one", [user_message("Go.")])
     async with database.transaction() as conn:
         await build.set_scratchpad(conn, "one", "first \x00 note", now=database.clock.now())
         await build.set_scratchpad(conn, "one", "be kind \x00", now=database.clock.now())
-    await log_events(database, "one", many)
+    await log_events(database, "one", calls)
     for strategy in STRATEGIES:
         last = (await build_test_context(database, strategy=strategy, last=10)).messages[-1]
         assert last == {"role": "user", "content": "<working_memory>\nbe kind \x00\n</working_memory>"}
@@ -320,15 +336,17 @@ async def test_notes_stay_at_the_end_however_much_comes_after_them(database: Dat
 async def test_half_a_character_reaches_no_server(database: Database) -> None:
     broken = {"text": "a\ud83d", "escaped": '{"a": "\\ud83d"}'}
     await log_events(database, "one", [user_message("x\ud83d"), *call_and_result("c1", "read", broken, "y\ud83d")])
-    for form in FORMS:
-        sent = json.dumps((await build_test_context(database, form=form)).messages, ensure_ascii=False)
+    for message_format in FORMATS:
+        sent = json.dumps(
+            (await build_test_context(database, message_format=message_format)).messages, ensure_ascii=False
+        )
         assert "x" in sent
         assert re.findall("[\ud800-\udfff]", sent) == []
 
 
-async def test_the_summary_is_folded_in_steps_and_goes_on_where_it_was(database: Database) -> None:
-    many = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
-    await log_events(database, "one", [user_message("Go."), *many])
+async def test_the_summary_is_folded_in_steps_and_continues_where_it_ended(database: Database) -> None:
+    calls = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
+    await log_events(database, "one", [user_message("Go."), *calls])
     async with database.connection() as conn:
         assert await advance_history(conn, "one", limit=20) == 41
         assert await advance_history(conn, "one", limit=100) == 0

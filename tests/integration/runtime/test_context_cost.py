@@ -1,4 +1,4 @@
-"""A context's cost depends on its window, not on the length of the log: told by plans, never by a clock."""
+"""A context's cost depends on its window, not on the length of the log: measured by query plans, not by a clock."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ async def long_logs(database: Database) -> Database:
         NewEvent(EventType.ASSISTANT_RESPONSE, {"text": "Yes."}),
     ]
     prepared = [events.prepare(event) for event in talk]
-    for name, many in (("short", 100), ("long", LONG)):
+    for name, count in (("short", 100), ("long", LONG)):
         async with database.transaction() as conn:
             await sessions.open_session(conn, {"id": name, "agent": "coder"}, now=database.clock.now())
-            await events.load_bulk(conn, name, prepared * (many // 2), now=database.clock.now())
+            await events.load_bulk(conn, name, prepared * (count // 2), now=database.clock.now())
     async with database.connection() as conn:
         await conn.execute("vacuum analyze event")
     return database
@@ -44,15 +44,15 @@ async def count_touched_blocks(database: Database, query: str, values: dict[str,
     plan = row[0][0]["Plan"] if isinstance(row[0], list) else json.loads(row[0])[0]["Plan"]
     rows = sum(
         node["Actual Rows"] * node["Actual Loops"] + node.get("Rows Removed by Filter", 0)
-        for node in plan_nodes(plan)
+        for node in list_plan_nodes(plan)
         if "Scan" in node["Node Type"]
     )
     return int(rows), plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
-def plan_nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+def list_plan_nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a plan's nodes."""
-    return [plan, *(below for node in plan.get("Plans", ()) for below in plan_nodes(node))]
+    return [plan, *(child for node in plan.get("Plans", ()) for child in list_plan_nodes(node))]
 
 
 async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_of_a_hundred(
@@ -74,24 +74,24 @@ async def test_the_last_fifty_of_a_hundred_thousand_events_cost_what_they_cost_o
     assert cost["long"][3] <= cost["short"][3] + 10
 
 
-async def test_a_context_reads_so_many_rows_however_long_the_log(
+async def test_a_context_reads_the_same_rows_however_long_the_log(
     long_logs: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[int] = []
+    row_counts: list[int] = []
 
-    async def counted(conn: Any, span: events.Span) -> Any:
+    async def count_rows(conn: Any, span: events.Span) -> Any:
         rows = await read_rows(conn, span)
-        read.append(len(rows))
+        row_counts.append(len(rows))
         return rows
 
     read_rows = events.read_rows
-    monkeypatch.setattr(events, "read_rows", counted)
+    monkeypatch.setattr(events, "read_rows", count_rows)
     async with long_logs.connection() as conn:
         context = await build_context(conn, "long", strategy="window", last=50)
-        assert (context.first_seq, context.upto_seq, sum(read)) == (LONG - 49, LONG, 50)
-        read.clear()
+        assert (context.first_seq, context.upto_seq, sum(row_counts)) == (LONG - 49, LONG, 50)
+        row_counts.clear()
         await build_context(conn, "long", strategy="budget", budget=2000)
-        assert sum(read) <= 500
-        read.clear()
+        assert sum(row_counts) <= 500
+        row_counts.clear()
         assert await advance_history(conn, "long", limit=100) == LONG - 100
-        assert sum(read) == 100
+        assert sum(row_counts) == 100

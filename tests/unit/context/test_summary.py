@@ -1,4 +1,4 @@
-"""The session summary tells what happened, stays small, holds no secret, and can be folded in any number of parts."""
+"""The session summary lists what happened, stays small, holds no secret, and can be folded in any number of parts."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ UNHURRIED = settings(deadline=None)  # the machine may be busy
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
-def log(*entries: tuple[Kind, dict[str, Any]]) -> list[Event]:
+def create_events(*entries: tuple[Kind, dict[str, Any]]) -> list[Event]:
     return [Event("s", seq, kind, data, START + timedelta(minutes=seq)) for seq, (kind, data) in enumerate(entries, 1)]
 
 
-def folded(events: list[Event]) -> SummaryFold:
+def fold_summary(events: list[Event]) -> SummaryFold:
     fold = SummaryFold()
     for event in events:
         fold.feed(event)
     return fold
 
 
-def call(number: int, tool: str = "Bash", **arguments: Any) -> tuple[Kind, dict[str, Any]]:
+def tool_call(number: int, tool: str = "Bash", **arguments: Any) -> tuple[Kind, dict[str, Any]]:
     return Kind.TOOL_CALL, {"call_id": str(number), "tool": tool, "arguments": arguments}
 
 
-def result(number: int, content: str = "", **more: Any) -> tuple[Kind, dict[str, Any]]:
+def tool_result(number: int, content: str = "", **more: Any) -> tuple[Kind, dict[str, Any]]:
     return Kind.TOOL_RESULT, {"call_id": str(number), "content": content, **more}
 
 
-DAY = log(
+DAY_EVENTS = create_events(
     (Kind.USER_MESSAGE, {"text": "push it"}),
     (Kind.USER_MESSAGE, {"text": "reminder", "origin": "harness"}),
-    call(1, command="git push"),
-    result(1, "Exit code 128\nfatal: no upstream branch", status="error"),
-    call(2, command="git push"),
-    result(2, "Exit code 128\nfatal: no upstream branch", status="error"),
-    call(3, command="git push --force"),
-    result(3, "The user doesn't want to proceed", status="error", reason="rejected"),
+    tool_call(1, command="git push"),
+    tool_result(1, "Exit code 128\nfatal: no upstream branch", status="error"),
+    tool_call(2, command="git push"),
+    tool_result(2, "Exit code 128\nfatal: no upstream branch", status="error"),
+    tool_call(3, command="git push --force"),
+    tool_result(3, "The user doesn't want to proceed", status="error", reason="rejected"),
     (Kind.APPROVAL_DENIED, {"call_id": "3", "tool": "Bash"}),
-    call(4, "Read", file_path="a.py"),
-    result(4, "text"),
+    tool_call(4, "Read", file_path="a.py"),
+    tool_result(4, "text"),
     (Kind.SUBAGENT_SPAWN, {"child": "x", "goal": "find the tests"}),
     (Kind.SUBAGENT_COMPLETE, {"child": "x", "status": "ok"}),
 )
 
 
-def test_the_summary_tells_what_happened() -> None:
-    assert render_summary(folded(DAY).to_json()) == (
+def test_the_summary_lists_what_happened() -> None:
+    assert render_summary(fold_summary(DAY_EVENTS).to_json()) == (
         "Session so far: 1 message from the user, 2026-03-01 09:01 to 2026-03-01 09:13 UTC.\n"
         "Tools used: Bash 3x, Read.\n"
         "Errors met (2):\n"
@@ -65,8 +65,8 @@ def test_the_summary_tells_what_happened() -> None:
     )
 
 
-def test_what_became_of_an_error_is_said_where_it_is_known() -> None:
-    text = render_summary(folded(DAY).to_json(), {"fatal: no upstream branch": True})
+def test_a_resolved_error_is_marked_as_resolved() -> None:
+    text = render_summary(fold_summary(DAY_EVENTS).to_json(), {"fatal: no upstream branch": True})
     assert "- Bash: fatal: no upstream branch (2 times) - resolved" in text
 
 
@@ -75,37 +75,40 @@ def test_a_session_without_events_has_a_summary() -> None:
 
 
 def test_a_rejected_call_is_no_error() -> None:
-    assert folded(DAY).error_count == 2
+    assert fold_summary(DAY_EVENTS).error_count == 2
 
 
 def test_no_secret_is_in_the_state() -> None:
-    events = log(
-        call(1, command="curl -H 'Authorization: Bearer abcdefghij0123456789' x"),
-        result(1, "error: token=q8Zk2LmP9xWv4RtY refused", status="error"),
+    events = create_events(
+        tool_call(1, command="curl -H 'Authorization: Bearer abcdefghij0123456789' x"),
+        tool_result(1, "error: token=q8Zk2LmP9xWv4RtY refused", status="error"),
         (Kind.SUBAGENT_SPAWN, {"goal": "use password=hunter2x9"}),
     )
-    state = json.dumps(folded(events).to_json())
+    state = json.dumps(fold_summary(events).to_json())
     assert not any(secret in state for secret in ("abcdefghij0123456789", "q8Zk2LmP9xWv4RtY", "hunter2x9"))
 
 
 def test_the_state_and_the_text_stay_small() -> None:
     entries: list[tuple[Kind, dict[str, Any]]] = []
-    for n in range(2000):
-        entries += [call(n, f"tool{n}"), result(n, f"error: {chr(97 + n % 26) * 500} {n}", status="error")]
-        entries += [(Kind.APPROVAL_GRANTED, {"tool": f"tool{n}"}), (Kind.SUBAGENT_SPAWN, {"goal": "g" * 9000})]
-        entries.append(call(-n - 1, "never answered"))
-    fold = folded(log(*entries))
+    for number in range(2000):
+        entries += [
+            tool_call(number, f"tool{number}"),
+            tool_result(number, f"error: {chr(97 + number % 26) * 500} {number}", status="error"),
+        ]
+        entries += [(Kind.APPROVAL_GRANTED, {"tool": f"tool{number}"}), (Kind.SUBAGENT_SPAWN, {"goal": "g" * 9000})]
+        entries.append(tool_call(-number - 1, "never answered"))
+    fold = fold_summary(create_events(*entries))
     assert len(json.dumps(fold.to_json())) < 40_000
     assert len(render_summary(fold.to_json())) < 5_000
     assert sum(fold.tools.values()) == 4000
 
 
 @UNHURRIED
-@given(st.sets(st.integers(1, len(DAY))))
+@given(st.sets(st.integers(1, len(DAY_EVENTS))))
 def test_however_the_log_is_cut_the_summary_is_the_same(cuts: set[int]) -> None:
     fold = SummaryFold()
-    for event in DAY:
+    for event in DAY_EVENTS:
         if event.seq in cuts:
             fold = SummaryFold.from_json(json.loads(json.dumps(fold.to_json())))
         fold.feed(event)
-    assert fold.to_json() == folded(DAY).to_json()
+    assert fold.to_json() == fold_summary(DAY_EVENTS).to_json()

@@ -1,0 +1,234 @@
+"""Folds events into a conversation: turns in which every call stands with its result.
+
+No turn holds a call without a result, or a result without a call (I5); calls that still run are listed apart. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, assert_never
+
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+MAX_RESULT_BYTES = 32 * 1024  # of a tool's result in a context, unless its tool sets another limit
+UNCERTAIN = (
+    "The outcome of this call is not known: the process that ran it ended before the result was recorded. "
+    "It may have had its effect. Do not repeat it; say so and ask."
+)
+_HIDDEN_ORIGINS = frozenset({"memory"})  # memory recalled earlier; a context brings its own
+
+
+@dataclass(slots=True)
+class RequestedCall:
+    """A tool call, and its result if there is one."""
+
+    seq: int
+    call_id: str
+    tool: str
+    arguments: str  # a JSON object
+    result: str | None = None
+    ok: bool = True
+    result_seq: int = 0
+
+
+@dataclass(slots=True)
+class Turn:
+    """One side's contribution: a message to the model by a person or the harness, or an answer with its calls."""
+
+    seq: int
+    role: Literal["user", "assistant"]
+    text: str
+    message_id: str | None = None
+    calls: list[RequestedCall] = field(default_factory=list)
+    from_person: bool = False
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A range of a session as turns, oldest first, and its calls that have no result yet."""
+
+    turns: list[Turn]
+    open_calls: list[RequestedCall]
+
+
+def build_conversation(events: Sequence[Event], limits: Mapping[str, int] | None = None) -> Conversation:
+    """Return events as turns; `limits` maps a tool to the maximum bytes of its results."""
+    fold = _ConversationFold(limits or {})
+    for event in events:
+        fold.feed(event)
+    open_calls = [call for turn in fold.turns for call in turn.calls if call.result is None]
+    for turn in fold.turns:
+        turn.calls = [call for call in turn.calls if call.result is not None]
+    turns = [turn for turn in fold.turns if turn.calls or turn.text.strip()]
+    return Conversation(turns, open_calls)
+
+
+class _ConversationFold:
+    """Folds events in order of seq; a result belongs to the oldest call with its id that has no result."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self.turns: list[Turn] = []
+        self._limits = limits
+        self._unanswered: dict[str, list[RequestedCall]] = {}  # by call id
+        self._answer: Turn | None = None  # the model's turn that the next call may belong to
+        self._latest_calls: dict[str, RequestedCall] = {}  # by call id
+
+    def feed(self, event: Event) -> None:
+        match event.type:
+            case EventType.USER_MESSAGE:
+                self._add_message(event)
+            case EventType.ASSISTANT_RESPONSE:
+                self._add_answer(event)
+            case EventType.TOOL_CALL:
+                self._add_call(event)
+            case EventType.TOOL_RESULT:
+                self._add_result(event)
+            case EventType.ERROR:
+                self._add_error(event)
+            case EventType.POLICY_DECISION:
+                self._add_decision(event)
+            case (
+                EventType.SESSION_START
+                | EventType.SESSION_END
+                | EventType.THINKING_START
+                | EventType.TASK_START
+                | EventType.TASK_END
+                | EventType.SUBAGENT_SPAWN
+                | EventType.SUBAGENT_COMPLETE
+                | EventType.APPROVAL_REQUESTED
+                | EventType.APPROVAL_GRANTED
+                | EventType.APPROVAL_DENIED
+            ):
+                pass
+            case _:
+                assert_never(event.type)
+
+    def _add_message(self, event: Event) -> None:
+        origin = event.data.get("origin", "user")
+        if origin in _HIDDEN_ORIGINS:
+            return
+        text, speaker = str(event.data.get("text") or ""), event.data.get("speaker")
+        self._add_user_turn(event, f"{speaker}: {text}" if speaker else text, from_person=origin == "user")
+
+    def _add_answer(self, event: Event) -> None:
+        message_id = event.data.get("message_id")
+        self._answer = Turn(event.seq, "assistant", str(event.data.get("text") or ""), message_id)
+        index = self._find_answer_index(event.data.get("upto_seq", event.data.get("started_seq")))
+        self.turns.insert(index, self._answer)
+        if isinstance(withheld := event.data.get("held"), list):
+            self._move_after(index, set(withheld))
+
+    def _find_answer_index(self, last_seen_seq: object) -> int:
+        """Return where an answer stands: before the messages that arrived while it was generated, which it missed."""
+        index = len(self.turns)
+        if isinstance(last_seen_seq, int):
+            while index and self.turns[index - 1].role == "user" and self.turns[index - 1].seq > last_seen_seq:
+                index -= 1
+        return index
+
+    def _move_after(self, index: int, withheld: set[int]) -> None:
+        """Move messages that were withheld from the answer at an index behind it."""
+        before, after = self.turns[: index + 1], self.turns[index + 1 :]
+        unseen = [turn for turn in before if turn.role == "user" and turn.seq in withheld]
+        self.turns = [*(turn for turn in before if turn not in unseen), *unseen, *after] if unseen else self.turns
+
+    def _add_call(self, event: Event) -> None:
+        message_id = event.data.get("message_id")
+        if self._answer is None or (message_id or None) != (self._answer.message_id or None):
+            self._answer = Turn(event.seq, "assistant", "", message_id)
+            self.turns.append(self._answer)
+        call_id = str(event.data.get("call_id"))
+        arguments = normalize_arguments(event.data.get("arguments"))
+        call = RequestedCall(event.seq, call_id, str(event.data.get("tool") or ""), arguments)
+        self._answer.calls.append(call)
+        self._unanswered.setdefault(call_id, []).append(call)
+        self._latest_calls[call_id] = call
+
+    def _add_result(self, event: Event) -> None:
+        unanswered = self._unanswered.get(str(event.data.get("call_id")))
+        if not unanswered:
+            return
+        call = unanswered.pop(0)
+        call.result_seq = event.seq
+        call.ok = event.data.get("status", "ok") == "ok"
+        text = truncate_bytes(result_text(event.data.get("content")), self._limits.get(call.tool, MAX_RESULT_BYTES))
+        call.result = _prefix_status(text, event.data)
+        if self._answer is not None and not self._answer.message_id:
+            self._answer = None  # without a message id, the next call belongs to another answer
+
+    def _add_error(self, event: Event) -> None:
+        if not event.data.get("call_id"):  # the result of a call shows its error
+            message = truncate_middle(str(event.data.get("message") or ""), 1000)
+            self._add_user_turn(event, f"[harness: error: {message}]")
+
+    def _add_decision(self, event: Event) -> None:
+        decision = event.data.get("decision")
+        if decision == "call_settled":
+            call = self._latest_calls.get(str(event.data.get("call_id")))
+            of_tool = f" of {call.tool}" if call else ""
+            outcome = event.data.get("outcome") or event.data.get("status") or "settled"
+            self._add_user_turn(
+                event, f"[harness: a person found out how call {event.data.get('call_id')}{of_tool} went: {outcome}]"
+            )
+        elif decision == "turn_interrupted":
+            self._add_user_turn(event, "[harness: the user interrupted the answer]")
+
+    def _add_user_turn(self, event: Event, text: str, *, from_person: bool = False) -> None:
+        self.turns.append(Turn(event.seq, "user", text, from_person=from_person))
+        self._answer = None if self._answer is None or not self._answer.message_id else self._answer
+
+
+def _prefix_status(text: str, data: Mapping[str, Any]) -> str:
+    status = data.get("status", "ok")
+    if status == "uncertain":
+        return f"{UNCERTAIN}\n{text}" if text else UNCERTAIN
+    if status == "ok":
+        return text
+    reason = data.get("reason")
+    return f"[error: {reason}] {text}".rstrip() if reason else f"[error] {text}".rstrip()
+
+
+def result_text(content: object) -> str:
+    """Return a result's content as text: joined parts, or JSON for anything else that is no string."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and content and all(isinstance(part, dict) and "text" in part for part in content):
+        return "\n".join(str(part["text"]) for part in content)
+    return "" if content is None else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def normalize_arguments(arguments: object) -> str:
+    """Return arguments as a JSON object, which servers require; malformed ones are kept in it as a string."""
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            return arguments or "{}"
+        return json.dumps({"not_an_object": arguments}, ensure_ascii=False)
+    if arguments is None:
+        return "{}"
+    value = arguments if isinstance(arguments, Mapping) else {"not_an_object": arguments}
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def truncate_bytes(text: str, limit: int) -> str:
+    """Return a text of about `limit` bytes at most."""
+    if len(text) * 4 <= limit:
+        return text
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return text if size <= limit else truncate_middle(text, len(text) * limit // size)
+
+
+def truncate_middle(text: str, max_chars: int) -> str:
+    """Return a text; if it is longer than `max_chars`, only its beginning and end, and how much is missing."""
+    if len(text) <= max_chars:
+        return text
+    head = max_chars * 2 // 3
+    tail = max_chars - head
+    note = f"\n[… {len(text) - max_chars} characters left out; the log has them …]\n"
+    return text[:head] + note + text[len(text) - tail :]
