@@ -96,7 +96,9 @@ class ChannelDelivery:
         except StaleEpoch:
             raise
         except Exception as error:  # noqa: BLE001 - a channel is an author's code: the answer goes on without it
-            log.warning("channel %s of session %s failed: %s", self.channel, delta.session_id, format_redacted_traceback(error))
+            log.warning(
+                "channel %s of session %s failed: %s", self.channel, delta.session_id, format_redacted_traceback(error)
+            )
             self.sender = None
             return False
         return True

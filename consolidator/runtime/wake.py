@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
-from consolidator.llm.redaction.redact import redact, format_redacted_traceback
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage

@@ -1,7 +1,7 @@
-"""Credentials that betray themselves by their own form: provider tokens, private keys, passwords in addresses.
+"""Finds credentials by their own form: provider tokens, private keys, passwords in URLs.
 
-Patterns that detect-secrets maintains are taken from its detectors; ours stand beside them where it has none, or where
-its own stops at a tool's default form. Nothing here looks at what a value is called: that is `assignments`.
+Patterns come from detect-secrets where it maintains good ones; the others are ours. The name of a value does not matter
+here: `assignments` reads names.
 """
 
 from __future__ import annotations
@@ -25,69 +25,69 @@ from detect_secrets.plugins.stripe import StripeDetector
 
 from consolidator.llm.redaction.value_shapes import is_placeholder, looks_random
 
-Span = tuple[int, int, str]  # start, end, kind
-_KEY_LIMIT = 65_536  # characters a private key block may span
+CredentialSpan = tuple[int, int, str]  # start, end, kind
+_KEY_LIMIT = 65_536  # characters of a private key block
 
-# A gate is what a match must also be, where its form alone is not enough.
-Gate = Callable[[str], bool]
+# An extra condition on a match whose form alone is not enough.
+MatchCondition = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _TokenRule:
     kind: str
-    anchors: tuple[str, ...]  # each match begins with one of these: they are all that clean text is searched for
-    patterns: tuple[re.Pattern[str], ...]  # group 1, where there is one, is the part to hide
-    gate: Gate | None = None
+    anchors: tuple[str, ...]  # each match begins with one of these; only they are searched for in clean text
+    patterns: tuple[re.Pattern[str], ...]  # group 1, if there is one, is the part to hide
+    condition: MatchCondition | None = None
 
 
-def _rule(kind: str, anchors: str, *patterns: str, gate: Gate | None = None) -> _Rule:
+def _rule(kind: str, anchors: str, *patterns: str, condition: MatchCondition | None = None) -> _TokenRule:
     compiled = tuple(re.compile(pattern) for pattern in patterns)
-    return _Rule(kind, tuple(anchors.split()), compiled, gate)
+    return _TokenRule(kind, tuple(anchors.split()), compiled, condition)
 
 
-def _kept(kind: str, anchors: str, detector: type, *, gate: Gate | None = None) -> _Rule:
-    """Make a rule of those patterns of a detect-secrets detector that begin with an anchor of ours."""
-    return _Rule(kind, tuple(anchors.split()), tuple(detector.denylist), gate)  # type: ignore[attr-defined]
+def _detector_rule(kind: str, anchors: str, detector: type, *, condition: MatchCondition | None = None) -> _TokenRule:
+    """Make a rule from the patterns of a detect-secrets detector."""
+    return _TokenRule(kind, tuple(anchors.split()), tuple(detector.denylist), condition)  # type: ignore[attr-defined]
 
 
-def _valid_jwt(token: str) -> bool:
+def _is_jwt(token: str) -> bool:
     return bool(JwtTokenDetector.is_formally_valid(token)) or token.count(".") == 2
 
 
-def _tail_is_random(token: str) -> bool:
+def _has_random_tail(token: str) -> bool:
     return looks_random(re.split(r"[-_.]", token, maxsplit=1)[-1])
 
 
-# Possessive and bounded quantifiers throughout: a hostile text costs no more than a clean one of its length.
-_T = r"[A-Za-z0-9_-]"
-_RULES: tuple[_Rule, ...] = (
-    _kept("aws-key", "AKIA ASIA ABIA ACCA", AWSKeyDetector),
-    _kept("azure-key", "AccountKey=", AzureStorageKeyDetector),
-    _kept("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", GitHubTokenDetector),
-    _kept(
+# All quantifiers are possessive and bounded: a hostile text costs no more than a clean one of its length.
+_TOKEN_CHAR = r"[A-Za-z0-9_-]"
+_RULES: tuple[_TokenRule, ...] = (
+    _detector_rule("aws-key", "AKIA ASIA ABIA ACCA", AWSKeyDetector),
+    _detector_rule("azure-key", "AccountKey=", AzureStorageKeyDetector),
+    _detector_rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", GitHubTokenDetector),
+    _detector_rule(
         "gitlab-token",
         "glpat- gldt- glft- glsoat- glrt- GR1348941 glcbt- glimt- glptt- glagent- gloas-",
         GitLabTokenDetector,
     ),
-    _kept("slack-token", "xoxa- xoxb- xoxp- xoxo- xoxs- xoxr- https://hooks.slack.com/", SlackDetector),
-    _kept("stripe-key", "sk_live_ rk_live_", StripeDetector),
-    _kept("sendgrid-key", "SG.", SendGridDetector),
-    _kept("pypi-token", "pypi-", PypiTokenDetector),
-    _kept("square-token", "sq0csp-", SquareOAuthDetector),
-    # detect-secrets 1.5 has none of what follows, or only an older form of it: PyPI's (its pattern wants one host's
-    # tokens at their full length), OpenAI's keys (its pattern takes quadratic time), Slack's app and rotating tokens,
-    # GitHub's fine-grained ones, Stripe's test keys, and tokens that a tool's output cut short.
-    _rule("pypi-token", "pypi-", rf"pypi-AgEIcHlwaS5vcmc{_T}{{4,512}}+"),
-    _rule("pypi-token", "pypi-", rf"(?<!-)pypi-{_T}{{16,512}}+", gate=_tail_is_random),
-    _rule("anthropic-key", "sk-ant-", rf"sk-ant-{_T}{{16,512}}+"),
+    _detector_rule("slack-token", "xoxa- xoxb- xoxp- xoxo- xoxs- xoxr- https://hooks.slack.com/", SlackDetector),
+    _detector_rule("stripe-key", "sk_live_ rk_live_", StripeDetector),
+    _detector_rule("sendgrid-key", "SG.", SendGridDetector),
+    _detector_rule("pypi-token", "pypi-", PypiTokenDetector),
+    _detector_rule("square-token", "sq0csp-", SquareOAuthDetector),
+    # detect-secrets 1.5 lacks the following or matches only older forms: PyPI (its pattern requires one host and the
+    # full length), OpenAI (its pattern takes quadratic time), Slack's app and rotating tokens, GitHub's fine-grained
+    # tokens, Stripe's test keys, and tokens truncated by a tool's output.
+    _rule("pypi-token", "pypi-", rf"pypi-AgEIcHlwaS5vcmc{_TOKEN_CHAR}{{4,512}}+"),
+    _rule("pypi-token", "pypi-", rf"(?<!-)pypi-{_TOKEN_CHAR}{{16,512}}+", condition=_has_random_tail),
+    _rule("anthropic-key", "sk-ant-", rf"sk-ant-{_TOKEN_CHAR}{{16,512}}+"),
     _rule(
         "openai-key",
         "sk-",
-        rf"sk-(?:proj|svcacct|admin|None)-{_T}{{20,512}}+",
-        rf"sk-or-v1-{_T}{{20,128}}+",
+        rf"sk-(?:proj|svcacct|admin|None)-{_TOKEN_CHAR}{{20,512}}+",
+        rf"sk-or-v1-{_TOKEN_CHAR}{{20,128}}+",
         r"sk-[A-Za-z0-9]{20,128}+",
-        rf"sk-lf-{_T}{{20,64}}+",
-        gate=_tail_is_random,
+        rf"sk-lf-{_TOKEN_CHAR}{{20,64}}+",
+        condition=_has_random_tail,
     ),
     _rule(
         "github-token",
@@ -102,7 +102,7 @@ _RULES: tuple[_Rule, ...] = (
         r"xoxe(?:\.xox[bp])?-\d-[A-Za-z0-9-]{20,512}+",
         r"xox[bp]-[A-Za-z0-9-]{20,255}+",
         r"xwfp-[A-Za-z0-9-]{20,255}+",
-        gate=_tail_is_random,
+        condition=_has_random_tail,
     ),
     _rule(
         "discord-webhook",
@@ -114,7 +114,7 @@ _RULES: tuple[_Rule, ...] = (
         "sk_live_ sk_test_ rk_live_ rk_test_ whsec_",
         r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}+",
         r"whsec_[A-Za-z0-9+/=]{24,128}+",
-        gate=_tail_is_random,
+        condition=_has_random_tail,
     ),
     _rule(
         "google-key",
@@ -124,13 +124,13 @@ _RULES: tuple[_Rule, ...] = (
         r"GOCSPX-[A-Za-z0-9_-]{20,64}+",
         r"1//0[A-Za-z0-9_-]{30,256}+",
     ),
-    _rule("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])", gate=_tail_is_random),
+    _rule("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])", condition=_has_random_tail),
     _rule(
         "hugging-face-token",
         "hf_ api_org_",
         r"hf_[A-Za-z0-9]{30,64}+",
         r"api_org_[A-Za-z0-9]{30,64}+",
-        gate=_tail_is_random,
+        condition=_has_random_tail,
     ),
     _rule("twilio-key", "SK", r"SK[0-9a-f]{32}(?![A-Za-z0-9])"),
     _rule("mailgun-key", "key-", r"key-[0-9a-f]{32}(?![A-Za-z0-9])"),
@@ -175,133 +175,133 @@ _RULES: tuple[_Rule, ...] = (
         r"fc-[0-9a-f]{32}(?![A-Za-z0-9])",
         r"jina_[A-Za-z0-9_-]{50,80}+",
         r"AQ\.Ab8[A-Za-z0-9_-]{40,128}+",
-        gate=_tail_is_random,
+        condition=_has_random_tail,
     ),
     _rule(
         "jwt",
         "eyJ",
         r"eyJ[A-Za-z0-9_-]{8,8192}+\.[A-Za-z0-9_-]{8,16384}+(?:\.[A-Za-z0-9_-]{0,4096}+)?+",
-        gate=_valid_jwt,
+        condition=_is_jwt,
     ),
     _rule(
         "signature",
         "X-Amz-Signature= X-Goog-Signature= X-Amz-Security-Token= sig=",
         r"[XA-Za-z-]{3,24}=([A-Za-z0-9%/+_=-]{32,4096}+)",
-        gate=looks_random,
+        condition=looks_random,
     ),
 )
-# Telegram's bot tokens begin with the bot's number, Azure's client secrets with three letters of no meaning: so they
-# are found by what stands inside them.
-_WITHIN = re.compile(":AA|8Q~")
-_WITHIN_RULES = {
-    ":AA": (_rule("telegram-token", ":AA", r":(AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", gate=looks_random),),
+# Telegram's bot tokens begin with the bot's number, Azure's client secrets with three arbitrary letters: both are found
+# by a fixed part inside them.
+_INNER_ANCHOR = re.compile(":AA|8Q~")
+_INNER_RULES = {
+    ":AA": (_rule("telegram-token", ":AA", r":(AA[A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])", condition=looks_random),),
     "8Q~": (_rule("azure-key", "8Q~", r"8Q~[A-Za-z0-9_.~-]{31,37}+"),),
 }
-# Of an address only the password is hidden, or the token that stands where a user's name would.
-_ADDRESS = re.compile(
+# In a URL only the password is hidden, or a token in place of the user name.
+_URL_CREDENTIALS = re.compile(
     r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?+@[A-Za-z0-9_.\[$%{-]"
 )
-_MARKER = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,48}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_MARKER = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,48}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
-# What else stands in a key's body: escapes (\n, \\n), a viewer's line numbers (12→), the headers of old formats.
-_KEY_GAP = 24  # characters between two lines of a body
-# detect-secrets groups parts of these for other reasons; the whole match is the credential.
-_WHOLE = frozenset({"github-token", "gitlab-token", "aws-key"})
-_SHORTEST = 19  # characters of the shortest credential that is known by its form
+# Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
+_KEY_GAP = 24  # characters
+# The groups in detect-secrets' patterns for these are not the credential: the whole match is.
+_WHOLE_MATCH_KINDS = frozenset({"github-token", "gitlab-token", "aws-key"})
+_MIN_CREDENTIAL_CHARS = 19  # characters of the shortest credential with a known form
 
 
 @cache
-def _search() -> tuple[re.Pattern[str], dict[str, tuple[_Rule, ...]]]:
-    by_anchor: dict[str, list[_Rule]] = {}
+def _compile_search() -> tuple[re.Pattern[str], dict[str, tuple[_TokenRule, ...]]]:
+    by_anchor: dict[str, list[_TokenRule]] = {}
     for rule in _RULES:
         for anchor in rule.anchors:
             by_anchor.setdefault(anchor, []).append(rule)
-    # A shorter anchor that begins a longer one answers for both, since the search stops at the first that fits.
+    # The search returns only the longest anchor at a position: its rules include those of the shorter ones.
     for anchor, rules in by_anchor.items():
         for shorter in by_anchor:
             if shorter != anchor and anchor.startswith(shorter):
                 rules.extend(rule for rule in by_anchor[shorter] if rule not in rules)
     longest_first = sorted(by_anchor, key=len, reverse=True)
-    # A token begins where a word does, or behind an escape such as the "\\n" in "\\nAKIA...".
+    # A token begins where a word does, or after an escape such as the "\\n" in "\\nAKIA...".
     pattern = re.compile(r"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr]))(?:" + "|".join(map(re.escape, longest_first)) + ")")
     return pattern, {anchor: tuple(rules) for anchor, rules in by_anchor.items()}
 
 
-def find_tokens(text: str) -> Iterator[Span]:
-    """Yield the credentials that are known by their form; spans may overlap."""
-    words = [word for word in text.split() if len(word) >= _SHORTEST]  # most of a text is never looked at twice
-    pattern, rules = _search()
+def find_tokens(text: str) -> Iterator[CredentialSpan]:
+    """Yield the credentials with a known form; spans may overlap."""
+    words = [word for word in text.split() if len(word) >= _MIN_CREDENTIAL_CHARS]  # most texts need no further search
+    pattern, rules = _compile_search()
     if words and pattern.search("\n".join(words)):
         position = 0
         for word in words:
             position = text.find(word, position)
-            for hit in pattern.finditer(text, position, position + len(word)):
-                yield from _known(rules[hit.group()], text, hit.start())
+            for match in pattern.finditer(text, position, position + len(word)):
+                yield from _apply_rules(rules[match.group()], text, match.start())
             position += len(word)
-    for hit in _WITHIN.finditer(text):
-        yield from _known(_WITHIN_RULES[hit.group()], text, hit.start())
-    yield from _address_passwords(text)
+    for match in _INNER_ANCHOR.finditer(text):
+        yield from _apply_rules(_INNER_RULES[match.group()], text, match.start())
+    yield from _find_url_passwords(text)
 
 
-def _known(rules: tuple[_Rule, ...], text: str, start: int) -> Iterator[Span]:
+def _apply_rules(rules: tuple[_TokenRule, ...], text: str, start: int) -> Iterator[CredentialSpan]:
     for rule in rules:
-        span = _match(rule, text, start)
+        span = _match_rule(rule, text, start)
         if span is not None:
             yield span
             return
 
 
-def _match(rule: _Rule, text: str, start: int) -> Span | None:
+def _match_rule(rule: _TokenRule, text: str, start: int) -> CredentialSpan | None:
     for pattern in rule.patterns:
-        found = pattern.match(text, start)
-        if found is None:
+        match = pattern.match(text, start)
+        if match is None:
             continue
-        group = 1 if pattern.groups and found.group(1) is not None and rule.kind not in _WHOLE else 0
-        if rule.gate is None or rule.gate(found.group(group)):
-            return found.start(group), found.end(group), rule.kind
+        group = 1 if pattern.groups and match.group(1) is not None and rule.kind not in _WHOLE_MATCH_KINDS else 0
+        if rule.condition is None or rule.condition(match.group(group)):
+            return match.start(group), match.end(group), rule.kind
     return None
 
 
-def _address_passwords(text: str) -> Iterator[Span]:
-    """Yield the passwords of addresses (postgres://user:password@host), and a token in their place; the rest stays."""
-    for found in _ADDRESS.finditer(text):
-        user, password = found.group("user"), found.group("password")
+def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
+    """Yield the passwords in URLs (postgres://user:password@host), or a token in place of the user name."""
+    for match in _URL_CREDENTIALS.finditer(text):
+        user, password = match.group("user"), match.group("password")
         if password is not None and not is_placeholder(password.strip("[]()")):
-            yield found.start("password"), found.end("password"), "password"
+            yield match.start("password"), match.end("password"), "password"
         elif password is None and looks_random(user):
-            yield found.start("user"), found.end("user"), "token"
+            yield match.start("user"), match.end("user"), "token"
 
 
-def find_private_keys(text: str) -> Iterator[Span]:
-    """Yield private key blocks: whole, with escaped line ends, or cut off at either end."""
+def find_private_keys(text: str) -> Iterator[CredentialSpan]:
+    """Yield private key blocks: complete, with escaped line ends, or truncated at either end."""
     if "PRIVATE KEY" not in text:
         return
-    markers = list(_MARKER.finditer(text))
-    done = 0
+    markers = list(_KEY_MARKER.finditer(text))
+    consumed = 0
     for number, marker in enumerate(markers):
         if marker.group(1) == "END":
-            if marker.start() >= done:  # its beginning was cut off
-                lines = _lines(text, max(done, marker.start() - _KEY_LIMIT // 8), marker.start())
+            if marker.start() >= consumed:  # its beginning was truncated
+                lines = _find_key_lines(text, max(consumed, marker.start() - _KEY_LIMIT // 8), marker.start())
                 if lines and marker.start() - lines[-1].end() <= _KEY_GAP:
-                    yield _run(list(reversed(lines)))[-1].start(), marker.end(), "private-key"
-            done = marker.end()
+                    yield _take_adjacent(list(reversed(lines)))[-1].start(), marker.end(), "private-key"
+            consumed = marker.end()
             continue
         following = markers[number + 1] if number + 1 < len(markers) else None
         stop = min(following.start() if following else len(text), marker.end() + _KEY_LIMIT)
-        lines = _lines(text, marker.end(), stop)
+        lines = _find_key_lines(text, marker.end(), stop)
         if lines and lines[0].start() - marker.end() <= 16 * _KEY_GAP:
-            last = _run(lines)[-1].end()
-            whole = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
-            done = following.end() if whole and following else last
-            yield marker.start(), done, "private-key"
+            last = _take_adjacent(lines)[-1].end()
+            is_complete = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
+            consumed = following.end() if is_complete and following else last
+            yield marker.start(), consumed, "private-key"
 
 
-def _lines(text: str, start: int, end: int) -> list[re.Match[str]]:
+def _find_key_lines(text: str, start: int, end: int) -> list[re.Match[str]]:
     return list(_KEY_LINE.finditer(text, start, end))
 
 
-def _run(lines: list[re.Match[str]]) -> list[re.Match[str]]:
-    """Return the first lines that follow one another closely, in whichever direction they are given."""
+def _take_adjacent(lines: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Return the first lines that are close to one another, in text order or reversed."""
     for index, (line, other) in enumerate(pairwise(lines)):
         if max(other.start() - line.end(), line.start() - other.end()) > _KEY_GAP:
             return lines[: index + 1]

@@ -1,7 +1,6 @@
 """Hides credentials, as [redacted:kind], before a model, memory or an export sees a text.
 
-Nothing here logs what it hides, and short texts are remembered in memory alone. Redacting twice gives the same as
-redacting once.
+Redaction is idempotent and logs nothing of what it hides. Short texts are cached in this process only.
 """
 
 from __future__ import annotations
@@ -11,91 +10,97 @@ import traceback
 from functools import lru_cache
 from typing import Any
 
-from consolidator.llm.redaction.assignments import find_assignments, find_headers, is_credential, is_telling
-from consolidator.llm.redaction.command_passwords import argument_passwords, find_command_passwords, program_of
-from consolidator.llm.redaction.credential_formats import Span, find_private_keys, find_tokens
-from consolidator.llm.redaction.prose_secrets import find_told
+from consolidator.llm.redaction.assignments import (
+    find_assignments,
+    find_headers,
+    is_credential,
+    is_credential_name,
+    lower_same_length,
+)
+from consolidator.llm.redaction.command_passwords import find_argument_passwords, find_command_passwords, find_program
+from consolidator.llm.redaction.credential_formats import CredentialSpan, find_private_keys, find_tokens
+from consolidator.llm.redaction.prose_secrets import find_prose_secrets
 
-_MARK = re.compile(r"(\[redacted:[a-z-]+\])")
-_ROUNDS = 8  # hiding one value can bare another's edge; more rounds than this no honest text needs
-_SHORTEST = 10  # characters in which a name and its credential can be said
-_DEPTH = 64  # of nested JSON
-_SHORT = 200  # characters of a text that is worth remembering
+_MARKER = re.compile(r"(\[redacted:[a-z-]+\])")
+_MAX_ROUNDS = 8  # hiding one value can expose the edge of another; real texts need fewer rounds
+_MIN_CHARS = 10  # characters of a name with its credential
+_MAX_DEPTH = 64  # levels of nested JSON
+_MAX_CACHED_CHARS = 200  # characters of a text that is cached
 _HEADERS = ("cookie", "cookies", "set-cookie", "authorization", "proxy-authorization")
 
 
 def redact(text: str) -> str:
     """Return `text` with every credential in it replaced by `[redacted:kind]`."""
-    return _remembered(text) if len(text) <= _SHORT else _redacted(text)
+    return _redact_cached(text) if len(text) <= _MAX_CACHED_CHARS else _redact_text(text)
 
 
 @lru_cache(maxsize=32_768)
-def _remembered(text: str) -> str:
-    """Redact a short text: the same names, paths and words come again in call after call."""
-    return _redacted(text)
+def _redact_cached(text: str) -> str:
+    """Redact a short text: names, paths and words are repeated from call to call."""
+    return _redact_text(text)
 
 
-def _redacted(text: str) -> str:
-    pieces = _MARK.split(text) if "[redacted:" in text else [text]
-    pieces[::2] = [_settled(piece) for piece in pieces[::2]]
+def _redact_text(text: str) -> str:
+    pieces = _MARKER.split(text) if "[redacted:" in text else [text]
+    pieces[::2] = [_redact_until_stable(piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 
 def redact_json(value: Any) -> Any:
-    """Return a JSON value with the credentials in its strings, and beside its telling keys, replaced."""
+    """Return a JSON value with the credentials in its strings and under credential keys replaced."""
     return _redact_value(value, "", 0)
 
 
-def traced(error: BaseException) -> str:
-    """Return an error's traceback without the credentials in it, for a log."""
+def format_redacted_traceback(error: BaseException) -> str:
+    """Return an error's traceback, redacted, for a log."""
     return redact("".join(traceback.format_exception(error)))
 
 
-def find(text: str) -> list[Span]:
-    """Return where the credentials of a text are: (start, end, kind), in order, not overlapping."""
-    if len(text) < _SHORTEST:
+def find_credentials(text: str) -> list[CredentialSpan]:
+    """Return the credentials of a text as (start, end, kind), in order, not overlapping."""
+    if len(text) < _MIN_CHARS:
         return []
-    lowered = text.replace("İ", "I").lower()  # the one letter that grows when lower-cased: positions must not move
+    lowered = lower_same_length(text)
     spans = [
         *find_private_keys(text),
         *find_tokens(text),
         *find_headers(text, lowered),
         *find_assignments(text, lowered),
         *find_command_passwords(text, lowered),
-        *find_told(text, lowered),
+        *find_prose_secrets(text, lowered),
     ]
-    return _merged(spans)
+    return _merge_spans(spans)
 
 
-def _settled(text: str) -> str:
-    """Redact a piece without marks, and then what is left between the marks, until nothing is found."""
-    for _ in range(_ROUNDS):
-        pieces = _MARK.split(text)
-        found = False
+def _redact_until_stable(text: str) -> str:
+    """Redact a text without markers, then the pieces between the new markers, until nothing more is found."""
+    for _ in range(_MAX_ROUNDS):
+        pieces = _MARKER.split(text)
+        has_changed = False
         for index in range(0, len(pieces), 2):
-            spans = find(pieces[index])
+            spans = find_credentials(pieces[index])
             if spans:
-                pieces[index] = _replaced(pieces[index], spans)
-                found = True
+                pieces[index] = _replace_spans(pieces[index], spans)
+                has_changed = True
         text = "".join(pieces)
-        if not found:
+        if not has_changed:
             break
     return text
 
 
-def _merged(spans: list[Span]) -> list[Span]:
-    """Join overlapping spans; the one that begins first, and of those the first found, names the kind."""
-    merged: list[Span] = []
+def _merge_spans(spans: list[CredentialSpan]) -> list[CredentialSpan]:
+    """Join overlapping spans; the kind is that of the span that begins first, or was found first."""
+    merged: list[CredentialSpan] = []
     for start, end, kind in sorted(spans, key=lambda span: span[0]):
         if merged and start < merged[-1][1]:
-            first, reach, known = merged[-1]
-            merged[-1] = (first, max(reach, end), known)
+            first_start, first_end, first_kind = merged[-1]
+            merged[-1] = (first_start, max(first_end, end), first_kind)
         elif end > start:
             merged.append((start, end, kind))
     return merged
 
 
-def _replaced(text: str, spans: list[Span]) -> str:
+def _replace_spans(text: str, spans: list[CredentialSpan]) -> str:
     parts: list[str] = []
     position = 0
     for start, end, kind in spans:
@@ -106,8 +111,8 @@ def _replaced(text: str, spans: list[Span]) -> str:
 
 
 def _redact_value(value: Any, name: str, depth: int, program: str = "") -> Any:
-    """Redact a value; `name` is the telling name it goes by, `program` what a list of arguments is for."""
-    if depth > _DEPTH:
+    """Redact a value; `name` is its credential name or "", `program` the one that a list of arguments is for."""
+    if depth > _MAX_DEPTH:
         return "[too deep to read]"
     if isinstance(value, str):
         if name.lower() in _HEADERS:
@@ -125,46 +130,48 @@ def _redact_value(value: Any, name: str, depth: int, program: str = "") -> Any:
 
 
 def _redact_header(name: str, value: str) -> str:
-    """Redact a header's value as it is in a text, where its name stands before it."""
-    before = f"{'cookie' if name.lower() == 'cookies' else name}: "
-    return redact(before + value).removeprefix(before)
+    """Redact a header's value as in a text, after its name."""
+    header = f"{'cookie' if name.lower() == 'cookies' else name}: "
+    return redact(header + value).removeprefix(header)
 
 
 def _redact_dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]:
-    # Kubernetes, compose files and APIs say {"name": "API_TOKEN", "value": "..."}.
+    # Kubernetes, compose files and APIs write {"name": "API_TOKEN", "value": "..."}.
     named = value.get("name", value.get("key"))
-    told = named if isinstance(named, str) and "value" in value and _tells(named) else ""
+    value_name = named if isinstance(named, str) and "value" in value and _is_sensitive_name(named) else ""
     cookies = name.lower() in ("cookie", "cookies")
-    program = program_of(value)
-    out = {}
+    program = find_program(value)
+    redacted = {}
     for key, item in value.items():
         text = str(key)
-        hidden_key = redact(key) if isinstance(key, str) else key
+        redacted_key = redact(key) if isinstance(key, str) else key
         if cookies and isinstance(item, str):
             pair = f"{text}={item}"
-            out[hidden_key] = item if _redact_header("cookie", pair) == pair else "[redacted:cookie]"
+            redacted[redacted_key] = item if _redact_header("cookie", pair) == pair else "[redacted:cookie]"
             continue
-        own = text if _tells(text) else told if text == "value" else ""
-        out[hidden_key] = _redact_value(item, own, depth + 1, program)
-    return out
+        item_name = text if _is_sensitive_name(text) else value_name if text == "value" else ""
+        redacted[redacted_key] = _redact_value(item, item_name, depth + 1, program)
+    return redacted
 
 
-def _tells(name: str) -> bool:
-    return name.lower() in _HEADERS or is_telling(name)
+def _is_sensitive_name(name: str) -> bool:
+    return name.lower() in _HEADERS or is_credential_name(name)
 
 
 def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[Any]:
-    passwords = argument_passwords(program, value)
-    pair = len(value) == 2  # as in ["Cookie", "sid=..."]
-    out: list[Any] = []
-    before = ""
+    passwords = find_argument_passwords(program, value)
+    is_pair = len(value) == 2  # as in ["Cookie", "sid=..."]
+    redacted: list[Any] = []
+    previous = ""
     for index, item in enumerate(value):
-        telling = (before.startswith("-") and is_telling(before)) or (pair and before.lower() in _HEADERS)
-        option = before if telling else name
+        is_named = (previous.startswith("-") and is_credential_name(previous)) or (
+            is_pair and previous.lower() in _HEADERS
+        )
+        item_name = previous if is_named else name
         if index in passwords:
             start, end = passwords[index]
-            out.append(f"{item[:start]}[redacted:password]{item[end:]}")
+            redacted.append(f"{item[:start]}[redacted:password]{item[end:]}")
         else:
-            out.append(_redact_value(item, option, depth + 1))
-        before = item if isinstance(item, str) else ""
-    return out
+            redacted.append(_redact_value(item, item_name, depth + 1))
+        previous = item if isinstance(item, str) else ""
+    return redacted

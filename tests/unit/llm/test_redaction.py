@@ -18,57 +18,57 @@ UNHURRIED = settings(deadline=None)  # the machine may be busy
 _LETTERS = string.ascii_letters + string.digits
 
 
-def made_up(length: int, letters: str = _LETTERS) -> str:
-    """Return something as random as a credential, the same in every run."""
-    chance = random.Random(length * 7919 + len(letters))
-    return "".join(chance.choice(letters) for _ in range(length))
+def random_text(length: int, letters: str = _LETTERS) -> str:
+    """Return characters as random as a credential, the same in every run."""
+    generator = random.Random(length * 7919 + len(letters))
+    return "".join(generator.choice(letters) for _ in range(length))
 
 
-def hexadecimal(length: int) -> str:
-    return made_up(length, "0123456789abcdef")
+def random_hex(length: int) -> str:
+    return random_text(length, "0123456789abcdef")
 
 
-def part(value: dict[str, str]) -> str:
+def encode_jwt_part(value: dict[str, str]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
-TOKEN = made_up(32)
-JWT = f"{part({'alg': 'HS256'})}.{part({'sub': 'somebody'})}.{made_up(43)}"
+TOKEN = random_text(32)
+JWT = f"{encode_jwt_part({'alg': 'HS256'})}.{encode_jwt_part({'sub': 'somebody'})}.{random_text(43)}"
 BEGIN, END = "-----BEGIN RSA PRIVATE" + " KEY-----", "-----END RSA PRIVATE" + " KEY-----"
-BODY = "\n".join(made_up(64 - n) + made_up(n) for n in range(1, 6))
+BODY = "\n".join(random_text(64 - n) + random_text(n) for n in range(1, 6))
 PEM = f"{BEGIN}\n{BODY}\n{END}"
 
 CREDENTIALS = {
-    "an AWS key": "AKIA" + made_up(16, string.ascii_uppercase + string.digits),
-    "an AWS secret": f"aws_secret_access_key = {made_up(40)}",
-    "an AWS session token": f"AWS_SESSION_TOKEN={made_up(300)}",
-    "a Google key": "AIza" + made_up(35),
-    "an Azure connection string": f"AccountName=x;AccountKey={made_up(86)}==;EndpointSuffix=core.windows.net",
-    "an Azure secret": f"AZURE_CLIENT_SECRET=abc8Q~{made_up(34)}",
-    "an Azure signature": f"https://x.blob.core.windows.net/c?sv=1&sig={made_up(43)}%3D",
-    "a GitHub token": "ghp_" + made_up(36),
-    "a fine-grained GitHub token": f"github_pat_{made_up(22)}_{made_up(59)}",
-    "a GitLab token": "glpat-" + made_up(20),
-    "a Slack token": f"xoxb-{made_up(12, string.digits)}-{made_up(12, string.digits)}-{made_up(24)}",
-    "a Stripe key": "sk_live_" + made_up(24),
-    "a Stripe test key": "sk_test_" + made_up(24),
-    "an old OpenAI key": "sk-" + made_up(48),
-    "an OpenAI project key": "sk-proj-" + made_up(80),
-    "an Anthropic key": f"sk-ant-api03-{made_up(93)}AA",
-    "an npm token": "npm_" + made_up(36),
-    "an npm configuration": f"//registry.example.org/:_authToken={hexadecimal(8)}-1234-4abc-8def-{hexadecimal(12)}",
-    "a PyPI token": "pypi-AgEIcHlwaS5vcmc" + made_up(120),
-    "a Hugging Face token": "hf_" + made_up(34),
-    "a Telegram token": f"123456789:AA{made_up(33)}",
-    "a SendGrid key": f"SG.{made_up(22)}.{made_up(43)}",
-    "a Twilio key": "SK" + hexadecimal(32),
+    "an AWS key": "AKIA" + random_text(16, string.ascii_uppercase + string.digits),
+    "an AWS secret": f"aws_secret_access_key = {random_text(40)}",
+    "an AWS session token": f"AWS_SESSION_TOKEN={random_text(300)}",
+    "a Google key": "AIza" + random_text(35),
+    "an Azure connection string": f"AccountName=x;AccountKey={random_text(86)}==;EndpointSuffix=core.windows.net",
+    "an Azure secret": f"AZURE_CLIENT_SECRET=abc8Q~{random_text(34)}",
+    "an Azure signature": f"https://x.blob.core.windows.net/c?sv=1&sig={random_text(43)}%3D",
+    "a GitHub token": "ghp_" + random_text(36),
+    "a fine-grained GitHub token": f"github_pat_{random_text(22)}_{random_text(59)}",
+    "a GitLab token": "glpat-" + random_text(20),
+    "a Slack token": f"xoxb-{random_text(12, string.digits)}-{random_text(12, string.digits)}-{random_text(24)}",
+    "a Stripe key": "sk_live_" + random_text(24),
+    "a Stripe test key": "sk_test_" + random_text(24),
+    "an old OpenAI key": "sk-" + random_text(48),
+    "an OpenAI project key": "sk-proj-" + random_text(80),
+    "an Anthropic key": f"sk-ant-api03-{random_text(93)}AA",
+    "an npm token": "npm_" + random_text(36),
+    "an npm configuration": f"//registry.example.org/:_authToken={random_hex(8)}-1234-4abc-8def-{random_hex(12)}",
+    "a PyPI token": "pypi-AgEIcHlwaS5vcmc" + random_text(120),
+    "a Hugging Face token": "hf_" + random_text(34),
+    "a Telegram token": f"123456789:AA{random_text(33)}",
+    "a SendGrid key": f"SG.{random_text(22)}.{random_text(43)}",
+    "a Twilio key": "SK" + random_hex(32),
     "a web token": JWT,
-    "a bearer header": f"Authorization: Bearer {made_up(40)}",
+    "a bearer header": f"Authorization: Bearer {random_text(40)}",
     "a basic header": 'curl -H "Authorization: Basic dXNlcjpwYXNzd29yZDEyMw==" https://x',
-    "a token header": f"-H 'Authorization: token {hexadecimal(40)}'",
+    "a token header": f"-H 'Authorization: token {random_hex(40)}'",
     "an API key header": f"X-Api-Key: {TOKEN}",
     "a cookie": f"Cookie: session={TOKEN}; theme=dark",
-    "a set cookie": f"Set-Cookie: sid={hexadecimal(32)}; Path=/; HttpOnly",
+    "a set cookie": f"Set-Cookie: sid={random_hex(32)}; Path=/; HttpOnly",
     "a private key": PEM,
     "an escaped private key": json.dumps({"private_key": PEM}),
     "a private key without its end": PEM[:200],
@@ -76,7 +76,7 @@ CREDENTIALS = {
     "a numbered private key": "\n".join(f"{n:6}→{line}" for n, line in enumerate(PEM.splitlines(), 1)),
     "a database address": "postgres://app:s3cretPw@db.internal:5432/app",
     "a short database address": "redis://:p4ssw0rdX@localhost:6379/0",
-    "a token in an address": f"https://{made_up(40)}@github.com/x/y.git",
+    "a token in an address": f"https://{random_text(40)}@github.com/x/y.git",
     "an ADO connection string": "Server=x;User Id=sa;Password=Str0ng!Pass;",
     "a password in a file": "password=hunter2x9",
     "a password in YAML": 'password: "hunter2!"',
@@ -87,7 +87,7 @@ CREDENTIALS = {
     "options as a list": json.dumps(["--token", TOKEN]),
     "a key in JSON": json.dumps({"api_key": TOKEN}),
     "a key in JSON in JSON": json.dumps(json.dumps({"api_key": TOKEN})),
-    "an exported token": f"export SECRET_TOKEN={made_up(24)}",
+    "an exported token": f"export SECRET_TOKEN={random_text(24)}",
     "a Kubernetes variable": f"- name: API_TOKEN\n  value: {TOKEN}",
     "a Kubernetes variable in JSON": json.dumps({"name": "API_TOKEN", "value": TOKEN}),
     "a MySQL password": "mysql -u root -pS3cretPw db",
@@ -96,18 +96,18 @@ CREDENTIALS = {
     "a PostgreSQL password": "PGPASSWORD=hunter2 psql",
     "a spoken password": "my password is hunter2x",
     "a spoken key": f"the api key is {TOKEN}",
-    "a netrc line": f"machine github.com login me password {made_up(20)}",
+    "a netrc line": f"machine github.com login me password {random_text(20)}",
     "a password behind an escape": "A=1\\npassword=hunter2x9",
     "a Kubernetes variable behind an escape": f"- name: API_TOKEN\\n  value: {TOKEN}",
-    "a key behind an escape": "env:\\nAKIA" + made_up(16, string.ascii_uppercase + string.digits),
+    "a key behind an escape": "env:\\nAKIA" + random_text(16, string.ascii_uppercase + string.digits),
 }
 
 HARMLESS = [
     "commit 3f2a9c1b7d8e4f5a6b7c8d9e0f1a2b3c4d5e6f7a",
     "id: 550e8400-e29b-41d4-a716-446655440000",
-    f'"integrity": "sha512-{made_up(86)}=="',
-    f'"resolved": "https://registry.example.org/x/-/x-1.0.0.tgz#{hexadecimal(40)}"',
-    f"data:image/png;base64,{made_up(400)}",
+    f'"integrity": "sha512-{random_text(86)}=="',
+    f'"resolved": "https://registry.example.org/x/-/x-1.0.0.tgz#{random_hex(40)}"',
+    f"data:image/png;base64,{random_text(400)}",
     "password=****",
     "password=${DB_PASSWORD}",
     "api_key=<your-key>",
@@ -117,7 +117,7 @@ HARMLESS = [
     "token: str | None = None",
     "max_tokens=4096",
     '"total_tokens": 12345',
-    f"next_page_token: {made_up(30)}",
+    f"next_page_token: {random_text(30)}",
     "the password is required",
     "const token = process.env.TOKEN",
     "secret_name: my-secret-1",
@@ -168,7 +168,7 @@ def test_nothing_of_a_private_key_remains() -> None:
     assert redact(f"a\n{PEM}\nb") == "a\n[redacted:private-key]\nb"
 
 
-def test_the_kind_is_told() -> None:
+def test_the_kind_is_named() -> None:
     assert redact(f"use {CREDENTIALS['a GitHub token']} now") == "use [redacted:github-token] now"
 
 

@@ -1,4 +1,4 @@
-"""Passwords that only their place betrays are hidden: behind "pass", in a pipe, in a list of arguments, in headers."""
+"""Passwords known only by their position are hidden: after "pass", in pipes, in lists of arguments, in headers."""
 
 from __future__ import annotations
 

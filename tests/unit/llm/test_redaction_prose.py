@@ -1,4 +1,4 @@
-"""Credentials that a sentence gives away are hidden; what only sounds like one is left."""
+"""Credentials in sentences are hidden; what only sounds like one stays."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from consolidator.llm.redaction.redact import redact
 
 VALUE = "fl_stg_T9x2LmQ8vR4nKc7WbZ1yHd63"
-SAID = [
+SENTENCES = [
     f"The import token is {VALUE}.",
     f"Load it, the token is still {VALUE}.",
     f"my password was {VALUE}, I think",
     f"The API key is: `{VALUE}`",
     f"Their secret is now '{VALUE}'!",
 ]
-LEFT = [
+HARMLESS = [
     "The token is expired.",
     "The password is required by RFC 6749.",
     "My key is to keep it simple in 2026.",
@@ -25,7 +25,7 @@ LEFT = [
 ]
 
 
-@pytest.mark.parametrize("text", SAID)
+@pytest.mark.parametrize("text", SENTENCES)
 def test_a_credential_in_a_sentence_is_hidden(text: str) -> None:
     hidden = redact(text)
     assert VALUE not in hidden
@@ -33,6 +33,6 @@ def test_a_credential_in_a_sentence_is_hidden(text: str) -> None:
     assert redact(hidden) == hidden
 
 
-@pytest.mark.parametrize("text", LEFT)
+@pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_sounds_like_one_is_left(text: str) -> None:
     assert redact(text) == text
