@@ -1,6 +1,7 @@
-"""Kill points: dies, with SIGKILL, at the n-th boundary that the runtime passes; or tells which there are.
+"""Kill points: kills the process with SIGKILL at the n-th boundary that the runtime passes, or records the boundaries.
 
-A test of an agent runs it once to learn its boundaries (`Recorder`), then once for each, dying there, and wakes it.
+A test of an agent runs it once to record its boundaries (`record_boundaries`), then once for each of them: it kills the
+process there (`kill_at`) and wakes the session again.
 """
 
 from __future__ import annotations
@@ -9,60 +10,49 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from consolidator.runtime import boundaries
 
 
-@dataclass
-class Recorder:
-    """Writes down the boundaries that are passed."""
-
-    passed: list[str] = field(default_factory=list)
-
-    def __call__(self, name: str) -> None:
-        self.passed.append(name)
+@contextmanager
+def record_boundaries() -> Iterator[list[str]]:
+    """Yield a list to which the name of each boundary is appended as it is passed."""
+    passed: list[str] = []
+    with _boundary_hook(passed.append):
+        yield passed
 
 
 @contextmanager
-def recorded() -> Iterator[list[str]]:
-    """Yield a list that fills with the boundaries as they are passed."""
-    recorder = Recorder()
-    with _listening(recorder):
-        yield recorder.passed
-
-
-@contextmanager
-def killed_at(number: int, name: str | None = None) -> Iterator[None]:
+def kill_at(number: int, name: str | None = None) -> Iterator[None]:
     """Kill this process at the n-th boundary, or the n-th of a name, counted from 1; with 0 never."""
-    with interrupted_at(number, lambda _: die(), name):
+    with interrupt_at(number, lambda _: kill_process(), name):
         yield
 
 
 @contextmanager
-def interrupted_at(number: int, do: Callable[[str], None], name: str | None = None) -> Iterator[None]:
-    """Call a function at the n-th boundary, or the n-th of a name: to stop the process, to let another overtake it."""
+def interrupt_at(number: int, callback: Callable[[str], None], name: str | None = None) -> Iterator[None]:
+    """Call a function at the n-th boundary, or the n-th of a name: to stop the process, or to let another overtake."""
     passed = 0
 
-    def count(this: str) -> None:
+    def count_boundary(boundary_name: str) -> None:
         nonlocal passed
-        passed += name is None or this == name
-        if passed == number and (name is None or this == name):
-            do(this)
+        passed += name is None or boundary_name == name
+        if passed == number and (name is None or boundary_name == name):
+            callback(boundary_name)
 
-    with _listening(count):
+    with _boundary_hook(count_boundary):
         yield
 
 
-def die() -> None:
-    """End this process as a power cut would."""
+def kill_process() -> None:
+    """End this process as a power failure would."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextmanager
-def _listening(hook: boundaries.Hook) -> Iterator[None]:
-    boundaries.listen(hook)
+def _boundary_hook(hook: boundaries.BoundaryHook) -> Iterator[None]:
+    boundaries.set_hook(hook)
     try:
         yield
     finally:
-        boundaries.listen(None)
+        boundaries.set_hook(None)

@@ -95,10 +95,10 @@ async def test_without_a_model_the_rules_stay_and_the_ledger_says_so(
 SICK: dict[str, Callable[[], ScriptedReply]] = {
     "a status of 500": lambda: ScriptedReply.failed(500),
     "too many requests": lambda: ScriptedReply.failed(429, retry_after=30),
-    "quota prose": ScriptedReply.quota,
+    "quota prose": ScriptedReply.quota_exceeded,
     "a wrong key": lambda: ScriptedReply.failed(401),
-    "a connection that is cut": lambda: ScriptedReply(text='{"facts": []}', cut=True),
-    "a hang": lambda: ScriptedReply(hang=30),
+    "a connection that is cut": lambda: ScriptedReply(text='{"facts": []}', disconnect=True),
+    "a hang": lambda: ScriptedReply(delay=30),
     "an error with status 200": lambda: ScriptedReply(body={"error": {"message": "insufficient_quota"}}),
 }
 

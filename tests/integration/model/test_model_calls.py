@@ -85,7 +85,7 @@ async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(
     replies = {
         "plain": ScriptedReply.json(GOOD),
         "fenced": ScriptedReply.fenced(GOOD),
-        "parts": ScriptedReply(text=json.dumps(GOOD), parts=True),
+        "parts": ScriptedReply(text=json.dumps(GOOD), as_parts=True),
     }
     async with ModelServer([replies[shape]]) as server:
         calls = create_calls(server)
@@ -106,17 +106,17 @@ BAD: dict[str, tuple[ScriptedReply, type[ModelError], int]] = {
     "truncated": (ScriptedReply.truncated(), ModelTruncated, 1),
     "truncated, but whole JSON": (ScriptedReply.truncated(json.dumps(GOOD)), ModelTruncated, 1),
     "a refusal": (ScriptedReply.refused(), ModelRefused, 1),
-    "filtered": (ScriptedReply(text="", finish="content_filter"), ModelRefused, 1),
-    "quota prose": (ScriptedReply.quota(), ModelUnavailable, 4),
+    "filtered": (ScriptedReply(text="", finish_reason="content_filter"), ModelRefused, 1),
+    "quota prose": (ScriptedReply.quota_exceeded(), ModelUnavailable, 4),
     "an error as an answer": (ScriptedReply.json({"error": "rate limited"}), ModelUnavailable, 4),
     "no completion": (ScriptedReply(body={"detail": "ok"}), ModelUnavailable, 4),
     "overloaded": (ScriptedReply.failed(500), ModelUnavailable, 4),
     "too many requests": (ScriptedReply.failed(429, retry_after=7), ModelUnavailable, 4),
-    "a wrong key": (ScriptedReply.failed(401, told="bad key"), ModelUnavailable, 1),
-    "too long": (ScriptedReply.failed(400, told="maximum context length is 8192 tokens"), ModelTruncated, 1),
-    "a bad request": (ScriptedReply.failed(400, told="invalid prompt"), ModelRefused, 1),
-    "cut in the middle": (ScriptedReply(text=json.dumps(GOOD), cut=True), ModelUnavailable, 4),
-    "a hang": (ScriptedReply(text=json.dumps(GOOD), hang=30), ModelUnavailable, 4),
+    "a wrong key": (ScriptedReply.failed(401, message="bad key"), ModelUnavailable, 1),
+    "too long": (ScriptedReply.failed(400, message="maximum context length is 8192 tokens"), ModelTruncated, 1),
+    "a bad request": (ScriptedReply.failed(400, message="invalid prompt"), ModelRefused, 1),
+    "cut in the middle": (ScriptedReply(text=json.dumps(GOOD), disconnect=True), ModelUnavailable, 4),
+    "a hang": (ScriptedReply(text=json.dumps(GOOD), delay=30), ModelUnavailable, 4),
 }
 
 
@@ -203,7 +203,7 @@ async def test_whoever_asks_at_once_learns_together_what_a_server_does_not_know(
 
     def answer(request: dict[str, Any]) -> ScriptedReply:
         is_known = unknown not in request and request.get("response_format", {}).get("type") != unknown
-        return replace(ScriptedReply.json(GOOD) if is_known else ScriptedReply.unknown_option(unknown), hang=0.2)
+        return replace(ScriptedReply.json(GOOD) if is_known else ScriptedReply.unknown_option(unknown), delay=0.2)
 
     async with ModelServer(answer) as server:
         calls = create_calls(server, model_concurrency=4)
@@ -250,8 +250,8 @@ async def test_no_secret_leaves_the_process(create_calls: CallsFactory) -> None:
     async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         calls = create_calls(server)
         await calls.ask(make_request(f"e1 user: my token is {secret}"))
-        assert not any(secret in body for body in server.raw)
-        assert "[redacted:" in server.raw[0]
+        assert not any(secret in body for body in server.raw_bodies)
+        assert "[redacted:" in server.raw_bodies[0]
 
 
 async def test_i12_a_run_stops_at_its_cap_in_tokens_and_in_money(create_calls: CallsFactory) -> None:
@@ -339,7 +339,7 @@ def test_a_wish_for_rest_is_read_in_every_form(headers: dict[str, str], seconds:
 async def test_so_many_calls_at_a_time_and_no_more(create_calls: CallsFactory) -> None:
     concurrent = Counter[str]()
 
-    async with ModelServer([replace(ScriptedReply.json(GOOD), hang=0.2)]) as server:
+    async with ModelServer([replace(ScriptedReply.json(GOOD), delay=0.2)]) as server:
         calls = create_calls(server, model_concurrency=2)
         real = calls.client.send
 

@@ -88,7 +88,7 @@ async def test_an_order_from_anybody_but_the_user_is_never_believed(
     clock.advance(HOUR)
     async with ModelServer(credulous_model) as server:
         await run_job(database, with_model(settings, server))
-        assert any(ORDER in body for body in server.raw) == (outcome is not NOT_SHOWN)
+        assert any(ORDER in body for body in server.raw_bodies) == (outcome is not NOT_SHOWN)
     facts, proposed = await load_learned(database)
     assert not facts
     assert {candidate["rejected"] or candidate["quarantined"] for candidate in proposed} == {outcome} - {NOT_SHOWN}
@@ -190,8 +190,8 @@ async def test_i13_no_secret_of_any_kind_reaches_the_model_or_memory(
     clock.advance(HOUR)
     async with ModelServer(leaky) as server:
         await run_job(database, with_model(settings, server))
-        assert len(server.raw) >= len(CREDENTIALS)
-        sent = "\n".join(server.raw)
+        assert len(server.raw_bodies) >= len(CREDENTIALS)
+        sent = "\n".join(server.raw_bodies)
     secrets = {word for secret in CREDENTIALS.values() for word in hidden_words(secret)}
     assert len(secrets) > 50
     assert not [word for word in secrets if word in sent]

@@ -38,7 +38,7 @@ def two_piece_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database: Database) -> None:
-    replies: Replies = [ScriptedReply(text=WHOLE, silent_after=2), WHOLE, "And that."]
+    replies: Replies = [ScriptedReply(text=WHOLE, stall_after=2), WHOLE, "And that."]
     async with ModelServer(answers=replies, prefill=True) as server:
         async with open_agent(database, server, channel=RecordingChannel(), **PREFILL) as agent:
             session = await agent.open(KEY)
@@ -61,7 +61,9 @@ async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database
 
 
 async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Database) -> None:
-    cut = ScriptedReply(calls=(("look", {"what": "a"}),), finish="tool_calls", cut=True, cut_after=1)
+    cut = ScriptedReply(
+        calls=(("look", {"what": "a"}),), finish_reason="tool_calls", disconnect=True, disconnect_after=1
+    )
     async with ModelServer(answers=[cut]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         await send_and_collect(session, "look")
@@ -76,7 +78,7 @@ async def test_a_call_of_tools_that_is_cut_off_costs_its_reserve(database: Datab
 async def test_a_cap_that_ends_an_answer_to_be_gone_on_with_is_told_once(database: Database) -> None:
     channel = RecordingChannel()
     async with (
-        ModelServer(answers=[ScriptedReply(text=WHOLE, silent_after=2)], prefill=True) as server,
+        ModelServer(answers=[ScriptedReply(text=WHOLE, stall_after=2)], prefill=True) as server,
         open_agent(database, server, channel=channel, **PREFILL) as agent,
     ):
         session = await agent.open(KEY, max_cost_usd=Decimal("0.01"))
@@ -103,7 +105,7 @@ async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
     database: Database, boundary_name: str, elsewhere: bool
 ) -> None:
     channel = RecordingChannel()
-    replies: Replies = [ScriptedReply(text=WHOLE, silent_after=2), "Another."]
+    replies: Replies = [ScriptedReply(text=WHOLE, stall_after=2), "Another."]
     async with ModelServer(answers=replies) as server:
         async with open_agent(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
@@ -127,7 +129,7 @@ async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
 async def test_whoever_was_shown_an_answer_that_was_given_up_elsewhere_is_told(database: Database) -> None:
     channel = RecordingChannel()
     async with ModelServer(
-        answers=[ScriptedReply(text=WHOLE, silent_after=2), *[ScriptedReply.cut_off(WHOLE, 3)] * 3]
+        answers=[ScriptedReply(text=WHOLE, stall_after=2), *[ScriptedReply.disconnecting(WHOLE, 3)] * 3]
     ) as server:
         async with open_agent(database, server, channel=channel) as agent:
             session = await agent.open(KEY)

@@ -154,7 +154,7 @@ async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channe
     def die(_: str) -> None:
         raise Killed
 
-    replies: Replies = [ScriptedReply(text=WHOLE, silent_after=4), "Short, then."]
+    replies: Replies = [ScriptedReply(text=WHOLE, stall_after=4), "Short, then."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
