@@ -1,6 +1,6 @@
-"""Writes the sample sessions as their agents leave them on disk: Claude Code's files, chat records, our own exports.
+"""Writes the sample sessions as log files of their agents: Claude Code's files, chat records, our own exports.
 
-Files grow as the days go by: each is what its agent would have written until then. Nothing here is random.
+The files grow from day to day: each holds what its agent would have written by then. Nothing here is random.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from consolidator.demo.script import Sample, ScriptItem
+from consolidator.demo.script import SampleSession, ScriptItem
 
 SHOP = "/home/mara/fernleaf"
-_SPACE = uuid.UUID("5f0d3a52-6f0e-4d7e-9d0a-fe4fe4fe4fe4")
+_ID_NAMESPACE = uuid.UUID("5f0d3a52-6f0e-4d7e-9d0a-fe4fe4fe4fe4")
 _REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
     "new_string was NOT written to the file). To tell you how to proceed, the user said:\n"
 )
-Line = dict[str, Any]
+JsonLine = dict[str, Any]
 
 
-def sources(folder: Path) -> list[str]:
-    """Return the folder's parts as CONSOLIDATOR_SOURCES names them."""
+def list_sources(folder: Path) -> list[str]:
+    """Return the sources in a folder, each as "format:path" for CONSOLIDATOR_SOURCES."""
     return [
         f"claude-code:{folder / 'claude'}",
         f"openai-messages:{folder / 'support'}",
@@ -32,53 +32,54 @@ def sources(folder: Path) -> list[str]:
     ]
 
 
-def write(samples: Sequence[Sample], folder: Path, start: datetime, until: timedelta) -> None:
-    """Bring the files to what the agents had written until then; those that are as they were stay untouched."""
-    chats: list[Line] = []
+def write_logs(samples: Sequence[SampleSession], folder: Path, start: datetime, until: timedelta) -> None:
+    """Write what the agents had logged `until` then; a file that would not change is not touched."""
+    chats: list[JsonLine] = []
     for number, sample in enumerate(samples):
-        items = sample.until(until)
+        items = sample.items_before(until)
         if not items:
             continue
         if sample.agent == "claude-code":
-            _save(
-                folder / "claude" / "-home-mara-fernleaf" / f"{session_of(sample)}.jsonl", _claude(sample, items, start)
+            _write_lines(
+                folder / "claude" / "-home-mara-fernleaf" / f"{agent_session_id(sample)}.jsonl",
+                _claude_lines(sample, items, start),
             )
         elif sample.agent == "support-desk":
-            chats.append(_chat(sample, items, start))
+            chats.append(_chat_record(sample, items, start))
         else:
-            _save(folder / "ops" / f"{number:03}-{sample.name}.jsonl", _export(sample, items, start))
-    for place in ("claude", "ops"):
-        (folder / place).mkdir(parents=True, exist_ok=True)
-    _save(folder / "support" / "chats.jsonl", chats)
+            _write_lines(folder / "ops" / f"{number:03}-{sample.name}.jsonl", _export_lines(sample, items, start))
+    for name in ("claude", "ops"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    _write_lines(folder / "support" / "chats.jsonl", chats)
 
 
-def _save(path: Path, lines: Sequence[Line] | Iterator[Line]) -> None:
+def _write_lines(path: Path, lines: Sequence[JsonLine] | Iterator[JsonLine]) -> None:
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
 
-def session_of(sample: Sample) -> str:
-    """Return what the agent itself calls the session."""
-    return str(uuid.uuid5(_SPACE, sample.name)) if sample.agent == "claude-code" else sample.name
+def agent_session_id(sample: SampleSession) -> str:
+    """Return the id that the agent itself gives the session."""
+    return str(uuid.uuid5(_ID_NAMESPACE, sample.name)) if sample.agent == "claude-code" else sample.name
 
 
-def _time(start: datetime, item: ScriptItem) -> str:
+def _format_time(start: datetime, item: ScriptItem) -> str:
     return (start + item.at).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def _claude(sample: Sample, items: list[ScriptItem], start: datetime) -> Iterator[Line]:
-    """Yield a session as Claude Code writes it."""
-    session = session_of(sample)
-    before: str | None = None
+def _claude_lines(sample: SampleSession, items: list[ScriptItem], start: datetime) -> Iterator[JsonLine]:
+    """Yield a session in Claude Code's format."""
+    session = agent_session_id(sample)
+    parent_uuid: str | None = None
     call = ""
     for number, item in enumerate(items):
-        own = str(uuid.uuid5(_SPACE, f"{session}/{number}"))
+        line_uuid = str(uuid.uuid5(_ID_NAMESPACE, f"{session}/{number}"))
         if item.kind == "call":
-            call = f"toolu_01{uuid.uuid5(_SPACE, own).hex[:22]}"
-        line: Line = {
-            "parentUuid": before,
+            call = f"toolu_01{uuid.uuid5(_ID_NAMESPACE, line_uuid).hex[:22]}"
+        line: JsonLine = {
+            "parentUuid": parent_uuid,
             "isSidechain": False,
             "userType": "external",
             "cwd": SHOP,
@@ -86,42 +87,46 @@ def _claude(sample: Sample, items: list[ScriptItem], start: datetime) -> Iterato
             "version": "2.1.39",
             "gitBranch": sample.details.get("branch", "main"),
         }
-        yield line | _claude_body(item, own, call) | {"uuid": own, "timestamp": _time(start, item)}
-        before = own
+        yield line | _claude_body(item, line_uuid, call) | {"uuid": line_uuid, "timestamp": _format_time(start, item)}
+        parent_uuid = line_uuid
 
 
-def _claude_body(item: ScriptItem, own: str, call: str) -> Line:
+def _claude_body(item: ScriptItem, line_uuid: str, call: str) -> JsonLine:
     if item.kind == "person":
         return {"type": "user", "message": {"role": "user", "content": item.text}, "permissionMode": "default"}
     if item.kind in ("agent", "call"):
-        block: Line = {"type": "text", "text": item.text}
+        block: JsonLine = {"type": "text", "text": item.text}
         if item.kind == "call":
             tool = "Bash" if item.tool == "$" else item.tool
-            block = {"type": "tool_use", "id": call, "name": tool, "input": _at_home(item.arguments or {})}
-        body = {"model": "claude-opus-4-6", "id": f"msg_01{uuid.uuid5(_SPACE, own + 'm').hex[:22]}", "type": "message"}
+            block = {"type": "tool_use", "id": call, "name": tool, "input": _with_absolute_path(item.arguments or {})}
+        body = {
+            "model": "claude-opus-4-6",
+            "id": f"msg_01{uuid.uuid5(_ID_NAMESPACE, line_uuid + 'm').hex[:22]}",
+            "type": "message",
+        }
         return {"type": "assistant", "message": body | {"role": "assistant", "content": [block]}}
     text = _REJECTED + item.text if item.kind == "denied" else item.text
-    result: Line = {"tool_use_id": call, "type": "tool_result", "content": text}
+    result: JsonLine = {"tool_use_id": call, "type": "tool_result", "content": text}
     if item.kind == "result":
-        more: Any = {"stdout": text, "stderr": "", "interrupted": False}
+        tool_use_result: Any = {"stdout": text, "stderr": "", "interrupted": False}
     else:
         result["is_error"] = True
-        more = "Error: " + text
-    return {"type": "user", "message": {"role": "user", "content": [result]}, "toolUseResult": more}
+        tool_use_result = "Error: " + text
+    return {"type": "user", "message": {"role": "user", "content": [result]}, "toolUseResult": tool_use_result}
 
 
-def _at_home(arguments: dict[str, Any]) -> dict[str, Any]:
+def _with_absolute_path(arguments: dict[str, Any]) -> dict[str, Any]:
     path = arguments.get("file_path")
     return arguments if path is None else arguments | {"file_path": f"{SHOP}/{path}"}
 
 
-def _chat(sample: Sample, items: list[ScriptItem], start: datetime) -> Line:
-    """Return a session as a record of chat messages, with its task and, once it is over, how it was rated."""
-    messages: list[Line] = [
+def _chat_record(sample: SampleSession, items: list[ScriptItem], start: datetime) -> JsonLine:
+    """Return a session as a record of chat messages, with its task and, once it has ended, its reward."""
+    messages: list[JsonLine] = [
         {"role": "system", "content": "You answer the customers of Fernleaf, a shop for home and garden."}
     ]
     for number, item in enumerate(items):
-        message: Line = {"timestamp": _time(start, item)}
+        message: JsonLine = {"timestamp": _format_time(start, item)}
         if item.kind == "person":
             message |= {"role": "user", "content": item.text}
         elif item.kind == "agent":
@@ -133,15 +138,15 @@ def _chat(sample: Sample, items: list[ScriptItem], start: datetime) -> Line:
         else:
             message |= {"role": "tool", "tool_call_id": f"call_{number - 1}", "content": item.text}
         messages.append(message)
-    record: Line = {"session_id": sample.name, "agent": sample.agent, "model": "gpt-5-mini"}
+    record: JsonLine = {"session_id": sample.name, "agent": sample.agent, "model": "gpt-5-mini"}
     record |= {"task_id": sample.details["task"], "messages": messages}
     if "reward" in sample.details and len(items) == len(sample.items):
         record["reward"] = float(sample.details["reward"])
     return record
 
 
-def _export(sample: Sample, items: list[ScriptItem], start: datetime) -> Iterator[Line]:
-    """Yield a session in our own format, as an agent writes it that was built on us."""
+def _export_lines(sample: SampleSession, items: list[ScriptItem], start: datetime) -> Iterator[JsonLine]:
+    """Yield a session in consolidator's export format."""
     parent = sample.details.get("parent")
     header = {"id": sample.name, "agent": sample.agent, "channel": "chat", "project": "fernleaf-infra"}
     header |= {"peer": "ines"} if parent is None else {"kind": "sub-agent", "parent_id": parent}
@@ -153,13 +158,13 @@ def _export(sample: Sample, items: list[ScriptItem], start: datetime) -> Iterato
         if item.kind in ("call", "ask"):
             call = f"{sample.name}-{number}"
             tool, arguments = "shell" if item.tool == "$" else str(item.tool), item.arguments or {}
-        for kind, data in _events(item, {"call_id": call, "tool": tool}, arguments):
+        for kind, data in _event_payloads(item, {"call_id": call, "tool": tool}, arguments):
             seq += 1
-            when = _time(start, item)
-            yield {"seq": seq, "type": kind, "data": data | {"occurred_at": when}, "created_at": when}
+            timestamp = _format_time(start, item)
+            yield {"seq": seq, "type": kind, "data": data | {"occurred_at": timestamp}, "created_at": timestamp}
 
 
-def _events(item: ScriptItem, call: Line, arguments: dict[str, Any]) -> Iterator[tuple[str, Line]]:
+def _event_payloads(item: ScriptItem, call: JsonLine, arguments: dict[str, Any]) -> Iterator[tuple[str, JsonLine]]:
     if item.kind in ("person", "steer"):
         yield "UserMessage", {"text": item.text, "mode": "steer" if item.kind == "steer" else "message"}
     elif item.kind == "agent":

@@ -1,8 +1,8 @@
-"""Reads the sample sessions, which are written down as scripts for people to read and write; pure but for the files.
+"""Parses the sample sessions, which are scripts that people can read and write; pure except for reading the files.
 
-=== NAME | day N HH:MM | KEY VALUE begins a session. Then, one thing a line, and `|` for the lines that belong to it:
+`=== NAME | day N HH:MM | KEY VALUE` begins a session. Then one item a line, continued by lines with `|`:
 `>` a person, `>>` a steer, `<` the agent, `$` a command, `@` another tool, `=` its result, `!` its failure,
-`?` a call that asks for approval, `+` granted, `-` denied, `&` a sub-agent and its goal, `...` a pause, `#` a remark.
+`?` a call that needs approval, `+` granted, `-` denied, `&` a sub-agent and its goal, `...` a pause, `#` a comment.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from importlib.resources import files
 from typing import Any, Literal
 
 AGENTS = ("claude-code", "support-desk", "ops-bot")
-Kind = Literal["person", "steer", "agent", "call", "result", "failure", "ask", "granted", "denied", "spawn"]
+ItemKind = Literal["person", "steer", "agent", "call", "result", "failure", "ask", "granted", "denied", "spawn"]
 
-_KINDS: dict[str, Kind] = {
+_KINDS_BY_MARK: dict[str, ItemKind] = {
     ">": "person",
     ">>": "steer",
     "<": "agent",
@@ -30,17 +30,17 @@ _KINDS: dict[str, Kind] = {
     "-": "denied",
     "&": "spawn",
 }
-_SECONDS: dict[Kind, int] = {"person": 95, "steer": 20, "agent": 9, "granted": 41, "denied": 37, "spawn": 180}
-_BEGIN = re.compile(r"day (\d+) (\d\d):(\d\d)")
-_TOOL = re.compile(r"@(\w+) (.+)", re.DOTALL)
+_SECONDS: dict[ItemKind, int] = {"person": 95, "steer": 20, "agent": 9, "granted": 41, "denied": 37, "spawn": 180}
+_START_TIME = re.compile(r"day (\d+) (\d\d):(\d\d)")
+_TOOL_CALL = re.compile(r"@(\w+) (.+)", re.DOTALL)
 _EDIT = re.compile(r"(?P<path>\S+): (?P<old>.+) => (?P<new>.+)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class ScriptItem:
-    """One thing that happens in a session; `at` is counted from the midnight before day 1."""
+    """One item of a session; `at` is counted from the midnight before day 1."""
 
-    kind: Kind
+    kind: ItemKind
     text: str
     at: timedelta
     tool: str | None = None
@@ -48,105 +48,109 @@ class ScriptItem:
 
 
 @dataclass(slots=True)
-class Sample:
+class SampleSession:
     """A sample session."""
 
     agent: str
     name: str
-    begins: timedelta
+    starts_at: timedelta
     details: dict[str, str]
     items: list[ScriptItem] = field(default_factory=list)
 
-    def until(self, moment: timedelta) -> list[ScriptItem]:
-        """Return what has happened before a moment."""
+    def items_before(self, moment: timedelta) -> list[ScriptItem]:
+        """Return the items before a moment."""
         return [item for item in self.items if item.at < moment]
 
 
-def samples() -> list[Sample]:
-    """Return all sample sessions, agent by agent, in the order they were written down."""
+def load_samples() -> list[SampleSession]:
+    """Return all sample sessions, agent by agent, in the order of their scripts."""
     folder = files("consolidator.demo") / "samples"
-    return [one for agent in AGENTS for one in parse(agent, (folder / f"{agent}.txt").read_text(encoding="utf-8"))]
+    return [
+        sample
+        for agent in AGENTS
+        for sample in parse_script(agent, (folder / f"{agent}.txt").read_text(encoding="utf-8"))
+    ]
 
 
-def parse(agent: str, text: str) -> Iterator[Sample]:
-    """Yield the sessions of a script; raise ValueError where a line means nothing."""
-    sample: Sample | None = None
+def parse_script(agent: str, text: str) -> Iterator[SampleSession]:
+    """Yield the sessions of a script; raise ValueError for a line that cannot be parsed."""
+    sample: SampleSession | None = None
     now = timedelta()
     for line in text.splitlines():
         mark, _, rest = line.partition(" ")
         if mark == "===":
             if sample is not None:
-                yield _finished(sample)
-            sample = _header(agent, rest)
-            now = sample.begins
+                yield _add_missing_results(sample)
+            sample = _parse_header(agent, rest)
+            now = sample.starts_at
         elif not line or mark == "#":
             continue
         elif sample is None:
-            raise ValueError(f"{agent}: a line before any session: {line!r}")
+            raise ValueError(f"{agent}: a line before the first session: {line!r}")
         elif mark == "...":
             now += timedelta(hours=int(rest.removesuffix("h")))
         elif mark == "|":
             sample.items[-1].text += "\n" + rest
         else:
-            item = _item(line, now)
+            item = _parse_item(line, now)
             now = item.at
             sample.items.append(item)
     if sample is not None:
-        yield _finished(sample)
+        yield _add_missing_results(sample)
 
 
-def _header(agent: str, rest: str) -> Sample:
+def _parse_header(agent: str, rest: str) -> SampleSession:
     name, *parts = rest.split(" | ")
-    begin = _BEGIN.fullmatch(parts[0])
-    if begin is None:
-        raise ValueError(f"{agent}: {name} does not say when it began")
-    day, hour, minute = (int(part) for part in begin.groups())
+    start = _START_TIME.fullmatch(parts[0])
+    if start is None:
+        raise ValueError(f"{agent}: {name} has no start time")
+    day, hour, minute = (int(part) for part in start.groups())
     details = dict(part.split(" ", 1) for part in parts[1:])
-    return Sample(agent, name, timedelta(days=day - 1, hours=hour, minutes=minute), details)
+    return SampleSession(agent, name, timedelta(days=day - 1, hours=hour, minutes=minute), details)
 
 
-def _item(line: str, now: timedelta) -> ScriptItem:
+def _parse_item(line: str, now: timedelta) -> ScriptItem:
     mark, _, rest = line.partition(" ")
     if mark == "?":
-        called = _item(rest, now)
-        return ScriptItem("ask", called.text, called.at, called.tool, called.arguments)
+        call = _parse_item(rest, now)
+        return ScriptItem("ask", call.text, call.at, call.tool, call.arguments)
     if line.startswith("@"):
-        tool, told = _called(line)
-        return ScriptItem("call", rest, now + timedelta(seconds=4), tool, told)
-    if mark not in _KINDS:
-        raise ValueError(f"a line that means nothing: {line!r}")
-    kind = _KINDS[mark]
+        tool, arguments = _parse_call(line)
+        return ScriptItem("call", rest, now + timedelta(seconds=4), tool, arguments)
+    if mark not in _KINDS_BY_MARK:
+        raise ValueError(f"a line with an unknown mark: {line!r}")
+    kind = _KINDS_BY_MARK[mark]
     at = now + timedelta(seconds=_SECONDS.get(kind, 4))
     return ScriptItem(kind, rest, at, "$", {"command": rest}) if mark == "$" else ScriptItem(kind, rest, at)
 
 
-def _called(line: str) -> tuple[str, dict[str, Any]]:
-    """Return a tool and its arguments: JSON, or the short forms of Read and Edit."""
-    found = _TOOL.fullmatch(line)
-    if found is None:
-        raise ValueError(f"a call that cannot be read: {line!r}")
-    tool, told = found.groups()
-    if told.startswith("{"):
-        return tool, json.loads(told)
-    if edit := _EDIT.fullmatch(told):
+def _parse_call(line: str) -> tuple[str, dict[str, Any]]:
+    """Return a tool and its arguments, written as JSON or in the short forms of Read and Edit."""
+    match = _TOOL_CALL.fullmatch(line)
+    if match is None:
+        raise ValueError(f"a call that cannot be parsed: {line!r}")
+    tool, text = match.groups()
+    if text.startswith("{"):
+        return tool, json.loads(text)
+    if edit := _EDIT.fullmatch(text):
         old, new = (edit[name].replace("\\n", "\n") for name in ("old", "new"))
         return tool, {"file_path": edit["path"], "old_string": old, "new_string": new}
-    return tool, {"file_path": told}
+    return tool, {"file_path": text}
 
 
-def _finished(sample: Sample) -> Sample:
-    """Give a call that the script leaves without a result the one it obviously has."""
-    full: list[ScriptItem] = []
+def _add_missing_results(sample: SampleSession) -> SampleSession:
+    """Give each call that has no result in the script its default one."""
+    items: list[ScriptItem] = []
     for position, item in enumerate(sample.items):
-        full.append(item)
-        after = sample.items[position + 1].kind if position + 1 < len(sample.items) else None
-        if item.kind == "call" and after not in ("result", "failure", "denied"):
-            full.append(ScriptItem("result", _obvious(item, sample.items[position + 1 :]), item.at))
-    sample.items = full
+        items.append(item)
+        next_kind = sample.items[position + 1].kind if position + 1 < len(sample.items) else None
+        if item.kind == "call" and next_kind not in ("result", "failure", "denied"):
+            items.append(ScriptItem("result", _default_result(item, sample.items[position + 1 :]), item.at))
+    sample.items = items
     return sample
 
 
-def _obvious(call: ScriptItem, later: list[ScriptItem]) -> str:
+def _default_result(call: ScriptItem, later: list[ScriptItem]) -> str:
     path = (call.arguments or {}).get("file_path")
     if call.tool == "Read":
         edits = (item.arguments or {} for item in later if item.tool == "Edit")
