@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.harness import synthetic_sessions
 from benchmarks.harness.server import BenchmarkServer
-from consolidator.formats import FORMATS
+from consolidator.formats.registry import FORMATS
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.export import export_sessions

@@ -28,7 +28,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.demo import logs
 from consolidator.demo.script import load_samples
-from consolidator.formats import get_format, locomo
+from consolidator.formats import locomo
+from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner

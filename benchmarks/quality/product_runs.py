@@ -18,8 +18,8 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
-from consolidator.formats import FORMATS, get_format, recognise_format
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
+from consolidator.formats.registry import FORMATS, get_format, recognise_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource

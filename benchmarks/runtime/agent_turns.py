@@ -16,7 +16,7 @@ from benchmarks.harness.report import Report, TimedAction, median_ratio, run_int
 from benchmarks.harness.server import BenchmarkServer
 from consolidator import Consolidator, NewEvent, tool
 from consolidator.clock import Clock
-from consolidator.context.build import advance
+from consolidator.context.build import advance_history
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.payload import EventType
@@ -144,7 +144,7 @@ async def _write_session(agent: Consolidator, length: int) -> Session:
         await events.load_bulk(conn, session.id, rows, now=database.clock.now())
     await agent.wake(session.id)
     async with database.connection() as conn:
-        while await advance(conn, session.id):  # as its turns would have done, one after another
+        while await advance_history(conn, session.id):  # as its turns would have done, one after another
             continue
     return session
 

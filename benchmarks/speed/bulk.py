@@ -23,7 +23,7 @@ from benchmarks.speed.append import CREATE_PLAIN_TABLE
 from consolidator.clock import Clock
 from consolidator.database import Database, partitions
 from consolidator.database.partitions import Connection
-from consolidator.formats import FORMATS
+from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.store.log import events, sessions

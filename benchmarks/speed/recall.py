@@ -20,8 +20,10 @@ from consolidator.memory.recall.postings import FACT, pack_postings
 from consolidator.memory.text.words import count_words
 from consolidator.service.recall import load_documents, rank_documents, search_vectors
 from consolidator.store.queries import fetch_value
-from consolidator.store.search import index, vectors
-from consolidator.store.search.index import Posting, ScopeCounts, SearchScope, UnindexedFactRow
+from consolidator.store.search import index, postings, scope_sizes, vectors
+from consolidator.store.search.index import UnindexedFactRow
+from consolidator.store.search.postings import Posting
+from consolidator.store.search.scope_sizes import ScopeCounts, SearchScope
 
 TITLE = "a question to memory, by text and by vector, facts in a hundred scopes"
 FACTS = {"tiny": (1000,), "small": (10_000, 100_000), "full": (10_000, 100_000, 1_000_000)}
@@ -135,15 +137,17 @@ async def _index_batch(conn: Connection, facts: Sequence[_SyntheticFact]) -> Non
         for fact in facts
     ]
     numbers = await index.save_facts(conn, unindexed)
-    postings: list[Posting] = []
+    new_postings: list[Posting] = []
     counts = {scope: ScopeCounts() for scope in scopes}
     for fact in facts:
         scope, words = scopes[fact.scope], count_words(fact.sentence)
-        postings += [(word, scope.number, posting) for word, posting in pack_postings(FACT, numbers[fact.id], words)]
+        new_postings += [
+            (word, scope.number, posting) for word, posting in pack_postings(FACT, numbers[fact.id], words)
+        ]
         counts[scope].facts += 1
         counts[scope].fact_words += sum(words.values())
-    await index.add_postings(conn, postings)
-    await index.add_counts(conn, counts)
+    await postings.add_postings(conn, new_postings)
+    await scope_sizes.add_counts(conn, counts)
 
 
 async def time_questions(
@@ -183,7 +187,7 @@ async def _measure_vectors(database: Database, report: Report, count: int) -> No
                 agent = agents[number % len(agents)]
                 vector = rng.normal(size=DIMENSIONS).tolist()
                 started = time.perf_counter()
-                corpus = await index.load_corpus(conn, agent=agent, project=None, peer=None)
+                corpus = await scope_sizes.load_corpus(conn, agent=agent, project=None, peer=None)
                 channels = await search_vectors(conn, "synthetic", vector, corpus)
                 assert (await load_documents(conn, channels))[1]
                 seconds.append(time.perf_counter() - started)
