@@ -9,7 +9,7 @@ import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async, stop_on_signals
 from consolidator.cli.output import AsJson, print_json, print_line, progress_bar, shorten
-from consolidator.formats import FORMATS
+from consolidator.formats.registry import FORMATS
 from consolidator.service.imports import ImportReport, import_logs, select_sources
 
 

@@ -1,7 +1,7 @@
-"""What a reader of a foreign log yields, and what a reader is.
+"""The items that a reader yields, and the protocols of readers and writers.
 
-A reader is a module with the names of `Format` below. It reads one file as a stream, never as a whole where the
-format allows it, and accounts for every line: each becomes events, or a `Skipped` with its kind, or a `Problem`.
+A reader is a module with the names of `Format`. It reads one file as a stream where the format allows it, and accounts
+for every line: each becomes events, a `Skipped` with its kind, or a `Problem`.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from consolidator.models.payload import EventType
 
 @dataclass(frozen=True, slots=True)
 class ForeignSession:
-    """A conversation of a foreign log; the events that follow it belong to it. Naming one again goes on with it."""
+    """A session of a foreign log; the events after it belong to it. Yielding it again continues it."""
 
     origin: str  # its name in the format, stable across files and imports
-    agent: str  # who: "claude-code", "codex", the harness's or agent's name
+    agent: str  # "claude-code", "codex", or the agent's own name
     channel: str | None = None  # cli, chat, email ...
-    peer: str | None = None  # whom it talks to, where the log says
+    peer: str | None = None  # the person or channel it talks to, if the log names it
     project: str | None = None  # working directory or repository
     model: str | None = None
     kind: str = "root"  # root | fork | resume | branch | sub-agent
-    parent_origin: str | None = None  # the session it hangs from, by its origin in the same format
-    parent_call_id: str | None = None  # a sub-agent's call in the parent, where the log says
-    key: str | None = None  # agent:channel:peer, where the log has one
+    parent_origin: str | None = None  # origin of its parent session in the same format
+    parent_call_id: str | None = None  # the parent's call that started a sub-agent, if the log has it
+    key: str | None = None  # agent:channel:peer, if the log has one
     ended: bool = False
-    details: Mapping[str, Any] = field(default_factory=dict)  # whatever else export must keep
+    details: Mapping[str, Any] = field(default_factory=dict)  # other fields that an export must keep
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignEvent:
-    """One event of the session named last."""
+    """One event of the last yielded session."""
 
-    key: str  # stable identity of this item: the log's own id where it has one (then global), else made by `ItemKeys`
+    key: str  # stable and unique: the log's own id if it has one, else made by `ItemKeys`
     type: EventType
-    data: Mapping[str, Any]  # a payload that fits models.payload; the reader sets data["occurred_at"] where it is told
+    data: Mapping[str, Any]  # a valid payload of its type, with "occurred_at" if the log has a time
     task_id: str | None = None
     tool_name: str | None = None
     line: int | None = None
-    seq: int | None = None  # only our own format numbers its events
+    seq: int | None = None  # only the native format numbers its events
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A line that is understood and holds nothing for the log, counted by kind ("progress", "repeated")."""
+    """A line that is understood but makes no event, counted by kind ("progress", "repeated")."""
 
     kind: str
     line: int | None = None
@@ -58,7 +58,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line that is not understood: counted, reported with file and line, and passed over."""
+    """A line that cannot be read: counted, reported with file and line, and left out."""
 
     reason: str
     line: int | None = None
@@ -73,39 +73,39 @@ class Format(Protocol):
     NAME: str
 
     def default_paths(self, home: Path) -> list[Path]:
-        """Return where this machine's agents leave such logs (may not exist); empty if there is no such place."""
+        """Return the default log directories of the agents on this machine, existing or not; may be empty."""
 
     def files(self, path: Path) -> Iterator[Path]:
         """Yield the files to read at or below `path`, parents before sub-agents, sorted."""
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Tell from the name and the first 64 KiB whether a file is of this format."""
+        """Tell whether a file has this format, by its name and its first 64 KiB."""
 
     def read(self, path: Path, root: Path) -> Iterator[Item]:
-        """Read one file as a stream; `root` is the path the user named, for origins that come from file names."""
+        """Read one file as a stream; `root` is the imported path, for origins that come from file names."""
 
 
 class Writer(Protocol):
-    """A format that can also be written: the module of a `Format` with a `write`.
+    """The module of a `Format` that can also be written.
 
-    One that can hold only one session a file says `ONE_SESSION = True`.
+    A format whose files hold only one session sets `ONE_SESSION = True`.
     """
 
     def write(self, session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
-        """Yield the lines, each with its newline, of a session's row and its events in order of seq."""
+        """Yield the lines, each with its newline, for a session's row and its events in order of seq."""
 
 
 class ItemKeys:
-    """Makes stable keys for items whose log has none: same conversation, same content, same occurrence, same key."""
+    """Makes stable keys for items without an id, from conversation, content and number of the occurrence."""
 
     def __init__(self, conversation: str) -> None:
         self._conversation = conversation
-        self._seen: dict[bytes, int] = {}
+        self._occurrences: dict[bytes, int] = {}
 
-    def key(self, *content: object) -> str:
-        """Return the key of the next item with this content (dicts, lists and scalars; order of keys is free)."""
+    def next_key(self, *content: object) -> str:
+        """Return the key of the next item with this content (JSON values; the order of keys does not matter)."""
         text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=True)
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        nth = self._seen.get(digest, 0)
-        self._seen[digest] = nth + 1
-        return f"{self._conversation}/{digest.hex()}/{nth}"
+        occurrence = self._occurrences.get(digest, 0)
+        self._occurrences[digest] = occurrence + 1
+        return f"{self._conversation}/{digest.hex()}/{occurrence}"

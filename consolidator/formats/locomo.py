@@ -1,6 +1,6 @@
-"""Reads long dialogues of two people in the LoCoMo format, each of their sessions as one.
+"""Read long dialogues of two people in the LoCoMo format; each of their sessions becomes a session.
 
-Both are people, so both are users with their names; the agent is whoever listens and remembers.
+Both speakers are people, so all messages are user messages with the speaker's name; the agent only listens.
 """
 
 from __future__ import annotations
@@ -12,95 +12,100 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
-from consolidator.formats.common.jsonl import files_below, parse_json
-from consolidator.formats.common.origin import origin_of
+from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.origin import derive_origin
 from consolidator.models.payload import EventType
 
 NAME = "locomo"
-MAX_FILE = 64 * 1024 * 1024
-_SESSION = re.compile(r"session_(\d+)")
-_MOMENT = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])\.?m\.? on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
+MAX_FILE_BYTES = 64 * 1024 * 1024
+_SESSION_NAME = re.compile(r"session_(\d+)")
+_SESSION_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])\.?m\.? on (\d{1,2}) ([a-z]+),? (\d{4})", re.IGNORECASE)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 def default_paths(home: Path) -> list[Path]:
-    """Return nothing: dialogues lie where a person put them."""
+    """Return nothing: there is no default directory for dialogues."""
     return []
 
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the files at or below `path`."""
-    yield from files_below(path, ".json")
+    yield from find_files(path, ".json")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Tell by the speakers and the names of turns."""
+    """Check for the keys of speakers and turns."""
     return path.suffix == ".json" and (b'"dia_id"' in head or b'"speaker_a"' in head)
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a file: one dialogue, or a list of them."""
-    if path.stat().st_size > MAX_FILE:
-        yield Problem(f"larger than {MAX_FILE} bytes")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        yield Problem(f"larger than {MAX_FILE_BYTES} bytes")
         return
     try:
         value = parse_json(path.read_bytes())
     except ValueError as error:
         yield Problem(str(error))
         return
-    stem = origin_of(path, root)
+    stem = derive_origin(path, root)
     for number, record in enumerate(value if isinstance(value, list) else [value]):
         origin = f"{stem}#{number}" if isinstance(value, list) else stem
         if isinstance(record, dict):
-            yield from _dialogue(origin, record)
+            yield from _read_dialogue(origin, record)
         else:
-            yield Problem(f"dialogue {number} is no object but {type(record).__name__}")
+            yield Problem(f"dialogue {number} is not an object but {type(record).__name__}")
 
 
-def sessions_of(record: dict[str, Any]) -> list[tuple[int, list[Any], datetime | None]]:
+def parse_sessions(record: dict[str, Any]) -> list[tuple[int, list[Any], datetime | None]]:
     """Return number, turns and time of each session of a dialogue, in order."""
-    held = record.get("conversation")
-    told = held if isinstance(held, dict) else record
-    found = []
-    for name, turns in told.items():
-        numbered = _SESSION.fullmatch(name)
-        if numbered and isinstance(turns, list):
-            found.append((int(numbered[1]), turns, moment(told.get(f"{name}_date_time"))))
-    return sorted(found, key=lambda one: one[0])
+    conversation = _get_conversation(record)
+    sessions = []
+    for name, turns in conversation.items():
+        match = _SESSION_NAME.fullmatch(name)
+        if match and isinstance(turns, list):
+            sessions.append((int(match[1]), turns, parse_time(conversation.get(f"{name}_date_time"))))
+    return sorted(sessions, key=lambda session: session[0])
 
 
-def moment(told: Any) -> datetime | None:
-    """Return what "1:56 pm on 8 May, 2023" says, taken as UTC."""
-    found = _MOMENT.search(told) if isinstance(told, str) else None
-    if found is None or found[5][:3].lower() not in _MONTHS:
+def _get_conversation(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the object that holds speakers and sessions: the record's conversation, or the record itself."""
+    conversation = record.get("conversation")
+    return conversation if isinstance(conversation, dict) else record
+
+
+def parse_time(value: Any) -> datetime | None:
+    """Parse a time such as "1:56 pm on 8 May, 2023" as UTC; None if it has another form."""
+    match = _SESSION_TIME.search(value) if isinstance(value, str) else None
+    if match is None or match[5][:3].lower() not in _MONTHS:
         return None
-    hour = int(found[1]) % 12 + (12 if found[3].lower() == "p" else 0)
+    hour = int(match[1]) % 12 + (12 if match[3].lower() == "p" else 0)
     try:
         return datetime(
-            int(found[6]), _MONTHS.index(found[5][:3].lower()) + 1, int(found[4]), hour, int(found[2]), tzinfo=UTC
+            int(match[6]), _MONTHS.index(match[5][:3].lower()) + 1, int(match[4]), hour, int(match[2]), tzinfo=UTC
         )
     except ValueError:
         return None
 
 
-def _dialogue(origin: str, record: dict[str, Any]) -> Iterator[Item]:
-    sessions = sessions_of(record)
+def _read_dialogue(origin: str, record: dict[str, Any]) -> Iterator[Item]:
+    sessions = parse_sessions(record)
     if not sessions:
         yield Problem(f"{origin} has no session")
-    held = record.get("conversation")
-    told = held if isinstance(held, dict) else record
-    speakers = [told[name] for name in ("speaker_a", "speaker_b") if isinstance(told.get(name), str)]
-    for number, turns, at in sessions:
+    conversation = _get_conversation(record)
+    speakers = [conversation[name] for name in ("speaker_a", "speaker_b") if isinstance(conversation.get(name), str)]
+    for number, turns, started_at in sessions:
         name = f"{origin}/session_{number}"
         yield ForeignSession(name, NAME, channel="chat", peer=" and ".join(speakers) or origin, ended=True)
         keys = ItemKeys(f"{NAME}/{name}")
-        for place, turn in enumerate(turns):
+        for index, turn in enumerate(turns):
             text = turn.get("text") if isinstance(turn, dict) else None
             if not isinstance(text, str):
-                yield Problem(f"turn {place + 1} of {name} has no text")
+                yield Problem(f"turn {index + 1} of {name} has no text")
                 continue
             data = {"text": text, "speaker": turn.get("speaker"), "dia_id": turn.get("dia_id")}
-            data["occurred_at"] = (at + timedelta(seconds=place)).isoformat() if at else None
-            data = {one: value for one, value in data.items() if isinstance(value, str)}
-            key = keys.key(place, data)
+            data["occurred_at"] = (started_at + timedelta(seconds=index)).isoformat() if started_at else None
+            data = {field: value for field, value in data.items() if isinstance(value, str)}
+            key = keys.next_key(index, data)
             yield ForeignEvent(key, EventType.USER_MESSAGE, data)

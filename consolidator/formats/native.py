@@ -1,9 +1,9 @@
-"""Our own export: JSONL, first a line {"consolidator": 1, "session": {...}}, then one for each event; lossless.
+"""Read and write our own lossless export: JSONL, a line {"consolidator": 1, "session": {...}}, then one per event.
 
-Kept of a session: id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id,
-kind, simulated, model, details, status, error, and pruned_to where a prefix is gone; of an event: seq, type, task_id,
-tool_name, data. One that does not say when it happened gets its created_at, which is local, as data.occurred_at. Not
-kept is what is derived or local: head, watermarks, consolidated_at, leases, totals.
+Fields of a session: id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id,
+kind, simulated, model, details, status, error, and pruned_to if its first events are gone. Fields of an event: seq,
+type, task_id, tool_name, data; every type of event is written the same way. An event without data.occurred_at gets its
+created_at there. Derived and local fields are not exported: head, watermarks, consolidated_at, leases, totals.
 """
 
 from __future__ import annotations
@@ -16,97 +16,98 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
-from consolidator.formats.common.json_lines import to_line
-from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
+from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.jsonl_writer import encode_line
+from consolidator.formats.common.log_files import find_files
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 NAME = "consolidator"
 VERSION = 1
-EXPORTED = "exported"  # in details: the columns of the exporting system that a ForeignSession has no field for
+EXPORTED = "exported"  # in details: the exporting system's columns without a field in ForeignSession
 _COLUMNS = ("key", "conversation_id", "agent", "channel", "peer", "project", "kind", "model", "status", "error")
-# Who a session is and where it hangs: an importing system has its own idea of these, and re-export keeps the first.
+# Identity and parents of a session: an importing system has its own values; a re-export keeps the original ones.
 _IDENTITY = ("id", "origin", "parent_id", "parent_seq", "root_id", "simulated", "conversation_id", "error")
-_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
-_TYPES = {kind.value: kind for kind in EventType}
+_SESSION_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
+_EVENT_TYPES = {event_type.value: event_type for event_type in EventType}
 
 
 def default_paths(home: Path) -> list[Path]:
-    """Return nothing: an export lies where it was asked for."""
+    """Return nothing: there is no default directory for exports."""
     return []
 
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the exports at or below `path`."""
-    yield from files_below(path, ".jsonl")
+    yield from find_files(path, ".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Tell by the first line."""
-    return any(NAME in one and isinstance(one.get("session"), dict) for one in head_objects(head)[:1])
+    """Check the first line for a header."""
+    return any(NAME in line and isinstance(line.get("session"), dict) for line in parse_head(head)[:1])
 
 
 def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
-    """Yield the lines of a session: canonical JSON, so that the same session is the same bytes, wherever it is."""
-    coming = iter(events)
-    first = next(coming, None)
+    """Yield the lines of a session in canonical JSON: the same session gives the same bytes on every system."""
+    remaining = iter(events)
+    first = next(remaining, None)
     pruned = int(session.get("pruned_to") or 0) if first is None else first.seq - 1
-    yield to_line({NAME: VERSION, "session": _header(session, pruned)}, canonical=True)
-    for event in chain([] if first is None else [first], coming):
-        yield to_line(_line_of(event), canonical=True)
+    yield encode_line({NAME: VERSION, "session": _build_header(session, pruned)}, canonical=True)
+    for event in chain([] if first is None else [first], remaining):
+        yield encode_line(_build_line(event), canonical=True)
 
 
-def _header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
+def _build_header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
     details = dict(session.get("details") or {})
-    first = details.pop(EXPORTED, {})
+    exported = details.pop(EXPORTED, {})
     header = {name: session.get(name) for name in (*_IDENTITY, *_COLUMNS)}
-    header |= {name: value for name, value in first.items() if name in _IDENTITY or name not in header}
-    if first:
-        # Not told there is not known: an importing system may have made it up (a root's own id, a foreign name).
-        header |= {name: None for name in _IDENTITY if name not in first}
+    header |= {name: value for name, value in exported.items() if name in _IDENTITY or name not in header}
+    if exported:
+        # Absent there means unknown: the importing system may have set it (a root's own id, a foreign name).
+        header |= {name: None for name in _IDENTITY if name not in exported}
     header |= {"details": details, "pruned_to": pruned or None}
     return {name: value for name, value in header.items() if value is not None and value is not False and value != {}}
 
 
-def _line_of(event: Event) -> dict[str, Any]:
+def _build_line(event: Event) -> dict[str, Any]:
     data = event.data
     if not data.get("occurred_at"):
         data = {**data, "occurred_at": event.created_at.astimezone(UTC).isoformat()}
     line: dict[str, Any] = {"seq": event.seq, "type": event.type.value, "data": data}
-    told = {"task_id": event.task_id, "tool_name": event.tool_name}
-    return line | {name: value for name, value in told.items() if value is not None}
+    optional_fields = {"task_id": event.task_id, "tool_name": event.tool_name}
+    return line | {name: value for name, value in optional_fields.items() if value is not None}
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read an export; each header begins a session, named by its id."""
-    session: _NativeSession | None = None
+    session: _NativeReader | None = None
     for number, line in read_objects(path):
         if isinstance(line, (Skipped, Problem)):
             yield line
             if isinstance(line, Problem) and session is not None:
-                session.damaged += 1
+                session.unreadable_lines += 1
         elif NAME in line:
-            item = _session_of(line, number)
+            item = _parse_session(line, number)
             yield item
-            session = _NativeSession.of(item) if isinstance(item, ForeignSession) else None
+            session = _NativeReader.from_session(item) if isinstance(item, ForeignSession) else None
         elif session is None:
-            yield Problem("an event of no session: the line that names it is missing", number)
+            yield Problem("an event without a session: the header line is missing", number)
         elif session.belongs(line.get("seq")):
-            yield session.event(line, number)
+            yield session.parse_event(line, number)
         else:
             session = None
-            yield Problem("an event of another session: the line that names it could not be read", number)
+            yield Problem("an event of another session, whose header line could not be read", number)
 
 
-def _session_of(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
+def _parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
     header = line.get("session")
     version = line[NAME]
     if version != VERSION:
         return Problem(f"export version {version!r}; this consolidator reads {VERSION}", number)
-    if not isinstance(header, dict) or not _is_name(header.get("id")) or not _is_name(header.get("agent")):
-        return Problem("a session without id or agent", number)
-    if header.get("kind", "root") not in _KINDS:
-        return Problem(f"no session is of kind {header['kind']!r}", number)
+    if not isinstance(header, dict) or not all(_is_nonempty_text(header.get(name)) for name in ("id", "agent")):
+        return Problem("the session has no id or no agent", number)
+    if header.get("kind", "root") not in _SESSION_KINDS:
+        return Problem(f"unknown kind of session {header['kind']!r}", number)
     details = header.get("details")
     fields = ("agent", "channel", "peer", "project", "model", "kind", "key", "status", "details")
     return ForeignSession(
@@ -128,33 +129,35 @@ def _session_of(line: Mapping[str, Any], number: int) -> ForeignSession | Proble
 
 
 @dataclass(slots=True)
-class _NativeSession:
-    """The session that the lines belong to."""
+class _NativeReader:
+    """Reads the events of one session."""
 
     id: str
-    last: int  # seq of the last event
-    damaged: int = 0  # lines since then that could not be read
+    last_seq: int  # seq of the last event
+    unreadable_lines: int = 0  # since the last event
 
     @classmethod
-    def of(cls, session: ForeignSession) -> _NativeSession:
+    def from_session(cls, session: ForeignSession) -> _NativeReader:
         pruned = session.details[EXPORTED].get("pruned_to")
         return cls(session.origin, pruned if isinstance(pruned, int) else 0)
 
     def belongs(self, seq: object) -> bool:
-        """Tell whether an event is of this session: among the lines lost before it may be the next one's header."""
-        return not self.damaged or seq == self.last + self.damaged + 1
+        """Tell whether an event belongs to this session: an unreadable line may have been the next one's header."""
+        return not self.unreadable_lines or seq == self.last_seq + self.unreadable_lines + 1
 
-    def event(self, line: Mapping[str, Any], number: int) -> ForeignEvent | Problem:
-        """Return the event that a line is."""
+    def parse_event(self, line: Mapping[str, Any], number: int) -> ForeignEvent | Problem:
+        """Return the event of a line."""
         seq, data, kind = line.get("seq"), line.get("data"), str(line.get("type"))
         if not isinstance(seq, int) or isinstance(seq, bool) or seq < 1:
-            return Problem("an event without a seq", number)
-        if kind not in _TYPES or not isinstance(data, dict):
-            return Problem("an event without data" if kind in _TYPES else f"no event type is called {kind!r}", number)
-        self.last, self.damaged = seq, 0
+            return Problem("the event has no seq", number)
+        if kind not in _EVENT_TYPES:
+            return Problem(f"unknown event type {kind!r}", number)
+        if not isinstance(data, dict):
+            return Problem("the event has no data", number)
+        self.last_seq, self.unreadable_lines = seq, 0
         return ForeignEvent(
             key=f"{self.id}/{seq}",
-            type=_TYPES[kind],
+            type=_EVENT_TYPES[kind],
             data=data,
             task_id=_text(line.get("task_id")),
             tool_name=_text(line.get("tool_name")),
@@ -163,7 +166,7 @@ class _NativeSession:
         )
 
 
-def _is_name(value: object) -> bool:
+def _is_nonempty_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 

@@ -1,7 +1,7 @@
-"""pi's session logs: JSONL, linear in its first version, since then a tree by `id` and `parentId`.
+"""Read pi's session logs: JSONL, linear in the first version, later a tree of entries by `id` and `parentId`.
 
-The branch that the last entry stands on is the session; what was abandoned becomes forks of it. Keys are made of time
-and content, not of ids: pi rewrites old files with new ids, and copies entries as they are into branched sessions.
+The branch with the last entry is the session; abandoned branches become forks of it. Keys are made of time and
+content, not of ids: pi rewrites old files with new ids, and copies entries unchanged into branched sessions.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
-from consolidator.formats.common.coercion import fitting
-from consolidator.formats.common.content import text_of
-from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
-from consolidator.formats.common.project import project_of
-from consolidator.formats.common.timestamps import at
+from consolidator.formats.common.coercion import fit_payload
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.models.payload import EventType
 
 NAME = "pi"
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage")
-_ABORTED = re.compile(r"(?:Command|Operation) aborted\s*\Z|\ASkipped due to queued user message")
-_TIMED_OUT = re.compile(r"(?:Command|Operation) timed out after [\d.]+ seconds\s*\Z")
+_ABORTION = re.compile(r"(?:Command|Operation) aborted\s*\Z|\ASkipped due to queued user message")
+_TIMEOUT = re.compile(r"(?:Command|Operation) timed out after [\d.]+ seconds\s*\Z")
 
 Drafts = Iterator[tuple[EventType, dict[str, Any]]]
 
@@ -36,11 +37,11 @@ def default_paths(home: Path) -> list[Path]:
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the session files at or below `path`, sorted."""
-    yield from files_below(path, ".jsonl")
+    yield from find_files(path, ".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Tell from the first lines: a header with a working directory, or entries with pi's roles."""
+    """Check the first lines for a header with a working directory, or for messages with pi's roles."""
     return any(
         (line.get("type") == "session" and {"id", "cwd", "timestamp"} <= line.keys())
         or (
@@ -49,107 +50,108 @@ def recognises(path: Path, head: bytes) -> bool:
             and line["message"].get("role") in _ROLES
             and "timestamp" in line
         )
-        for line in head_objects(head)
+        for line in parse_head(head)
     )
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
-    """Read one session file as a stream, after a look at its tree."""
-    yield from _PiReader(path).items()
+    """Read one session file as a stream, after a first pass over its tree."""
+    yield from _PiReader(path).read_items()
 
 
 class _PiReader:
-    """Reads one file; holds the ids of its tree, and never its entries."""
+    """Reads one file; keeps the ids of its tree, not its entries."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._header: dict[str, Any] = {}
-        self._main = path.stem.rpartition("_")[2]
-        self._tree = _Tree()
-        self._current: str | None = None
+        self._session_id = path.stem.rpartition("_")[2]
+        self._tree = _EntryTree()
+        self._announced_origin: str | None = None
         self._started: set[str] = set()
         self._parents: dict[str, str] = {}
 
-    def items(self) -> Iterator[Item]:
-        """Yield what the file holds."""
+    def read_items(self) -> Iterator[Item]:
+        """Yield the items of the file."""
         for _, line in read_objects(self._path):
-            if isinstance(line, dict) and line.get("type") != "session" and not self._tree.learn(line):
-                break  # a linear file: there is no tree to know
-        self._tree.settle()
+            if isinstance(line, dict) and line.get("type") != "session" and not self._tree.add(line):
+                break  # a linear file has no tree
+        self._tree.find_branches()
         for number, line in read_objects(self._path):
             if not isinstance(line, dict):
                 yield line
             elif not isinstance(line.get("type"), str):
-                yield Problem("a line without a type", number)
+                yield Problem("the line has no type", number)
             else:
-                yield from self._entry(line, number)
+                yield from self._read_entry(line, number)
 
-    def _entry(self, line: dict[str, Any], number: int) -> Iterator[Item]:
+    def _read_entry(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         if line["type"] == "session":
             if self._header:
                 yield Skipped("session", number)
                 return
             self._header = line
-            self._main = str(line.get("id") or self._main)
-            yield from self._announced(self._main, line, number)
+            self._session_id = str(line.get("id") or self._session_id)
+            yield from self._announce_session(self._session_id, line, number)
             return
         if line["type"] == "message" and not isinstance(line.get("message"), dict):
-            yield Problem("a message entry without a message", number)
+            yield Problem("the message entry has no message", number)
             return
-        drafts = list(_drafts(line))
+        drafts = list(_draft_entry(line))
         if not drafts:
-            yield Skipped(line["type"] if line["type"] in _SILENT else f"type:{line['type']}", number)
+            yield Skipped(line["type"] if line["type"] in _EVENTLESS_TYPES else f"type:{line['type']}", number)
             return
-        fork, parent = self._tree.place(line)
-        origin = f"{self._main}/{fork}" if fork else self._main
-        if fork:
-            self._parents.setdefault(origin, f"{self._main}/{parent}" if parent else self._main)
-        yield from self._announced(origin, line, number)
-        base, when = _key(line), at(line.get("timestamp"))
-        for part, (kind, told) in enumerate(drafts):
-            data = fitting(kind, {**when, **told})
-            yield ForeignEvent(f"{base}/{part}", kind, data, tool_name=data.get("tool"), line=number)
+        branch, parent_branch = self._tree.find_branch(line)
+        origin = f"{self._session_id}/{branch}" if branch else self._session_id
+        if branch:
+            parent = f"{self._session_id}/{parent_branch}" if parent_branch else self._session_id
+            self._parents.setdefault(origin, parent)
+        yield from self._announce_session(origin, line, number)
+        base, time_field = _make_key(line), occurred_at_field(line.get("timestamp"))
+        for part, (event_type, draft_data) in enumerate(drafts):
+            data = fit_payload(event_type, {**time_field, **draft_data})
+            yield ForeignEvent(f"{base}/{part}", event_type, data, tool_name=data.get("tool"), line=number)
 
-    def _announced(self, origin: str, line: Mapping[str, Any], number: int) -> Iterator[Item]:
-        if origin != self._current:
-            self._current = origin
-            yield self._session(origin)
+    def _announce_session(self, origin: str, line: Mapping[str, Any], number: int) -> Iterator[Item]:
+        if origin != self._announced_origin:
+            self._announced_origin = origin
+            yield self._build_session(origin)
         if origin not in self._started:
             self._started.add(origin)
             header = self._header
-            told = {"cwd": header.get("cwd"), "model": header.get("modelId"), "provider": header.get("provider")}
-            told |= {"thinking_level": header.get("thinkingLevel"), **at(line.get("timestamp"))}
-            data = fitting(EventType.SESSION_START, told)
+            fields = {"cwd": header.get("cwd"), "model": header.get("modelId"), "provider": header.get("provider")}
+            fields |= {"thinking_level": header.get("thinkingLevel"), **occurred_at_field(line.get("timestamp"))}
+            data = fit_payload(EventType.SESSION_START, fields)
             yield ForeignEvent(f"{NAME}/{origin}/start", EventType.SESSION_START, data, line=number)
 
-    def _session(self, origin: str) -> ForeignSession:
-        branched = self._header.get("branchedFrom") or self._header.get("parentSession")
+    def _build_session(self, origin: str) -> ForeignSession:
+        branched_from = self._header.get("branchedFrom") or self._header.get("parentSession")
         parent = self._parents.get(origin)
-        if parent is None and isinstance(branched, str) and branched:
-            parent = _session_of(branched)
+        if parent is None and isinstance(branched_from, str) and branched_from:
+            parent = _session_id_from_path(branched_from)
         cwd, model = self._header.get("cwd"), self._header.get("modelId")
         return ForeignSession(
             origin=origin,
             agent=NAME,
             channel="cli",
-            project=project_of(cwd if isinstance(cwd, str) else None),
+            project=derive_project(cwd if isinstance(cwd, str) else None),
             model=model if isinstance(model, str) else None,
             kind="root" if parent is None else "fork",
             parent_origin=parent,
         )
 
 
-class _Tree:
-    """Which entry hangs from which, and so which of them stand on the active branch."""
+class _EntryTree:
+    """The parents of the entries of a file, and the branches they form."""
 
     def __init__(self) -> None:
         self._parent: dict[str, str | None] = {}
-        self._fork: dict[str, str] = {}  # abandoned entry -> the first entry of its branch
-        self._above: dict[str, str] = {}  # branch -> the branch it left; none for the active one
+        self._branch: dict[str, str] = {}  # abandoned entry -> the first entry of its branch
+        self._parent_branch: dict[str, str] = {}  # branch -> the branch it forked from; absent for the active one
         self._last: str | None = None
 
-    def learn(self, line: Mapping[str, Any]) -> bool:
-        """Take the next entry; tell whether it is part of a tree."""
+    def add(self, line: Mapping[str, Any]) -> bool:
+        """Add the next entry; return whether it is part of a tree."""
         identity, parent = line.get("id"), line.get("parentId")
         if not isinstance(identity, str):
             return False
@@ -157,117 +159,117 @@ class _Tree:
         self._last = identity
         return True
 
-    def settle(self) -> None:
-        """Tell the branches apart, now that the last entry is known."""
+    def find_branches(self) -> None:
+        """Assign abandoned entries to branches, after the last entry was added."""
         active: set[str] = set()
-        step = self._last
-        while step is not None and step not in active:
-            active.add(step)
-            step = self._parent.get(step)
-        continued: set[str] = set()  # abandoned entries that their own branch goes on from
+        entry = self._last
+        while entry is not None and entry not in active:
+            active.add(entry)
+            entry = self._parent.get(entry)
+        continued: set[str] = set()  # abandoned entries that already have a successor on their branch
         for identity, parent in self._parent.items():
             if identity in active:
                 continue
-            above = self._fork.get(parent) if parent is not None else None
-            if above is not None and parent is not None and parent not in continued:
+            branch = self._branch.get(parent) if parent is not None else None
+            if branch is not None and parent is not None and parent not in continued:
                 continued.add(parent)
-                self._fork[identity] = above
+                self._branch[identity] = branch
             else:
-                self._fork[identity] = identity
-                if above is not None:
-                    self._above[identity] = above
+                self._branch[identity] = identity
+                if branch is not None:
+                    self._parent_branch[identity] = branch
         self._parent.clear()
 
-    def place(self, line: Mapping[str, Any]) -> tuple[str | None, str | None]:
-        """Return an entry's branch and the branch which that one left, None for the active one."""
-        fork = self._fork.get(str(line.get("id")))
-        return fork, self._above.get(fork) if fork else None
+    def find_branch(self, line: Mapping[str, Any]) -> tuple[str | None, str | None]:
+        """Return an entry's branch and the branch that it forked from; None for the active branch."""
+        branch = self._branch.get(str(line.get("id")))
+        return branch, self._parent_branch.get(branch) if branch else None
 
 
-def _session_of(path: str) -> str:
-    """Return the id of the session in a file, whose name is <time>_<id>.jsonl."""
+def _session_id_from_path(path: str) -> str:
+    """Return the session id of a file named <time>_<id>.jsonl."""
     return PureWindowsPath(path).name.removesuffix(".jsonl").rpartition("_")[2]
 
 
-def _key(line: Mapping[str, Any]) -> str:
+def _make_key(line: Mapping[str, Any]) -> str:
     content = {key: value for key, value in line.items() if key not in ("id", "parentId") and "KeptEntry" not in key}
     digest = hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=12).hexdigest()
     return f"{NAME}/{line.get('timestamp')}/{digest}"
 
 
-def _drafts(line: Mapping[str, Any]) -> Drafts:
+def _draft_entry(line: Mapping[str, Any]) -> Drafts:
     kind = line["type"]
     if kind == "message":
-        yield from _message(line["message"])
+        yield from _draft_message(line["message"])
     elif kind == "custom_message":
-        yield EventType.USER_MESSAGE, {"text": text_of(line.get("content")), "origin": "harness"}
+        yield EventType.USER_MESSAGE, {"text": extract_text(line.get("content")), "origin": "harness"}
     elif kind == "branch_summary":
-        yield EventType.USER_MESSAGE, {"text": text_of(line.get("summary")), "origin": "compaction"}
+        yield EventType.USER_MESSAGE, {"text": extract_text(line.get("summary")), "origin": "compaction"}
     elif kind == "compaction":
-        told = {"summary": line.get("summary"), "tokens_before": line.get("tokensBefore")}
-        yield EventType.POLICY_DECISION, {"decision": "compaction", **told}
+        fields = {"summary": line.get("summary"), "tokens_before": line.get("tokensBefore")}
+        yield EventType.POLICY_DECISION, {"decision": "compaction", **fields}
     elif kind == "model_change":
-        told = {"model": line.get("modelId"), "provider": line.get("provider")}
-        yield EventType.POLICY_DECISION, {"decision": "model_routed", **told}
+        fields = {"model": line.get("modelId"), "provider": line.get("provider")}
+        yield EventType.POLICY_DECISION, {"decision": "model_routed", **fields}
     elif kind == "thinking_level_change":
-        told = {"thinking_level": line.get("thinkingLevel")}
-        yield EventType.POLICY_DECISION, {"decision": "configuration_changed", **told}
+        fields = {"thinking_level": line.get("thinkingLevel")}
+        yield EventType.POLICY_DECISION, {"decision": "configuration_changed", **fields}
 
 
-_SILENT = ("message", "label", "session_info", "custom")
+_EVENTLESS_TYPES = ("message", "label", "session_info", "custom")
 
 
-def _message(message: Mapping[str, Any]) -> Drafts:
-    role, text = message.get("role"), text_of(message.get("content"))
+def _draft_message(message: Mapping[str, Any]) -> Drafts:
+    role, text = message.get("role"), extract_text(message.get("content"))
     if role == "user":
         if text.strip():
             yield EventType.USER_MESSAGE, {"text": text}
     elif role == "assistant":
-        yield from _answer(message)
+        yield from _draft_answer(message)
     elif role == "toolResult":
-        yield EventType.TOOL_RESULT, _result(message, text)
+        yield EventType.TOOL_RESULT, _build_result(message, text)
     elif role == "bashExecution":  # a person ran it with "!"
-        told = {key: message.get(key) for key in ("command", "output", "cancelled")}
-        yield EventType.POLICY_DECISION, {"decision": "command_run", "exit_code": message.get("exitCode"), **told}
+        fields = {key: message.get(key) for key in ("command", "output", "cancelled")}
+        yield EventType.POLICY_DECISION, {"decision": "command_run", "exit_code": message.get("exitCode"), **fields}
     elif role in ("custom", "hookMessage"):
         yield EventType.USER_MESSAGE, {"text": text, "origin": "harness"}
     elif role in ("branchSummary", "compactionSummary"):
-        yield EventType.USER_MESSAGE, {"text": text_of(message.get("summary")), "origin": "compaction"}
+        yield EventType.USER_MESSAGE, {"text": extract_text(message.get("summary")), "origin": "compaction"}
 
 
-def _answer(message: Mapping[str, Any]) -> Drafts:
+def _draft_answer(message: Mapping[str, Any]) -> Drafts:
     content, model = message.get("content"), message.get("model")
     usage = message.get("usage")
-    for block in content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]:
-        for kind, data in _block(block, model) if isinstance(block, dict) else ():
-            yield kind, {**data, "usage": usage}  # the message's, told once
+    for block in content if isinstance(content, list) else [{"type": "text", "text": extract_text(content)}]:
+        for event_type, data in _draft_block(block, model) if isinstance(block, dict) else ():
+            yield event_type, {**data, "usage": usage}  # the message's usage, on its first event only
             usage = None
     if message.get("stopReason") == "aborted":
         yield EventType.POLICY_DECISION, {"decision": "turn_interrupted"}
     elif message.get("stopReason") == "error":
         yield (
             EventType.ERROR,
-            {"message": text_of(message.get("errorMessage")) or "the model's answer ended in an error"},
+            {"message": extract_text(message.get("errorMessage")) or "the model's answer ended in an error"},
         )
 
 
-def _block(block: Mapping[str, Any], model: Any) -> Drafts:
+def _draft_block(block: Mapping[str, Any], model: Any) -> Drafts:
     kind = block.get("type")
-    if kind == "text" and text_of(block).strip():
-        yield EventType.ASSISTANT_RESPONSE, {"text": text_of(block), "model": model}
+    if kind == "text" and extract_text(block).strip():
+        yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(block), "model": model}
     elif kind == "thinking":
         yield EventType.THINKING_START, {"text": block.get("thinking"), "model": model}
     elif kind == "toolCall":
-        named = {"call_id": str(block.get("id") or ""), "tool": str(block.get("name") or "")}
-        yield EventType.TOOL_CALL, {**named, "arguments": block.get("arguments")}
+        call = {"call_id": str(block.get("id") or ""), "tool": str(block.get("name") or "")}
+        yield EventType.TOOL_CALL, {**call, "arguments": block.get("arguments")}
 
 
-def _result(message: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _build_result(message: Mapping[str, Any], text: str) -> dict[str, Any]:
     failed = message.get("isError") is True
     reason = None
-    if failed and _TIMED_OUT.search(text):
+    if failed and _TIMEOUT.search(text):
         reason = "timeout"
-    elif failed and _ABORTED.search(text):
+    elif failed and _ABORTION.search(text):
         reason = "aborted"
     tool = message.get("toolName")
     return {

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from consolidator.database import Database, partitions
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
-from consolidator.formats import find_local_logs, get_format
+from consolidator.formats.registry import find_local_logs, get_format
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import import_sources

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.formats import find_local_logs, get_format, path_exists
+from consolidator.formats.common.log_files import path_exists
+from consolidator.formats.registry import find_local_logs, get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from consolidator.database import Database
-from consolidator.formats import get_format
 from consolidator.formats.base import ForeignEvent
+from consolidator.formats.registry import get_format
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.store.log import events, sessions

@@ -1,7 +1,7 @@
-"""Messages that a person typed while Claude Code worked: queued, then handed to the model, taken back, or sent later.
+"""Track messages typed while Claude Code worked: queued, then handed to the model, withdrawn, or sent later.
 
-One message must become one event, whichever of its traces the version of the log keeps: the queue's own lines, an
-attachment, or a user line.
+A message can appear in the log several times: in queue lines, as an attachment, as a user line. Which of them exist
+depends on the version. Each message must become exactly one event.
 """
 
 from __future__ import annotations
@@ -10,76 +10,78 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Queued:
-    """A message that waits; `told` once an event has been made of it."""
+class QueuedPrompt:
+    """A waiting message; `recorded` is true once it has become an event."""
 
     text: str
     timestamp: object
-    told: bool = False
+    recorded: bool = False
 
 
 @dataclass(slots=True)
-class Queue:
-    """The messages of one session that wait, and those just handed over."""
+class PromptQueue:
+    """The waiting messages of one session, and those just handed to the model."""
 
-    waiting: list[Queued] = field(default_factory=list)
-    handed: list[str] = field(default_factory=list)
+    waiting: list[QueuedPrompt] = field(default_factory=list)
+    handed_over: list[str] = field(default_factory=list)
 
     def enqueue(self, text: str, timestamp: object) -> None:
-        """A message was typed, or a notification came in."""
-        self.waiting.append(Queued(text.strip(), timestamp))
+        """Add a typed message or a notification."""
+        self.waiting.append(QueuedPrompt(text.strip(), timestamp))
 
-    def remove(self, text: str | None) -> Queued | None:
-        """The next (or the named) message went to the model within its turn; return it if no event told it yet."""
-        position = self._next() if text is None else self._find(text)
-        if position is None:
+    def remove(self, text: str | None) -> QueuedPrompt | None:
+        """Remove the next (or the given) message, which was handed to the model; return it if it has no event yet."""
+        index = self._next_index() if text is None else self._find_index(text)
+        if index is None:
             return None
-        message = self.waiting.pop(position)
-        if message.told:
+        message = self.waiting.pop(index)
+        if message.recorded:
             return None
-        self.handed.append(message.text)
+        self.handed_over.append(message.text)
         return message
 
-    def attached(self, text: str) -> bool:
-        """A queued message stands in the log as an attachment; tell whether it is news."""
+    def record_attachment(self, text: str) -> bool:
+        """Record that a queued message appeared as an attachment; return whether it needs an event."""
         text = text.strip()
-        if text in self.handed:
-            self.handed.remove(text)
+        if text in self.handed_over:
+            self.handed_over.remove(text)
             return False
-        position = self._find(text)
-        if position is not None:
-            self.waiting[position].told = True
+        index = self._find_index(text)
+        if index is not None:
+            self.waiting[index].recorded = True
         return True
 
-    def sent(self, text: str) -> bool:
-        """A message stands in the log as a user line; tell whether it is news."""
+    def record_user_line(self, text: str) -> bool:
+        """Record that a message appeared as a user line; return whether it needs an event."""
         text = text.strip()
-        if text in self.handed:
-            self.handed.remove(text)
+        if text in self.handed_over:
+            self.handed_over.remove(text)
             return False
-        position = self._find(text)
-        if position is not None:
-            del self.waiting[position]
+        index = self._find_index(text)
+        if index is not None:
+            del self.waiting[index]
         return True
 
     def dequeue(self) -> None:
-        """The next message starts a turn: its user line will tell it."""
-        position = self._next()
-        if position is not None:
-            del self.waiting[position]
+        """Remove the next message, which starts a turn: its user line becomes the event."""
+        index = self._next_index()
+        if index is not None:
+            del self.waiting[index]
 
-    def take_back(self) -> None:
-        """The person took all waiting messages back into the input line."""
+    def clear(self) -> None:
+        """Remove all waiting messages: the person took them back into the input line."""
         self.waiting.clear()
 
-    def answered(self) -> None:
-        """The model spoke: what comes now is no second trace of what was handed over before."""
-        self.handed.clear()
+    def forget_handed_over(self) -> None:
+        """Forget the messages handed over: after the model's answer, the same text is a new message."""
+        self.handed_over.clear()
 
-    def _next(self) -> int | None:
-        """Return the place of the message whose turn it is: people go before notifications."""
-        typed = (n for n, message in enumerate(self.waiting) if not message.text.startswith("<task-notification>"))
-        return next(typed, 0 if self.waiting else None)
+    def _next_index(self) -> int | None:
+        """Return the index of the next message: people's messages go before notifications."""
+        typed_indexes = (
+            index for index, message in enumerate(self.waiting) if not message.text.startswith("<task-notification>")
+        )
+        return next(typed_indexes, 0 if self.waiting else None)
 
-    def _find(self, text: str) -> int | None:
-        return next((n for n, message in enumerate(self.waiting) if message.text == text.strip()), None)
+    def _find_index(self, text: str) -> int | None:
+        return next((index for index, message in enumerate(self.waiting) if message.text == text.strip()), None)

@@ -1,7 +1,8 @@
-"""Claude Code's session logs: JSONL under ~/.claude/projects, one file a session, sub-agents beside or within.
+"""Read Claude Code's session logs: JSONL under ~/.claude/projects, one file per session.
 
-Every line belongs to the session that it names itself. Keys are the log's own uuids, so that the lines which a
-resumed or forked session repeats are known again. Nothing here writes, and no line stops the next.
+Sub-agents have their own files, or (in older versions) lines marked `isSidechain`. Each line belongs to the session it
+names. Event keys are the log's own uuids, so lines that a resumed or forked session repeats keep their keys. A line
+that cannot be read becomes a `Problem`; the lines after it are still read.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.claude_code.prompt_queue import Queue
-from consolidator.formats.claude_code.tool_results import answers, denial, denied, result
-from consolidator.formats.claude_code.user_text import EventDraft, by_harness, command_line, decision, message, said
-from consolidator.formats.common.coercion import fitting
-from consolidator.formats.common.content import text_of
-from consolidator.formats.common.jsonl import files_below, head_objects, read_objects
-from consolidator.formats.common.project import project_of
-from consolidator.formats.common.timestamps import at
+from consolidator.formats.claude_code.prompt_queue import PromptQueue
+from consolidator.formats.claude_code.tool_results import draft_answers, draft_denial, draft_result, is_user_denial
+from consolidator.formats.claude_code.user_text import (
+    EventDraft,
+    draft_decision,
+    draft_message,
+    draft_user_text,
+    extract_command_line,
+    is_from_harness,
+)
+from consolidator.formats.common.coercion import fit_payload
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
-_SPAWNING = ("Task", "Agent")
-_LOOK_AHEAD = 40  # lines in which the model is looked for before the first session is named
+_SPAWN_TOOLS = ("Task", "Agent")
+_MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
 
 def default_paths(home: Path) -> list[Path]:
@@ -34,11 +43,11 @@ def default_paths(home: Path) -> list[Path]:
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the session files at or below `path`, sorted, sub-agents after all the others."""
-    yield from sorted(files_below(path, ".jsonl"), key=lambda file: (file.name.startswith("agent-"), file))
+    yield from sorted(find_files(path, ".jsonl"), key=lambda file: (file.name.startswith("agent-"), file))
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Tell from the first lines: they are typed, and carry Claude Code's names."""
+    """Check the first lines for a type and for the fields that only Claude Code writes."""
     return any(
         isinstance(line.get("type"), str)
         and (
@@ -46,78 +55,78 @@ def recognises(path: Path, head: bytes) -> bool:
             or (line["type"] == "summary" and "leafUuid" in line)
             or (line["type"] == "file-history-snapshot" and "snapshot" in line)
         )
-        for line in head_objects(head)
+        for line in parse_head(head)
     )
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one session file as a stream."""
-    yield from _ClaudeCodeReader(path).items()
+    yield from _ClaudeCodeReader(path).read_items()
 
 
 @dataclass(slots=True)
 class _ClaudeCodeSession:
-    """What must be remembered of a session while its lines go by."""
+    """The state of one session while its lines are read."""
 
     origin: str
     keys: ItemKeys
-    queue: Queue = field(default_factory=Queue)
-    tools: dict[str, str] = field(default_factory=dict)  # open calls: id -> tool
-    given: dict[str, Any] = field(default_factory=dict)  # and what they were given, for what a person says of them
-    background: dict[str, str] = field(default_factory=dict)  # sub-agents that go on by themselves: id -> call
-    mode: str | None = None  # the permission mode
-    measured: str | None = None  # the message whose usage was told last
-    refused: bool = False  # a denial was told since the model last spoke
+    queue: PromptQueue = field(default_factory=PromptQueue)
+    tools: dict[str, str] = field(default_factory=dict)  # open calls: call id -> tool
+    arguments: dict[str, Any] = field(default_factory=dict)  # open calls: call id -> arguments, for a denial
+    background_agents: dict[str, str] = field(default_factory=dict)  # running in the background: agent id -> call id
+    permission_mode: str | None = None
+    usage_message_id: str | None = None  # the last message whose usage was recorded
+    denial_recorded: bool = False  # since the model's last message
     started: bool = False
 
 
 class _ClaudeCodeReader:
-    """Reads one file; holds a little of each session in it, and never the file."""
+    """Reads one file as a stream and keeps a small state per session."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sessions: dict[str, _ClaudeCodeSession] = {}
-        self._main = path.stem  # the sessionId of lines that name none
-        self._first: str | None = None  # the first sessionId of the file
-        self._current: str | None = None
-        self._model = _first_model(path)
+        self._current_id = path.stem  # for lines without a sessionId: the last one seen, at first the file's name
+        self._first_id: str | None = None  # the first sessionId of the file
+        self._announced_origin: str | None = None
+        self._model = _find_first_model(path)
 
-    def items(self) -> Iterator[Item]:
-        """Yield what the file holds."""
+    def read_items(self) -> Iterator[Item]:
+        """Yield the items of the file."""
         for number, line in read_objects(self._path):
             if not isinstance(line, dict):
                 yield line
             elif not isinstance(line.get("type"), str):
-                yield Problem("a line without a type", number)
+                yield Problem("the line has no type", number)
             else:
-                yield from self._line(line, number)
+                yield from self._read_line(line, number)
 
-    def _line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
+    def _read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         kind = line["type"]
         body = line.get("message")
         if kind in ("user", "assistant") and not isinstance(body, dict):
-            yield Problem(f"a {kind} line without a message", number)
+            yield Problem(f"the {kind} line has no message", number)
             return
-        session = self._session_of(line)
+        session = self._get_session(line)
         if isinstance(line.get("permissionMode"), str):
-            session.mode = line["permissionMode"]
-        drafts = list(_DRAFTS[kind](line, session)) if kind in _DRAFTS else []
+            session.permission_mode = line["permissionMode"]
+        drafts = list(_DRAFTERS[kind](line, session)) if kind in _DRAFTERS else []
         if not drafts:
-            yield Skipped(_kind_of(line), number)
+            yield Skipped(_skipped_kind(line), number)
             return
-        yield from self._announced(session, line, number)
-        base = _key_of(line, session)
-        when = at(line.get("timestamp"))
+        yield from self._announce_session(session, line, number)
+        base = _make_key(line, session)
+        time_field = occurred_at_field(line.get("timestamp"))
         for draft in drafts:
-            data = fitting(draft.type, {**when, **draft.data})
+            data = fit_payload(draft.type, {**time_field, **draft.data})
             yield ForeignEvent(f"{base}/{draft.part}", draft.type, data, None, data.get("tool"), number)
 
-    def _session_of(self, line: Mapping[str, Any]) -> _ClaudeCodeSession:
-        told = line.get("sessionId")
-        if isinstance(told, str) and told:
-            self._main = told
-            self._first = self._first or told
-        origin = self._main
+    def _get_session(self, line: Mapping[str, Any]) -> _ClaudeCodeSession:
+        session_id = line.get("sessionId")
+        if isinstance(session_id, str) and session_id:
+            self._current_id = session_id
+            self._first_id = self._first_id or session_id
+        origin = self._current_id
         if line.get("isSidechain"):
             agent = line.get("agentId")
             origin += f"/agent-{agent}" if isinstance(agent, str) and agent else "/sidechain"
@@ -125,19 +134,19 @@ class _ClaudeCodeReader:
             self._sessions[origin] = _ClaudeCodeSession(origin, ItemKeys(f"{NAME}/{origin}"))
         return self._sessions[origin]
 
-    def _announced(self, session: _ClaudeCodeSession, line: Mapping[str, Any], number: int) -> Iterator[Item]:
-        """Name the session where the lines turn to another, and start it where it was not started."""
-        if self._current != session.origin:
-            self._current = session.origin
-            yield self._foreign(session.origin, line)
+    def _announce_session(self, session: _ClaudeCodeSession, line: Mapping[str, Any], number: int) -> Iterator[Item]:
+        """Yield the session when it changes, and its start event the first time."""
+        if self._announced_origin != session.origin:
+            self._announced_origin = session.origin
+            yield self._build_session(session.origin, line)
         if not session.started:
             session.started = True
-            told = {"cwd": line.get("cwd"), "model": self._model, "version": line.get("version")}
-            told |= {"git_branch": line.get("gitBranch"), **at(line.get("timestamp"))}
-            data = fitting(EventType.SESSION_START, told)
+            fields = {"cwd": line.get("cwd"), "model": self._model, "version": line.get("version")}
+            fields |= {"git_branch": line.get("gitBranch"), **occurred_at_field(line.get("timestamp"))}
+            data = fit_payload(EventType.SESSION_START, fields)
             yield ForeignEvent(f"{NAME}/{session.origin}/start", EventType.SESSION_START, data, line=number)
 
-    def _foreign(self, origin: str, line: Mapping[str, Any]) -> ForeignSession:
+    def _build_session(self, origin: str, line: Mapping[str, Any]) -> ForeignSession:
         fork = line.get("forkedFrom")
         parent: str | None = None
         kind = "root"
@@ -145,43 +154,43 @@ class _ClaudeCodeReader:
             kind, parent = "sub-agent", origin.partition("/")[0]
         elif isinstance(fork, Mapping) and isinstance(fork.get("sessionId"), str) and fork["sessionId"] != origin:
             kind, parent = "fork", fork["sessionId"]
-        elif self._first not in (None, origin):
-            kind, parent = "resume", self._first
+        elif self._first_id not in (None, origin):
+            kind, parent = "resume", self._first_id
         cwd = line.get("cwd")
         return ForeignSession(
             origin=origin,
             agent=NAME,
             channel="cli",
-            project=project_of(cwd if isinstance(cwd, str) else None),
+            project=derive_project(cwd if isinstance(cwd, str) else None),
             model=self._model,
             kind=kind,
             parent_origin=parent,
         )
 
 
-def _first_model(path: Path) -> str | None:
-    """Return the first model that answers near the beginning of a file."""
+def _find_first_model(path: Path) -> str | None:
+    """Return the first real model named near the beginning of a file."""
     for number, line in read_objects(path):
         body = line.get("message") if isinstance(line, dict) and line.get("type") == "assistant" else None
         if isinstance(body, dict) and isinstance(body.get("model"), str) and body["model"] != "<synthetic>":
             return str(body["model"])
-        if number >= _LOOK_AHEAD:
+        if number >= _MODEL_LOOKAHEAD_LINES:
             break
     return None
 
 
-def _key_of(line: Mapping[str, Any], session: _ClaudeCodeSession) -> str:
-    """Return the line's own name; a fork's copy has the name of what it copies."""
+def _make_key(line: Mapping[str, Any], session: _ClaudeCodeSession) -> str:
+    """Return the key of a line: its uuid; a fork's copy has the key of its original."""
     fork = line.get("forkedFrom")
     copied = fork.get("messageUuid") if isinstance(fork, Mapping) else None
     uuid = copied if isinstance(copied, str) else line.get("uuid")
     if isinstance(uuid, str) and uuid:
         return f"{NAME}/{uuid}"
-    return session.keys.key(line["type"], line.get("timestamp"), line.get("message"), line.get("content"))
+    return session.keys.next_key(line["type"], line.get("timestamp"), line.get("message"), line.get("content"))
 
 
-def _kind_of(line: Mapping[str, Any]) -> str:
-    """Return as what kind a line without events is counted."""
+def _skipped_kind(line: Mapping[str, Any]) -> str:
+    """Return the kind under which a line without events is counted."""
     kind = str(line["type"])
     if kind == "system":
         return f"system:{line.get('subtype')}"
@@ -189,10 +198,10 @@ def _kind_of(line: Mapping[str, Any]) -> str:
         return f"attachment:{line['attachment'].get('type')}"
     if kind in ("progress", "summary", "file-history-snapshot", "queue-operation"):
         return kind
-    return f"{kind}:empty" if kind in _DRAFTS else f"type:{kind}"
+    return f"{kind}:empty" if kind in _DRAFTERS else f"type:{kind}"
 
 
-def _user(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
+def _draft_user_line(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     content = line["message"].get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
@@ -202,143 +211,150 @@ def _user(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[Even
             continue
         part = str(index)
         if block.get("type") == "tool_result":
-            yield from _result(part, block, line, session)
+            yield from _draft_tool_result(part, block, line, session)
         elif block.get("type") == "text":
-            text = text_of(block)
-            if session.queue.sent(command_line(text) or text):
-                yield from said(part, text, line)
-                yield from _finished(part, text, session)
+            text = extract_text(block)
+            if session.queue.record_user_line(extract_command_line(text) or text):
+                yield from draft_user_text(part, text, line)
+                yield from _draft_background_completion(part, text, session)
         else:
-            yield message(part, text_of(block), "harness" if by_harness(line) else "user")
+            yield draft_message(part, extract_text(block), "harness" if is_from_harness(line) else "user")
 
 
-def _result(
+def _draft_tool_result(
     part: str, block: Mapping[str, Any], line: Mapping[str, Any], session: _ClaudeCodeSession
 ) -> Iterator[EventDraft]:
-    more = line.get("toolUseResult")
-    call = str(block.get("tool_use_id") or "")
-    tool, given = session.tools.pop(call, None), session.given.pop(call, None)
-    outcome = result(part, block, tool, more)
-    yield outcome
-    if outcome.data["reason"] == "rejected" and denied(outcome.data["content"]) and not session.refused:
-        session.refused = True  # one answer of a person ends all the calls that wait beside the one in question
-        yield from denial(part, outcome, given, session.mode)
-    yield from answers(part, outcome, more)
-    if tool in _SPAWNING:
-        agent = more.get("agentId") if isinstance(more, Mapping) else None
-        if isinstance(more, Mapping) and more.get("isAsync") and isinstance(agent, str):
-            session.background[agent] = call
+    tool_use_result = line.get("toolUseResult")
+    call_id = str(block.get("tool_use_id") or "")
+    tool, arguments = session.tools.pop(call_id, None), session.arguments.pop(call_id, None)
+    result = draft_result(part, block, tool, tool_use_result)
+    yield result
+    if result.data["reason"] == "rejected" and is_user_denial(result.data["content"]) and not session.denial_recorded:
+        session.denial_recorded = True  # one denial ends all parallel calls
+        yield from draft_denial(part, result, arguments, session.permission_mode)
+    yield from draft_answers(part, result, tool_use_result)
+    if tool in _SPAWN_TOOLS:
+        agent_id = tool_use_result.get("agentId") if isinstance(tool_use_result, Mapping) else None
+        if isinstance(tool_use_result, Mapping) and tool_use_result.get("isAsync") and isinstance(agent_id, str):
+            session.background_agents[agent_id] = call_id
         else:
-            yield _complete(part, agent, call, str(outcome.data["status"]), session)
+            yield _draft_subagent_complete(part, agent_id, call_id, str(result.data["status"]), session)
 
 
-def _complete(part: str, agent: Any, call: str, status: str, session: _ClaudeCodeSession) -> EventDraft:
-    child = f"{session.origin.partition('/')[0]}/agent-{agent}" if isinstance(agent, str) else None
+def _draft_subagent_complete(
+    part: str, agent_id: Any, call_id: str, status: str, session: _ClaudeCodeSession
+) -> EventDraft:
+    child = f"{session.origin.partition('/')[0]}/agent-{agent_id}" if isinstance(agent_id, str) else None
     return EventDraft(
-        part + "/complete", EventType.SUBAGENT_COMPLETE, {"child": child, "call_id": call, "status": status}
+        part + "/complete", EventType.SUBAGENT_COMPLETE, {"child": child, "call_id": call_id, "status": status}
     )
 
 
-def _finished(part: str, text: str, session: _ClaudeCodeSession) -> Iterator[EventDraft]:
-    """Yield the end of a sub-agent in the background, which a notification tells."""
+def _draft_background_completion(part: str, text: str, session: _ClaudeCodeSession) -> Iterator[EventDraft]:
+    """Yield the completion of a background sub-agent, which a notification reports."""
     if not text.lstrip().startswith("<task-notification>"):
         return
-    agent = text.partition("<task-id>")[2].partition("</task-id>")[0].strip()
-    if call := session.background.pop(agent, None):
+    agent_id = text.partition("<task-id>")[2].partition("</task-id>")[0].strip()
+    if call_id := session.background_agents.pop(agent_id, None):
         status = "ok" if "<status>completed</status>" in text else "error"
-        yield _complete(part, agent, call, status, session)
+        yield _draft_subagent_complete(part, agent_id, call_id, status, session)
 
 
-def _assistant(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
-    session.queue.answered()
-    session.refused = False
+def _draft_assistant_line(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
+    session.queue.forget_handed_over()
+    session.denial_recorded = False
     body = line["message"]
     if line.get("isApiErrorMessage"):
-        yield EventDraft("0", EventType.ERROR, {"message": text_of(body.get("content"))})
+        yield EventDraft("0", EventType.ERROR, {"message": extract_text(body.get("content"))})
         return
     if body.get("model") == "<synthetic>":
         return
     content = body.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    named = {"message_id": body.get("id"), "model": body.get("model")}
-    usage = None if named["message_id"] and named["message_id"] == session.measured else body.get("usage")
+    message_id = body.get("id")
+    message_fields = {"message_id": message_id, "model": body.get("model")}
+    usage = None if message_id and message_id == session.usage_message_id else body.get("usage")
     for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
-        for draft in _block(str(index), block, named, session) if isinstance(block, dict) else ():
-            if usage is not None:  # once for each message, of which every line repeats it
-                draft.data["usage"], usage, session.measured = usage, None, named["message_id"]
+        if not isinstance(block, dict):
+            continue
+        for draft in _draft_assistant_block(str(index), block, message_fields, session):
+            if usage is not None:  # every line of a message repeats it; record it once
+                draft.data["usage"], usage, session.usage_message_id = usage, None, message_id
             yield draft
 
 
-def _block(
-    part: str, block: Mapping[str, Any], named: Mapping[str, Any], session: _ClaudeCodeSession
+def _draft_assistant_block(
+    part: str, block: Mapping[str, Any], message_fields: Mapping[str, Any], session: _ClaudeCodeSession
 ) -> Iterator[EventDraft]:
     kind = str(block.get("type"))
     if kind == "text":
-        if text_of(block).strip():
-            yield EventDraft(part, EventType.ASSISTANT_RESPONSE, {"text": text_of(block), **named})
+        if extract_text(block).strip():
+            yield EventDraft(part, EventType.ASSISTANT_RESPONSE, {"text": extract_text(block), **message_fields})
     elif kind in ("thinking", "redacted_thinking"):
-        yield EventDraft(part, EventType.THINKING_START, {"text": block.get("thinking"), **named})
+        yield EventDraft(part, EventType.THINKING_START, {"text": block.get("thinking"), **message_fields})
     elif kind.endswith("tool_use"):
-        call, tool = str(block.get("id") or ""), str(block.get("name") or "")
-        session.tools[call], session.given[call] = tool, block.get("input")
-        told = {"call_id": call, "tool": tool, "arguments": block.get("input"), "message_id": named["message_id"]}
-        yield EventDraft(part, EventType.TOOL_CALL, told)
-        if tool in _SPAWNING:
-            given = block.get("input") if isinstance(block.get("input"), dict) else {}
-            goal = given.get("description") or given.get("prompt")  # type: ignore[union-attr]
-            data = {"call_id": call, "goal": goal if isinstance(goal, str) else None}
+        call_id, tool = str(block.get("id") or ""), str(block.get("name") or "")
+        session.tools[call_id], session.arguments[call_id] = tool, block.get("input")
+        call = {"call_id": call_id, "tool": tool, "arguments": block.get("input")}
+        yield EventDraft(part, EventType.TOOL_CALL, {**call, "message_id": message_fields["message_id"]})
+        if tool in _SPAWN_TOOLS:
+            arguments = block.get("input") if isinstance(block.get("input"), dict) else {}
+            goal = arguments.get("description") or arguments.get("prompt")  # type: ignore[union-attr]
+            data = {"call_id": call_id, "goal": goal if isinstance(goal, str) else None}
             yield EventDraft(part + "/spawn", EventType.SUBAGENT_SPAWN, data)
     elif kind.endswith("tool_result"):
-        yield result(part, block, session.tools.pop(str(block.get("tool_use_id")), None), None)
+        yield draft_result(part, block, session.tools.pop(str(block.get("tool_use_id")), None), None)
 
 
-def _system(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
-    kind, text = line.get("subtype"), text_of(line.get("content"))
+def _draft_system_line(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
+    kind, text = line.get("subtype"), extract_text(line.get("content"))
     if kind in ("compact_boundary", "microcompact_boundary"):
-        told = line.get("compactMetadata") or line.get("microcompactMetadata")
-        told = told if isinstance(told, dict) else {}
-        yield decision("0", "compaction", trigger=told.get("trigger"), tokens_before=told.get("preTokens"))
+        metadata = line.get("compactMetadata") or line.get("microcompactMetadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        yield draft_decision(
+            "0", "compaction", trigger=metadata.get("trigger"), tokens_before=metadata.get("preTokens")
+        )
     elif kind == "local_command":
-        yield from said("0", text, line)
+        yield from draft_user_text("0", text, line)
     elif kind == "api_error":
-        yield EventDraft("0", EventType.ERROR, {"message": text or text_of(line.get("error"))})
+        yield EventDraft("0", EventType.ERROR, {"message": text or extract_text(line.get("error"))})
 
 
-def _queue(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
+def _draft_queue_operation(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     operation, content = line.get("operation"), line.get("content")
     if operation == "enqueue" and isinstance(content, str):
         session.queue.enqueue(content, line.get("timestamp"))
     elif operation == "remove":
-        waited = session.queue.remove(content if isinstance(content, str) else None)
-        if waited is not None:
-            yield from _steered(waited.text, line, at(waited.timestamp))
+        queued = session.queue.remove(content if isinstance(content, str) else None)
+        if queued is not None:
+            yield from _draft_steering_message(queued.text, line, occurred_at_field(queued.timestamp))
     elif operation == "dequeue":
         session.queue.dequeue()
     elif operation == "popAll":
-        session.queue.take_back()
+        session.queue.clear()
 
 
-def _attachment(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
-    attached = line.get("attachment")
-    if isinstance(attached, Mapping) and attached.get("type") == "queued_command":
-        text = text_of(attached.get("prompt"))
-        if session.queue.attached(text):
-            yield from _finished("0", text, session)
-            if attached.get("commandMode", "prompt") == "prompt":
-                yield from _steered(text, line, {})
+def _draft_attachment(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
+    attachment = line.get("attachment")
+    if isinstance(attachment, Mapping) and attachment.get("type") == "queued_command":
+        text = extract_text(attachment.get("prompt"))
+        if session.queue.record_attachment(text):
+            yield from _draft_background_completion("0", text, session)
+            if attachment.get("commandMode", "prompt") == "prompt":
+                yield from _draft_steering_message(text, line, {})
 
 
-def _steered(text: str, line: Mapping[str, Any], when: dict[str, str]) -> Iterator[EventDraft]:
-    """Yield what a person typed while the agent worked; notifications are nobody's words."""
-    for draft in said("0", text, line):
+def _draft_steering_message(text: str, line: Mapping[str, Any], time_field: dict[str, str]) -> Iterator[EventDraft]:
+    """Yield what a person typed while the agent worked; a notification is not a person's message."""
+    for draft in draft_user_text("0", text, line):
         if draft.type is EventType.USER_MESSAGE and draft.data["origin"] == "user":
-            yield EventDraft(draft.part, draft.type, {**draft.data, "mode": "steer", **when})
+            yield EventDraft(draft.part, draft.type, {**draft.data, "mode": "steer", **time_field})
 
 
-_DRAFTS = {
-    "user": _user,
-    "assistant": _assistant,
-    "system": _system,
-    "queue-operation": _queue,
-    "attachment": _attachment,
+_DRAFTERS = {
+    "user": _draft_user_line,
+    "assistant": _draft_assistant_line,
+    "system": _draft_system_line,
+    "queue-operation": _draft_queue_operation,
+    "attachment": _draft_attachment,
 }

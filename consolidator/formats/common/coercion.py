@@ -1,4 +1,4 @@
-"""Makes what a foreign log says fit a payload: logs put numbers, objects or nothing where a text belongs."""
+"""Coerce the data of foreign logs into valid payloads: logs have numbers, objects or null where a text belongs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any
 from consolidator.formats.common.content import extract_text
 from consolidator.models.payload import EventType, payload_model
 
-_TEXTS = {
-    kind: [name for name, field in payload_model(kind).model_fields.items() if field.annotation in (str, str | None)]
-    for kind in EventType
+_TEXT_FIELDS = {
+    event_type: [
+        name for name, field in payload_model(event_type).model_fields.items() if field.annotation in (str, str | None)
+    ]
+    for event_type in EventType
 }
 
 
-def fit_payload(kind: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a payload without what is None, and with text where its type wants text, so that no line is lost."""
+def fit_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data without None values, and with text in all text fields, so that it is a valid payload."""
     fitted = {key: value for key, value in data.items() if value is not None}
-    for name in _TEXTS[kind]:
+    for name in _TEXT_FIELDS[event_type]:
         if name in fitted and not isinstance(fitted[name], str):
             fitted[name] = extract_text(fitted[name])
     return fitted

@@ -1,4 +1,4 @@
-"""The text of a message's content, which logs write as text or as a list of parts; what is no text leaves a mark."""
+"""Extract the text of a message's content, which is a text or a list of parts; media leave a placeholder."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _TEXT_KEYS = ("text", "thinking", "refusal")
 _MEDIA = ("image", "image_url", "input_image", "document", "file", "input_file", "audio", "input_audio")
 
 
-def text_of(content: Any) -> str:
-    """Return the text of a content: its parts joined by newlines, with `[image image/png]` where an image was."""
+def extract_text(content: Any) -> str:
+    """Return the text of a content: its parts joined by newlines, with `[image image/png]` for an image."""
     if isinstance(content, str):
         return content
     if content is None:
         return ""
     if isinstance(content, list):
-        return "\n".join(text_of(part) for part in content)
+        return "\n".join(extract_text(part) for part in content)
     if isinstance(content, Mapping):
-        return _part(content)
+        return _extract_part_text(content)
     return json.dumps(content, ensure_ascii=False)
 
 
-def _part(part: Mapping[str, Any]) -> str:
+def _extract_part_text(part: Mapping[str, Any]) -> str:
     for key in _TEXT_KEYS:
         if isinstance(part.get(key), str):
             return str(part[key])
@@ -34,14 +34,14 @@ def _part(part: Mapping[str, Any]) -> str:
 
 
 def _media_type(part: Mapping[str, Any]) -> str:
-    """Return the media type by any of the names it has, or from the data URL; else 'unknown'."""
+    """Return the media type from any of its keys or from the data URL; else 'unknown'."""
     source = part.get("source")
     for holder in (source if isinstance(source, Mapping) else {}, part):
         for key in ("media_type", "mimeType", "mime_type"):
             if isinstance(holder.get(key), str):
                 return str(holder[key])
-    address = part.get("image_url")
-    address = address.get("url") if isinstance(address, Mapping) else address
-    if isinstance(address, str) and address.startswith("data:"):
-        return address[5:60].partition(";")[0]
+    url = part.get("image_url")
+    url = url.get("url") if isinstance(url, Mapping) else url
+    if isinstance(url, str) and url.startswith("data:"):
+        return url[5:60].partition(";")[0]
     return "unknown"

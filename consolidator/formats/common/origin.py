@@ -1,16 +1,16 @@
-"""Names a conversation by its file, for logs that give it no name of their own."""
+"""Derive a session's origin from its file, for logs without session ids."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-def origin_of(path: Path, root: Path) -> str:
-    """Return the file's path below `root` without its suffix; its own name where `root` is the file."""
+def derive_origin(path: Path, root: Path) -> str:
+    """Return the file's path below `root` without its suffix; its name if `root` is the file itself."""
     try:
-        below = path.relative_to(root)
+        relative = path.relative_to(root)
     except ValueError:
-        below = Path(path.name)
-    if not below.parts:
-        below = Path(path.name)
-    return below.with_suffix("").as_posix()
+        relative = Path(path.name)
+    if not relative.parts:
+        relative = Path(path.name)
+    return relative.with_suffix("").as_posix()

@@ -1,15 +1,15 @@
-"""Tells from a tool's output alone whether it failed, for logs that carry no status of their own.
+"""Decide from a tool's output alone whether the call failed, for logs without a status.
 
-Conservative: a wrong "failed" teaches a false fix, a missed one only a little less. What a program prints about
-errors of others (a log, a search result, a page of documentation) must not count, so nearly every rule is anchored.
+Conservative: a false "failed" teaches a false fix, a missed failure only loses one. Errors that a program merely
+prints (in a log, a search result, documentation) must not count, so nearly every rule is anchored.
 """
 
 from __future__ import annotations
 
 import re
 
-# Said by the tools of agent frameworks, at the very start of the output: nobody else begins so.
-_TOOL_SAYS = re.compile(
+# How the tools of agent frameworks report errors, at the very start of the output.
+_TOOL_FAILURE = re.compile(
     r"""(?x)
     Your\ proposed\ edit\ has\ introduced\ new\ syntax\ error   # swe-agent's edit with linting: not applied
     | Your\ edit\ was\ not\ applied
@@ -23,7 +23,7 @@ _TOOL_SAYS = re.compile(
     """
 )
 
-# A shell's or a core utility's complaint about the command itself: "prog: what: reason", a whole line.
+# An error of a shell or core utility about the command itself: a whole line "prog: what: reason".
 _COMPLAINT = re.compile(
     r"""(?xi)
     ^\S+:\ cannot\ open\ .*\(.*\)\s*$                           # as `file` says it, of an operand
@@ -43,11 +43,13 @@ _COMPLAINT = re.compile(
     )\s*$
     """
 )
-_HINT = re.compile(r"(?i)^(?:try .*--help\b.*|usage: .*|\S+: possible unquoted pattern\b.*|.*: try .*--help\b.*)$")
-# bash names an inline script by its own text, so a broken one reads "<script>: -c: line 1: syntax error ...".
-_INLINE = re.compile(r": -c: line \d+: ")
+_USAGE_HINT = re.compile(
+    r"(?i)^(?:try .*--help\b.*|usage: .*|\S+: possible unquoted pattern\b.*|.*: try .*--help\b.*)$"
+)
+# bash names an inline script by its text: "<script>: -c: line 1: syntax error ...".
+_INLINE_SCRIPT_ERROR = re.compile(r": -c: line \d+: ")
 
-_TIMED_OUT = re.compile(
+_TIMEOUT = re.compile(
     r"(?ms)^EXECUTION TIMED OUT\b|^COMMAND TIMED OUT\b|\AThe command .{0,2000} was cancelled because it took more than"
 )
 _EXIT_CODE = re.compile(
@@ -59,37 +61,39 @@ _TRACEBACK = re.compile(r"(?m)^Traceback \(most recent call last\):\s*$")
 # The last line of a traceback that ended the program: "json.JSONDecodeError: ...", "KeyboardInterrupt".
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failed)\b(?::|\s*$)")
 
-_MOST_LINES = 12  # an output of more lines than this is an output, whatever complaints stand among it
+_MAX_COMPLAINT_LINES = 12  # a longer output is ordinary output, even with such errors in it
 
 
-def timed_out(text: str) -> bool:
-    """Tell whether the environment says that it stopped the command because of its time."""
-    return _TIMED_OUT.search(text) is not None
+def is_timeout(text: str) -> bool:
+    """Tell whether the output says that the command was stopped by a timeout."""
+    return _TIMEOUT.search(text) is not None
 
 
-def failed(text: str) -> bool:
-    """Tell whether an output clearly is that of a failed call; in doubt, it is not."""
+def is_failure(text: str) -> bool:
+    """Tell whether an output is clearly that of a failed call."""
     body = text.replace("\r\n", "\n").strip()
     if not body:
         return False
-    if _TOOL_SAYS.match(body) or timed_out(body):
+    if _TOOL_FAILURE.match(body) or is_timeout(body):
         return True
-    done = _PROCESS_DONE.search(body)
-    if done:
-        return int(done[1]) != 0
+    exit_code = _PROCESS_DONE.search(body)
+    if exit_code:
+        return int(exit_code[1]) != 0
     lines = [line for line in body.split("\n") if line.strip()]
-    return _EXIT_CODE.match(lines[-1]) is not None or _raised(body, lines) or _only_complaints(lines)
+    return _EXIT_CODE.match(lines[-1]) is not None or _ends_in_traceback(body, lines) or _has_only_complaints(lines)
 
 
-def _raised(body: str, lines: list[str]) -> bool:
-    """A traceback begins the output, or stands in it and the output ends with its exception."""
-    found = _TRACEBACK.search(body)
-    return found is not None and (found.start() == 0 or _EXCEPTION.match(lines[-1]) is not None)
+def _ends_in_traceback(body: str, lines: list[str]) -> bool:
+    """Tell whether the output begins with a traceback, or contains one and ends with its exception."""
+    traceback = _TRACEBACK.search(body)
+    return traceback is not None and (traceback.start() == 0 or _EXCEPTION.match(lines[-1]) is not None)
 
 
-def _only_complaints(lines: list[str]) -> bool:
-    """Nothing but complaints and usage hints: one refused path among many results is no failure."""
-    if len(lines) > _MOST_LINES:
+def _has_only_complaints(lines: list[str]) -> bool:
+    """Tell whether all lines are errors or usage hints: one refused path among many results is not a failure."""
+    if len(lines) > _MAX_COMPLAINT_LINES:
         return False
-    complaints = [line for line in lines if _COMPLAINT.match(line) or _INLINE.search(line)]
-    return bool(complaints) and len(complaints) + sum(_HINT.match(line) is not None for line in lines) >= len(lines)
+    complaints = [line for line in lines if _COMPLAINT.match(line) or _INLINE_SCRIPT_ERROR.search(line)]
+    return bool(complaints) and len(complaints) + sum(_USAGE_HINT.match(line) is not None for line in lines) >= len(
+        lines
+    )

@@ -1,6 +1,6 @@
-"""Which project a working directory belongs to: the worktrees of one repository are one project.
+"""Derive the project of a working directory: all worktrees of a repository are one project.
 
-A pure function of the path's text: the directory may be on another machine, or gone.
+A pure function of the path's text: the directory may be on another machine, or deleted.
 """
 
 from __future__ import annotations
@@ -8,30 +8,30 @@ from __future__ import annotations
 import re
 
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")  # C:\..., C:/..., \\server\share
-_SIBLING = re.compile(r"^(?P<repository>.*/[^/]+)[-.]worktrees/[^/]+(?:/.*)?$")  # .../NAME-worktrees/X
-_INSIDE = re.compile(r"^(?P<repository>.*/[^/]+?)/(?:\.claude/|\.git/|\.)worktrees/[^/]+(?:/.*)?$")
+_SIBLING_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+)[-.]worktrees/[^/]+(?:/.*)?$")  # .../NAME-worktrees/X
+_INNER_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+?)/(?:\.claude/|\.git/|\.)worktrees/[^/]+(?:/.*)?$")
 
 
-def project_of(cwd: str | None) -> str | None:
-    """Return the project of a working directory: its repository if it is a worktree, else itself, normalised."""
-    path = _normal(cwd or "")
-    for pattern in (_INSIDE, _SIBLING):
-        if found := pattern.match(path):
-            return found["repository"]
+def derive_project(cwd: str | None) -> str | None:
+    """Return the project of a working directory: a worktree's repository, else the normalised directory."""
+    path = _normalise(cwd or "")
+    for pattern in (_INNER_WORKTREE, _SIBLING_WORKTREE):
+        if match := pattern.match(path):
+            return match["repository"]
     return path or None
 
 
-def _normal(path: str) -> str:
-    """Return a path with forward slashes, without `.`, `..`, doubled or trailing slashes; a drive letter is upper."""
+def _normalise(path: str) -> str:
+    """Return a path with forward slashes, an upper-case drive letter, and no `.`, `..`, doubled or trailing slashes."""
     path = path.strip()
     if _DRIVE.match(path):
         path = path.replace("\\", "/")
         path = path[0].upper() + path[1:]
     root = "//" if path.startswith("//") else "/" if path.startswith("/") else ""
-    kept: list[str] = []
+    parts: list[str] = []
     for part in path.split("/"):
-        if part == ".." and kept and kept[-1] != "..":
-            kept.pop()
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
         elif part not in ("", ".") and not (part == ".." and root):
-            kept.append(part)
-    return root + "/".join(kept)
+            parts.append(part)
+    return root + "/".join(parts)

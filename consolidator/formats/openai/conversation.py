@@ -1,6 +1,6 @@
-"""One conversation of chat messages as events: who it is, its task and reward, and what each message says.
+"""Convert one conversation of chat messages to events: its identity, its task and reward, its messages.
 
-OpenAI's messages carry no status, so a tool's result has failed only where its text leaves no doubt.
+OpenAI's messages have no status, so a tool's result counts as failed only if its text is clearly an error.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.common.coercion import fitting
-from consolidator.formats.common.content import text_of
-from consolidator.formats.common.jsonl import number_of, parse_json
-from consolidator.formats.common.timestamps import at
+from consolidator.formats.common.coercion import fit_payload
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.json_parsing import parse_json, to_float
+from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.models.payload import EventType
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_NAMES = ("session_id", "conversation_id", "id")
-_TIMES = ("timestamp", "created", "created_at")
+_NAME_KEYS = ("session_id", "conversation_id", "id")
+_TIME_KEYS = ("timestamp", "created", "created_at")
 _FAILED = re.compile(
     r"\s*(?:(?:\w+\.)*\w*(?:Error|ERROR|error|Exception)\s*:"  # Error: ..., ValueError: ..., error: ...
     r"|Error\s*\Z"
@@ -28,8 +28,8 @@ _FAILED = re.compile(
 )
 
 
-def failed(text: str) -> bool:
-    """Tell whether a tool's result is clearly an error, by its first words or by its only or first key."""
+def is_failed_result(text: str) -> bool:
+    """Tell whether a tool's result is clearly an error, by its first words or, in JSON, by its first key."""
     if _FAILED.match(text):
         return True
     if not text.lstrip().startswith("{"):
@@ -45,34 +45,40 @@ def failed(text: str) -> bool:
     return next(iter(value)) == "error" and bool(value["error"])
 
 
-class Identity:
-    """Names the conversations of one file, the same at every import."""
+class ConversationNames:
+    """Makes stable names for the conversations of one file."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self._stem = path.stem
         inside = path != root and path.is_relative_to(root)
-        self._place = path.relative_to(root).as_posix() if inside else path.name
-        self._seen: dict[str, int] = {}
+        self._relative_path = path.relative_to(root).as_posix() if inside else path.name
+        self._occurrences: dict[str, int] = {}
 
-    def of(self, record: Mapping[str, Any], index: int | None) -> tuple[str, str]:
-        """Return a record's origin and agent; `index` is its place in the file, None if it is the file."""
-        told = record.get("agent")
-        agent = told if isinstance(told, str) and told else self._stem if "traj" in record else "openai"
-        for key in _NAMES:
+    def identify(self, record: Mapping[str, Any], index: int | None) -> tuple[str, str]:
+        """Return a record's origin and agent; `index` is its position in the file, None if it is the whole file."""
+        named_agent = record.get("agent")
+        agent = (
+            named_agent
+            if isinstance(named_agent, str) and named_agent
+            else self._stem
+            if "traj" in record
+            else "openai"
+        )
+        for key in _NAME_KEYS:
             name = record.get(key)
             if isinstance(name, str) and name:
                 return name, agent
             if isinstance(name, int) and not isinstance(name, bool):
                 return f"{self._stem}#{name}", agent
         if record.get("task_id") is not None:
-            return self._numbered(f"{self._stem}#{record['task_id']}/{record.get('trial', 0)}"), agent
-        return self._place if index is None else f"{self._place}#{index}", agent
+            return self._number_repeat(f"{self._stem}#{record['task_id']}/{record.get('trial', 0)}"), agent
+        return self._relative_path if index is None else f"{self._relative_path}#{index}", agent
 
-    def _numbered(self, origin: str) -> str:
-        """Tell apart several runs of one task in one file."""
-        nth = self._seen.get(origin, 0)
-        self._seen[origin] = nth + 1
-        return f"{origin}/{nth}" if nth else origin
+    def _number_repeat(self, origin: str) -> str:
+        """Number the second and later runs of one task in one file."""
+        occurrence = self._occurrences.get(origin, 0)
+        self._occurrences[origin] = occurrence + 1
+        return f"{origin}/{occurrence}" if occurrence else origin
 
 
 class ChatRecord:
@@ -83,41 +89,43 @@ class ChatRecord:
         self._origin = origin
         self._agent = agent
         self._keys = ItemKeys(f"openai-messages/{origin}")
-        self._system: list[str] = []
-        self._open: list[tuple[str, str]] = []  # calls without a result: id, tool
+        self._system_prompts: list[str] = []
+        self._open_calls: list[tuple[str, str]] = []  # calls without a result: (id, tool)
         self._started = False
-        self._when: dict[str, str] = {}  # of the last message that tells its time
-        self._reward = _reward_of(record)
+        self._last_time: dict[str, str] = {}  # occurred_at of the last message with a time
+        self._reward = _find_reward(record)
         task = record.get("task_id")
         self._task = str(task) if task is not None else origin if self._reward is not None else None
 
-    def message(self, message: Any, line: int | None) -> Iterator[Item]:
-        """Yield what the next message says."""
+    def read_message(self, message: Any, line: int | None) -> Iterator[Item]:
+        """Yield the items of the next message."""
         role = message.get("role") if isinstance(message, dict) else None
         if role not in ROLES:
-            yield Problem(f"a message with the role {role!r}" if role else "a message without a role", line)
+            yield Problem(f"unknown role {role!r}" if role else "the message has no role", line)
             return
-        when = at(next((message[key] for key in _TIMES if message.get(key) is not None), None))
-        self._when = when or self._when
+        time_field = occurred_at_field(next((message[key] for key in _TIME_KEYS if message.get(key) is not None), None))
+        self._last_time = time_field or self._last_time
         if role in ("system", "developer") and not self._started:
-            self._system.append(text_of(message.get("content")))
+            self._system_prompts.append(extract_text(message.get("content")))
             return
         yield from self._start(line)
-        base = self._keys.key(message)
+        base = self._keys.next_key(message)
         empty = True
-        for part, (kind, data) in enumerate(self._drafts(role, message)):
+        for part, (event_type, data) in enumerate(self._draft_message(role, message)):
             empty = False
-            yield self._event(f"{base}/{part}", kind, {**when, **data}, line)
+            yield self._make_event(f"{base}/{part}", event_type, {**time_field, **data}, line)
         if empty:
             yield Skipped("empty" if message.get("requestor") != "user" else "user's tool", line)
 
     def close(self) -> Iterator[Item]:
-        """Yield what ends the conversation."""
+        """Yield the items that end the conversation."""
         yield from self._start(None)
         if self._reward is not None:
             outcome = "success" if self._reward >= 1 else "failure" if self._reward <= 0 else "unknown"
             data = {"task_id": self._task, "outcome": outcome, "reward": self._reward}
-            yield self._event(f"openai-messages/{self._origin}/task-end", EventType.TASK_END, self._when | data, None)
+            yield self._make_event(
+                f"openai-messages/{self._origin}/task-end", EventType.TASK_END, self._last_time | data, None
+            )
 
     def _start(self, line: int | None) -> Iterator[Item]:
         if self._started:
@@ -126,84 +134,90 @@ class ChatRecord:
         model = self._record.get("model")
         model = model if isinstance(model, str) else None
         yield ForeignSession(self._origin, self._agent, model=model, ended=self._reward is not None)
-        told = {"model": model, "system_prompt": "\n\n".join(self._system) or None, "tools": _tools_of(self._record)}
-        yield self._event(f"openai-messages/{self._origin}/start", EventType.SESSION_START, self._when | told, line)
+        start = {
+            "model": model,
+            "system_prompt": "\n\n".join(self._system_prompts) or None,
+            "tools": _find_tools(self._record),
+        }
+        yield self._make_event(
+            f"openai-messages/{self._origin}/start", EventType.SESSION_START, self._last_time | start, line
+        )
         if self._task is not None:
-            goal = _goal_of(self._record)
+            goal = _find_goal(self._record)
             task = {"task_id": self._task, "goal": goal}
-            yield self._event(
-                f"openai-messages/{self._origin}/task-start", EventType.TASK_START, self._when | task, line
+            yield self._make_event(
+                f"openai-messages/{self._origin}/task-start", EventType.TASK_START, self._last_time | task, line
             )
 
-    def _event(self, key: str, kind: EventType, data: dict[str, Any], line: int | None) -> ForeignEvent:
-        data = fitting(kind, data)
-        return ForeignEvent(key, kind, data, task_id=self._task, tool_name=data.get("tool"), line=line)
+    def _make_event(self, key: str, event_type: EventType, data: dict[str, Any], line: int | None) -> ForeignEvent:
+        data = fit_payload(event_type, data)
+        return ForeignEvent(key, event_type, data, task_id=self._task, tool_name=data.get("tool"), line=line)
 
-    def _drafts(self, role: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
-        text = text_of(message.get("content"))
+    def _draft_message(self, role: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
+        text = extract_text(message.get("content"))
         if role == "assistant":
-            yield from self._answer(text, message)
+            yield from self._draft_answer(text, message)
         elif role in ("tool", "function"):
             if message.get("requestor") != "user":  # a simulated user's own tools are not the agent's
-                yield EventType.TOOL_RESULT, self._result(text, message)
+                yield EventType.TOOL_RESULT, self._close_call(text, message)
         elif role in ("system", "developer"):
             yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text}
         elif text.strip():
             speaker = message.get("name")
             yield EventType.USER_MESSAGE, {"text": text, "speaker": speaker}
 
-    def _answer(self, text: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
+    def _draft_answer(self, text: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
         thought = message.get("reasoning_content") or message.get("reasoning")
         if isinstance(thought, str) and thought.strip():
             yield EventType.THINKING_START, {"text": thought}
-        text = text or text_of(message.get("refusal"))
+        text = text or extract_text(message.get("refusal"))
         if text.strip():
             yield EventType.ASSISTANT_RESPONSE, {"text": text}
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
                 function = call.get("function") if isinstance(call.get("function"), dict) else call
-                yield EventType.TOOL_CALL, self._call(call.get("id"), function)
-        if isinstance(message.get("function_call"), dict):  # before tools there were functions, without ids
-            yield EventType.TOOL_CALL, self._call(None, message["function_call"])
+                yield EventType.TOOL_CALL, self._open_call(call.get("id"), function)
+        if isinstance(message.get("function_call"), dict):  # the older function calls have no ids
+            yield EventType.TOOL_CALL, self._open_call(None, message["function_call"])
 
-    def _call(self, identity: Any, function: Any) -> dict[str, Any]:
+    def _open_call(self, call_id: Any, function: Any) -> dict[str, Any]:
         tool = str(function.get("name") or "")
-        call = str(identity) if identity else tool
-        self._open.append((call, tool))
+        call = str(call_id) if call_id else tool
+        self._open_calls.append((call, tool))
         return {"call_id": call, "tool": tool, "arguments": function.get("arguments", function.get("input"))}
 
-    def _result(self, text: str, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a result, paired in order: with the oldest open call of its id, else of its name, else of all."""
+    def _close_call(self, text: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a result and close the oldest open call of its id; without an id, of its name, else of all."""
         identity, name = message.get("tool_call_id") or message.get("id"), message.get("name")
-        found = None
+        open_call = None
         if identity:
-            found = next((call for call in self._open if call[0] == str(identity)), None)
-        elif self._open:
-            found = next((call for call in self._open if call[1] == name), self._open[0])
-        if found is not None:
-            self._open.remove(found)
-        call, tool = found or (str(identity or name or ""), name if isinstance(name, str) else None)
-        wrong = message.get("error") is True or message.get("is_error") is True or failed(text)
-        return {"call_id": call, "tool": tool, "status": "error" if wrong else "ok", "content": text}
+            open_call = next((call for call in self._open_calls if call[0] == str(identity)), None)
+        elif self._open_calls:
+            open_call = next((call for call in self._open_calls if call[1] == name), self._open_calls[0])
+        if open_call is not None:
+            self._open_calls.remove(open_call)
+        call, tool = open_call or (str(identity or name or ""), name if isinstance(name, str) else None)
+        is_error = message.get("error") is True or message.get("is_error") is True or is_failed_result(text)
+        return {"call_id": call, "tool": tool, "status": "error" if is_error else "ok", "content": text}
 
 
-def _reward_of(record: Mapping[str, Any]) -> float | None:
+def _find_reward(record: Mapping[str, Any]) -> float | None:
     info = record.get("reward_info")
-    return number_of(record.get("reward", info.get("reward") if isinstance(info, Mapping) else None))
+    return to_float(record.get("reward", info.get("reward") if isinstance(info, Mapping) else None))
 
 
-def _goal_of(record: Mapping[str, Any]) -> str | None:
-    """Return what the task asks for, by the names that records have for it."""
+def _find_goal(record: Mapping[str, Any]) -> str | None:
+    """Return the goal of a record's task."""
     info = record.get("info")
     task = info.get("task") if isinstance(info, Mapping) else None
     holders = (record, task if isinstance(task, Mapping) else {})
-    found = (holder.get(key) for holder in holders for key in ("goal", "instruction"))
-    return next((goal for goal in found if isinstance(goal, str) and goal), None)
+    values = (holder.get(key) for holder in holders for key in ("goal", "instruction"))
+    return next((goal for goal in values if isinstance(goal, str) and goal), None)
 
 
-def _tools_of(record: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of the tools that a record offers."""
+def _find_tools(record: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of a record's tools."""
     tools = record.get("tools") or record.get("functions")
     if not isinstance(tools, list):
         return None

@@ -1,7 +1,7 @@
-"""Chat messages with tool calls as OpenAI's API has them, in JSON or JSONL: a conversation, many, or records of them.
+"""Read chat messages with tool calls in the form of OpenAI's API: one conversation, several, or records with messages.
 
-An array is read element by element and JSONL line by line; only a file that is one object is held whole, up to
-MAX_OBJECT. What a file is, is told by its shape alone.
+Files are JSON or JSONL; their shape decides how they are read. An array is read element by element and JSONL line by
+line; only a file that is one object is loaded as a whole, up to MAX_OBJECT_BYTES.
 """
 
 from __future__ import annotations
@@ -13,141 +13,159 @@ from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common.json_members import read_members
-from consolidator.formats.common.jsonl import files_below, head_objects, parse_json, read_values
-from consolidator.formats.openai.conversation import ROLES, ChatRecord, Identity
+from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_json
+from consolidator.formats.common.jsonl_reader import parse_head, read_values
+from consolidator.formats.common.log_files import find_files
+from consolidator.formats.openai.conversation import ROLES, ChatRecord, ConversationNames
 
 NAME = "openai-messages"
-MAX_OBJECT = 256 * 1024 * 1024  # bytes of a file that is a single JSON object
-_HEAD = 64 * 1024
+MAX_OBJECT_BYTES = 256 * 1024 * 1024  # the largest file with a single JSON object
+_HEAD_BYTES = 64 * 1024
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
-_HOLDING = ("messages", "traj", "conversation", "history", "trajectory")  # where a record keeps its messages
-_LISTING = ("simulations", "results", "conversations", "records", "sessions", "data")  # where a file keeps its records
-_BEGINS = re.compile(rf'\A[\s\ufeff]*\[?\s*(?:\[\s*)?\{{\s*"role"\s*:\s*"(?:{"|".join(ROLES)})"')
-_HOLDS = re.compile(rf'"(?:{"|".join(_HOLDING)})"\s*:\s*\[\s*\{{[^{{}}\[\]]{{0,200}}"role"\s*:|"simulations"\s*:\s*\[')
-_OTHERS = re.compile(r'"(?:sessionId|parentUuid|turn_history|response_item|trajectory_format|action|consolidator)"\s*:')
+_MESSAGE_KEYS = ("messages", "traj", "conversation", "history", "trajectory")  # keys of a record's messages
+_RECORD_KEYS = (
+    "simulations",
+    "results",
+    "conversations",
+    "records",
+    "sessions",
+    "data",
+)  # keys of a file's records
+_STARTS_WITH_MESSAGE = re.compile(rf'\A[\s\ufeff]*\[?\s*(?:\[\s*)?\{{\s*"role"\s*:\s*"(?:{"|".join(ROLES)})"')
+_CONTAINS_MESSAGES = re.compile(
+    rf'"(?:{"|".join(_MESSAGE_KEYS)})"\s*:\s*\[\s*\{{[^{{}}\[\]]{{0,200}}"role"\s*:|"simulations"\s*:\s*\['
+)
+_OTHER_FORMATS = re.compile(
+    r'"(?:sessionId|parentUuid|turn_history|response_item|trajectory_format|action|consolidator)"\s*:'
+)
 
 
 def default_paths(home: Path) -> list[Path]:
-    """Return nothing: such files have no place of their own."""
+    """Return nothing: there is no default directory for such files."""
     return []
 
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the JSON and JSONL files at or below `path`, sorted."""
-    yield from files_below(path, *_SUFFIXES)
+    yield from find_files(path, *_SUFFIXES)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Tell from the first messages: they have a role, and stand alone or in a record."""
+    """Check the beginning for messages with a role, alone or in a record."""
     if path.suffix not in _SUFFIXES:
         return False
-    if any(_is_message(line) or _messages_of(line) is not None for line in head_objects(head)):
+    if any(_is_message(line) or _find_messages(line) is not None for line in parse_head(head)):
         return True
     text = head.decode("utf-8", "replace")
-    return not _OTHERS.search(text[:4096]) and bool(_BEGINS.match(text) or _HOLDS.search(text))
+    return not _OTHER_FORMATS.search(text[:4096]) and bool(
+        _STARTS_WITH_MESSAGE.match(text) or _CONTAINS_MESSAGES.search(text)
+    )
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one file as a stream of conversations."""
-    yield from _MessagesReader(path, root).items()
+    yield from _MessagesReader(path, root).read_items()
 
 
 class _MessagesReader:
-    """Reads one file; holds one conversation at most."""
+    """Reads one file; keeps at most one conversation in memory."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self._path = path
-        self._identity = Identity(path, root)
-        self._whole: ChatRecord | None = None  # the conversation whose messages are the file's elements
+        self._names = ConversationNames(path, root)
+        self._file_record: ChatRecord | None = None  # the conversation, if the file's elements are its messages
         self._count = 0
 
-    def items(self) -> Iterator[Item]:
-        """Yield what the file holds."""
-        for line, value in _values(self._path):
-            yield from self._value(value, line)
-        if self._whole is not None:
-            yield from self._whole.close()
+    def read_items(self) -> Iterator[Item]:
+        """Yield the items of the file."""
+        for line, value in _read_file(self._path):
+            yield from self._read_value(value, line)
+        if self._file_record is not None:
+            yield from self._file_record.close()
 
-    def _value(self, value: Any, line: int | None) -> Iterator[Item]:
+    def _read_value(self, value: Any, line: int | None) -> Iterator[Item]:
         if isinstance(value, (Skipped, Problem)):
             yield value
         elif isinstance(value, list):
-            yield from self._conversation({"messages": value}, value, line)
+            yield from self._read_conversation({"messages": value}, value, line)
         elif not isinstance(value, dict):
-            yield Problem(f"neither a message nor a conversation but {type(value).__name__}", line)
+            yield Problem(f"not a message or conversation but {type(value).__name__}", line)
         elif _is_message(value):
-            if self._whole is None:
-                self._whole = ChatRecord({}, *self._identity.of({}, None))
-            yield from self._whole.message(value, line)
-        elif (messages := _messages_of(value)) is not None:
-            yield from self._conversation(value, messages, line)
-        elif (records := _records_of(value)) is not None:
+            if self._file_record is None:
+                self._file_record = ChatRecord({}, *self._names.identify({}, None))
+            yield from self._file_record.read_message(value, line)
+        elif (messages := _find_messages(value)) is not None:
+            yield from self._read_conversation(value, messages, line)
+        elif (records := _find_records(value)) is not None:
             for record in records:
-                yield from self._value(record, line)
+                yield from self._read_value(record, line)
         else:
-            yield Problem("neither a message nor a record with messages", line)
+            yield Problem("not a message and not a record with messages", line)
 
-    def _conversation(self, record: Mapping[str, Any], messages: list[Any], line: int | None) -> Iterator[Item]:
-        conversation = ChatRecord(record, *self._identity.of(record, self._count))
+    def _read_conversation(self, record: Mapping[str, Any], messages: list[Any], line: int | None) -> Iterator[Item]:
+        conversation = ChatRecord(record, *self._names.identify(record, self._count))
         self._count += 1
         for message in messages:
-            yield from conversation.message(message, line)
+            yield from conversation.read_message(message, line)
         yield from conversation.close()
 
 
 def _is_message(value: Any) -> bool:
-    """Tell whether a value is a chat message; other logs' lines have a type."""
+    """Tell whether a value is a chat message; the lines of other formats have a type."""
     return isinstance(value, dict) and value.get("role") in ROLES and "type" not in value and "message" not in value
 
 
-def _messages_of(value: Mapping[str, Any]) -> list[Any] | None:
-    """Return the messages that a record holds."""
-    for key in _HOLDING:
-        held = value.get(key)
-        if isinstance(held, list) and (_is_message(held[0]) if held else key in ("messages", "traj")):
-            return held
+def _find_messages(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the messages of a record, or None."""
+    for key in _MESSAGE_KEYS:
+        messages = value.get(key)
+        if isinstance(messages, list) and (_is_message(messages[0]) if messages else key in ("messages", "traj")):
+            return messages
     return None
 
 
-def _records_of(value: Mapping[str, Any]) -> list[Any] | None:
-    """Return the records that a file of one object holds."""
-    for key in _LISTING:
-        held = value.get(key)
-        if isinstance(held, list) and all(isinstance(record, (dict, list)) for record in held):
-            return held
+def _find_records(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the records of a file that is one object, or None."""
+    for key in _RECORD_KEYS:
+        records = value.get(key)
+        if isinstance(records, list) and all(isinstance(record, (dict, list)) for record in records):
+            return records
     return None
 
 
-def _values(path: Path) -> Iterator[tuple[int | None, Any]]:
-    """Yield the values of a file, each with its line where it has one."""
+def _read_file(path: Path) -> Iterator[tuple[int | None, Any]]:
+    """Yield the values of a file, each with its line number if it has one."""
     if path.suffix in (".jsonl", ".ndjson"):
         yield from read_values(path)
         return
     with path.open("rb") as file:
-        head = file.read(_HEAD)
+        head = file.read(_HEAD_BYTES)
     first, newline, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
-    if newline and rest.strip() and _parses(first):
+    if newline and rest.strip() and _is_json_container(first):
         yield from read_values(path)  # JSONL under another name
     elif first.startswith(b"["):
         yield from ((line, element) for line, _, element in read_members(path))
-    elif path.stat().st_size > MAX_OBJECT:
-        yield None, Problem(f"one JSON object of more than {MAX_OBJECT} bytes; write it as an array or as JSONL")
+    elif path.stat().st_size > MAX_OBJECT_BYTES:
+        yield (
+            None,
+            Problem(f"a single JSON object of more than {MAX_OBJECT_BYTES} bytes; write it as an array or as JSONL"),
+        )
     elif first:
-        yield from _whole(path)
+        yield from _read_single_value(path)
 
 
-def _whole(path: Path) -> Iterator[tuple[int | None, Any]]:
+def _read_single_value(path: Path) -> Iterator[tuple[int | None, Any]]:
     try:
         value = parse_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         value = Problem(str(error))
-        if str(error).startswith("not JSON: more after the value"):
+        if str(error).startswith(EXTRA_TEXT):
             yield from read_values(path)  # JSONL with a first line longer than the head
             return
     yield None, value
 
 
-def _parses(line: bytes) -> bool:
+def _is_json_container(line: bytes) -> bool:
     try:
         return isinstance(parse_json(line), (dict, list))
     except ValueError:

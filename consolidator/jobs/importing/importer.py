@@ -16,8 +16,8 @@ from typing import TypeVar, cast
 
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
-from consolidator.formats import recognise_format
 from consolidator.formats.base import ForeignEvent, Format, Problem
+from consolidator.formats.registry import recognise_format
 from consolidator.jobs.importing.intake import Intake
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import (

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from consolidator.errors import NotFound
-from consolidator.formats import find_log_files, path_exists
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem
+from consolidator.formats.common.log_files import path_exists
+from consolidator.formats.registry import find_log_files
 from consolidator.jobs.importing.intake import BATCH_BYTES
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.formats import get_format
+from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource

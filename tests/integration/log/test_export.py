@@ -15,7 +15,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
-from consolidator.formats import get_format
+from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
@@ -27,7 +27,7 @@ from consolidator.service.export import export_sessions
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from tests.conftest import NOON
-from tests.databases import copied
+from tests.databases import database_copy
 from tests.support import assert_invariants, assistant_response, log_events, tool_call, tool_result, user_message
 
 KEY = "AKIAIOSFODNN7EXAMPLQ"  # shaped like a cloud key, and nobody's
@@ -56,7 +56,7 @@ EVERY_TYPE: list[NewEvent] = [
 @pytest.fixture
 def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A second migrated database."""
-    with copied(server_dsn, template) as address:
+    with database_copy(server_dsn, template) as address:
         yield address
 
 

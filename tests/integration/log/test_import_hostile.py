@@ -18,9 +18,9 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted
-from consolidator.formats import FORMATS, find_local_logs
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item
 from consolidator.formats.claude_code import reader as claude_code
+from consolidator.formats.registry import FORMATS, find_local_logs
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.intake import Intake
 from consolidator.jobs.importing.source_files import ImportSource

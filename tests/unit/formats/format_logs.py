@@ -1,4 +1,4 @@
-"""What the tests of formats share: reading a text as a file, and events as a log would hold them."""
+"""Helpers for the tests of formats: read a text as a file, convert items to stored events."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
 
-# A busy machine is no reason for a test to fail.
-UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+# No deadline: a busy machine must not fail a test.
+NO_DEADLINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
 
@@ -27,7 +27,7 @@ def read_text(form: Format, tmp_path: Path, text: str, name: str = "log.jsonl") 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
     items = list(form.read(path, tmp_path))
-    for event in events_of(items):
+    for event in select_events(items):
         check_payload(event.type, event.data)
     return items
 
@@ -37,33 +37,33 @@ def jsonl(*lines: object) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def events_of(items: Iterable[Item]) -> list[ForeignEvent]:
+def select_events(items: Iterable[Item]) -> list[ForeignEvent]:
     """Return the events alone."""
     return [item for item in items if isinstance(item, ForeignEvent)]
 
 
-def sessions_of(items: Iterable[Item]) -> list[ForeignSession]:
+def select_sessions(items: Iterable[Item]) -> list[ForeignSession]:
     """Return the sessions alone."""
     return [item for item in items if isinstance(item, ForeignSession)]
 
 
-def of_type(items: Iterable[Item], kind: EventType) -> list[ForeignEvent]:
+def select_type(items: Iterable[Item], kind: EventType) -> list[ForeignEvent]:
     """Return the events of one type."""
-    return [event for event in events_of(items) if event.type is kind]
+    return [event for event in select_events(items) if event.type is kind]
 
 
-def problems_of(items: Iterable[Item]) -> list[Problem]:
+def select_problems(items: Iterable[Item]) -> list[Problem]:
     """Return the problems alone."""
     return [item for item in items if isinstance(item, Problem)]
 
 
-def skipped_of(items: Iterable[Item]) -> list[str]:
-    """Return the kinds of what was skipped."""
+def skipped_kinds(items: Iterable[Item]) -> list[str]:
+    """Return the kinds of the skipped lines."""
     return [item.kind for item in items if isinstance(item, Skipped)]
 
 
-def logged(items: Iterable[Item], first_seq: int = 1, session_id: str = "s") -> list[Event]:
-    """Return foreign events as our log would hold them."""
+def to_log_events(items: Iterable[Item], first_seq: int = 1, session_id: str = "s") -> list[Event]:
+    """Return foreign events as stored events."""
     return [
         Event(
             session_id=session_id,
@@ -74,19 +74,19 @@ def logged(items: Iterable[Item], first_seq: int = 1, session_id: str = "s") -> 
             task_id=event.task_id,
             tool_name=event.tool_name,
         )
-        for seq, event in enumerate(events_of(items), start=first_seq)
+        for seq, event in enumerate(select_events(items), start=first_seq)
     ]
 
 
 def data_directory(name: str) -> Path:
-    """Return a folder of real logs, or skip the test where there is none."""
-    told = os.environ.get("CONSOLIDATOR_TEST_DATA")
-    folder = (Path(told) if told else Path(__file__).parents[3].parent / "shared" / "data") / name
+    """Return a folder of real logs, or skip the test if there is none."""
+    configured = os.environ.get("CONSOLIDATOR_TEST_DATA")
+    folder = (Path(configured) if configured else Path(__file__).parents[3].parent / "shared" / "data") / name
     if not folder.is_dir():
         pytest.skip(f"no logs of {name} here")
     return folder
 
 
-def shapes(items: Iterable[Item]) -> list[tuple[EventType, dict[str, Any]]]:
+def types_and_data(items: Iterable[Item]) -> list[tuple[EventType, dict[str, Any]]]:
     """Return type and data of each event, to compare by."""
-    return [(event.type, dict(event.data)) for event in events_of(items)]
+    return [(event.type, dict(event.data)) for event in select_events(items)]

@@ -1,4 +1,4 @@
-"""Helpers for the tests of readers: write a log, read it, and look at what came out."""
+"""Helpers for the tests of readers: write a log, read it, inspect the items."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.models.payload import EventType, check_payload
 
-_BESIDE = Path(__file__).parents[3].parent / "shared" / "data"
-DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", _BESIDE))
+_DEFAULT_DATA = Path(__file__).parents[3].parent / "shared" / "data"
+DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", _DEFAULT_DATA))
 
 
 def write_lines(path: Path, lines: Iterable[object]) -> Path:
-    """Write objects as JSONL; a string is written as it is."""
+    """Write objects as JSONL; strings are written unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     path.write_text("".join(text + "\n" for text in texts))
@@ -24,7 +24,7 @@ def write_lines(path: Path, lines: Iterable[object]) -> Path:
 
 
 class Log:
-    """What a reader made of files, with every payload checked."""
+    """The items that a reader yields for some files, with every payload checked."""
 
     def __init__(self, reader: Format, paths: Sequence[Path], root: Path) -> None:
         self.items: list[Item] = [item for path in paths for item in reader.read(path, root)]
@@ -47,7 +47,7 @@ class Log:
             else:
                 self.problems.append(item)
 
-    def of(self, kind: EventType) -> list[dict[str, Any]]:
+    def payloads(self, kind: EventType) -> list[dict[str, Any]]:
         """Return the payloads of one type, without their time."""
         return [
             {key: value for key, value in event.data.items() if key != "occurred_at"}
@@ -59,21 +59,21 @@ class Log:
         """Return the types of a session's events, in order."""
         return [event.type.value for event in (self.events if origin is None else self.by_session[origin])]
 
-    def words(self) -> list[str]:
-        """Return what people said."""
-        return [data["text"] for data in self.of(EventType.USER_MESSAGE) if data.get("origin", "user") == "user"]
+    def user_texts(self) -> list[str]:
+        """Return the texts of people's messages."""
+        return [data["text"] for data in self.payloads(EventType.USER_MESSAGE) if data.get("origin", "user") == "user"]
 
-    def kinds(self) -> list[str]:
-        """Return as what the lines without events were counted."""
+    def skipped_kinds(self) -> list[str]:
+        """Return the kinds of the skipped lines."""
         return [skipped.kind for skipped in self.skipped]
 
     def keys(self) -> list[str]:
         """Return the keys of the events."""
         return [event.key for event in self.events]
 
-    def only(self, kind: EventType) -> dict[str, Any]:
+    def only_payload(self, kind: EventType) -> dict[str, Any]:
         """Return the payload of the one event of a type."""
-        (data,) = self.of(kind)
+        (data,) = self.payloads(kind)
         return data
 
     @property
@@ -83,7 +83,7 @@ class Log:
         return session
 
 
-def paired(log: Log) -> bool:
+def results_follow_calls(log: Log) -> bool:
     """Tell whether every result follows an open call of its id."""
     open_calls: dict[str, int] = {}
     for event in log.events:

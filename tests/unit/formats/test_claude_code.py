@@ -10,7 +10,7 @@ import pytest
 from consolidator.formats.base import ForeignSession, Format
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.models.payload import EventType
-from tests.unit.formats.reader_helpers import DATA, Log, paired, write_lines
+from tests.unit.formats.reader_helpers import DATA, Log, results_follow_calls, write_lines
 
 READER = cast(Format, claude_code)
 SESSION = "11111111-2222-3333-4444-555555555555"
@@ -37,23 +37,23 @@ def line(kind: str, content: Any = None, **more: Any) -> dict[str, Any]:
     return base | more
 
 
-def use(call: str, name: str, **given: Any) -> dict[str, Any]:
-    return line("assistant", [{"type": "tool_use", "id": call, "name": name, "input": given}])
+def tool_use_line(call: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return line("assistant", [{"type": "tool_use", "id": call, "name": name, "input": arguments}])
 
 
-def result(call: str, content: Any, *, error: bool = False, **more: Any) -> dict[str, Any]:
+def tool_result_line(call: str, content: Any, *, error: bool = False, **more: Any) -> dict[str, Any]:
     block = {"type": "tool_result", "tool_use_id": call, "content": content, "is_error": error}
     return line("user", [block], **more)
 
 
-def queue(operation: str, content: str | None = None) -> dict[str, Any]:
-    told = {
+def queue_line(operation: str, content: str | None = None) -> dict[str, Any]:
+    operation_line = {
         "type": "queue-operation",
         "operation": operation,
         "sessionId": SESSION,
         "timestamp": "2026-02-10T22:00:00Z",
     }
-    return told if content is None else told | {"content": content}
+    return operation_line if content is None else operation_line | {"content": content}
 
 
 def read(tmp_path: Path, *lines: object, name: str = f"{SESSION}.jsonl") -> Log:
@@ -72,8 +72,8 @@ def test_a_turn_becomes_events_in_order(tmp_path: Path) -> None:
         line("user", "fix the cart"),
         line("assistant", [{"type": "thinking", "thinking": "where is it?", "signature": "x"}]),
         line("assistant", [{"type": "text", "text": "I look."}]),
-        use("t1", "Bash", command="ls"),
-        result("t1", "cart.py"),
+        tool_use_line("t1", "Bash", command="ls"),
+        tool_result_line("t1", "cart.py"),
     )
     assert log.types() == [
         "SessionStart",
@@ -86,8 +86,13 @@ def test_a_turn_becomes_events_in_order(tmp_path: Path) -> None:
     assert log.session == ForeignSession(
         SESSION, "claude-code", channel="cli", project="/home/ann/shop", model="claude-opus-4-6"
     )
-    assert log.of(EventType.TOOL_CALL)[0]["arguments"] == {"command": "ls"}
-    assert log.only(EventType.TOOL_RESULT) == {"call_id": "t1", "tool": "Bash", "status": "ok", "content": "cart.py"}
+    assert log.payloads(EventType.TOOL_CALL)[0]["arguments"] == {"command": "ls"}
+    assert log.only_payload(EventType.TOOL_RESULT) == {
+        "call_id": "t1",
+        "tool": "Bash",
+        "status": "ok",
+        "content": "cart.py",
+    }
     assert log.events[-1].tool_name == "Bash"
     assert all(event.data["occurred_at"].endswith("+00:00") for event in log.events)
 
@@ -99,7 +104,7 @@ def test_usage_is_told_once_for_each_message(tmp_path: Path) -> None:
     )
     second["message"]["id"] = first["message"]["id"]
     log = read(tmp_path, first, second)
-    assert ["usage" in data for data in log.of(EventType.ASSISTANT_RESPONSE)] == [True, False]
+    assert ["usage" in data for data in log.payloads(EventType.ASSISTANT_RESPONSE)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +119,7 @@ def test_usage_is_told_once_for_each_message(tmp_path: Path) -> None:
     ],
 )
 def test_a_text_has_the_origin_that_it_deserves(tmp_path: Path, text: str, origin: str) -> None:
-    assert read(tmp_path, line("user", text)).only(EventType.USER_MESSAGE)["origin"] == origin
+    assert read(tmp_path, line("user", text)).only_payload(EventType.USER_MESSAGE)["origin"] == origin
 
 
 def test_meta_lines_and_other_origins_are_the_harness(tmp_path: Path) -> None:
@@ -124,7 +129,7 @@ def test_meta_lines_and_other_origins_are_the_harness(tmp_path: Path) -> None:
         line("user", "the job is done", origin={"kind": "task-notification"}),
         line("user", "hello", origin={"kind": "human"}),
     )
-    assert log.words() == ["hello"]
+    assert log.user_texts() == ["hello"]
 
 
 def test_reminders_around_a_persons_words_are_taken_off(tmp_path: Path) -> None:
@@ -133,18 +138,21 @@ def test_reminders_around_a_persons_words_are_taken_off(tmp_path: Path) -> None:
         line("user", "<ide_opened_file>a.py is open</ide_opened_file> rename it\n<system-reminder>x</system-reminder>"),
         line("user", "what does <system-reminder> mean in the logs?"),
     )
-    assert [words.strip() for words in log.words()] == ["rename it", "what does <system-reminder> mean in the logs?"]
+    assert [words.strip() for words in log.user_texts()] == [
+        "rename it",
+        "what does <system-reminder> mean in the logs?",
+    ]
 
 
 def test_the_arguments_of_a_slash_command_are_a_persons_words(tmp_path: Path) -> None:
     command = "<command-message>review</command-message>\n<command-name>/review</command-name>\n"
     log = read(tmp_path, line("user", command + "<command-args>only the parser, please</command-args>"))
-    assert log.only(EventType.POLICY_DECISION) == {
+    assert log.only_payload(EventType.POLICY_DECISION) == {
         "decision": "command_run",
         "command": "/review",
         "args": "only the parser, please",
     }
-    assert log.words() == ["only the parser, please"]
+    assert log.user_texts() == ["only the parser, please"]
 
 
 def test_commands_without_arguments_and_their_output_are_nobodys_words(tmp_path: Path) -> None:
@@ -156,19 +164,24 @@ def test_commands_without_arguments_and_their_output_are_nobodys_words(tmp_path:
         line("user", "<bash-input>git status</bash-input>"),
         line("user", "<bash-stdout>clean</bash-stdout><bash-stderr></bash-stderr>"),
     )
-    assert log.words() == []
-    assert [data.get("command") for data in log.of(EventType.POLICY_DECISION)] == ["/model", None, "!git status", None]
+    assert log.user_texts() == []
+    assert [data.get("command") for data in log.payloads(EventType.POLICY_DECISION)] == [
+        "/model",
+        None,
+        "!git status",
+        None,
+    ]
 
 
 def test_an_interruption_is_a_decision(tmp_path: Path) -> None:
     log = read(tmp_path, line("user", [{"type": "text", "text": "[Request interrupted by user for tool use]"}]))
-    assert log.only(EventType.POLICY_DECISION)["decision"] == "turn_interrupted"
+    assert log.only_payload(EventType.POLICY_DECISION)["decision"] == "turn_interrupted"
 
 
 def test_a_compaction_is_marked(tmp_path: Path) -> None:
-    told = {"trigger": "auto", "preTokens": 170_000}
-    log = read(tmp_path, line("system", subtype="compact_boundary", content="Compacted", compactMetadata=told))
-    assert log.only(EventType.POLICY_DECISION) == {
+    metadata = {"trigger": "auto", "preTokens": 170_000}
+    log = read(tmp_path, line("system", subtype="compact_boundary", content="Compacted", compactMetadata=metadata))
+    assert log.only_payload(EventType.POLICY_DECISION) == {
         "decision": "compaction",
         "trigger": "auto",
         "tokens_before": 170_000,
@@ -191,56 +204,62 @@ def test_a_compaction_is_marked(tmp_path: Path) -> None:
     ],
 )
 def test_a_failed_result_says_why_it_is_no_ordinary_failure(tmp_path: Path, text: str, reason: str | None) -> None:
-    outcome = read(tmp_path, use("t1", "Bash", command="x"), result("t1", text, error=True)).only(EventType.TOOL_RESULT)
+    outcome = read(
+        tmp_path, tool_use_line("t1", "Bash", command="x"), tool_result_line("t1", text, error=True)
+    ).only_payload(EventType.TOOL_RESULT)
     assert (outcome["status"], outcome.get("reason")) == ("error", reason)
 
 
 def test_words_that_look_like_a_rejection_in_a_good_result_mean_nothing(tmp_path: Path) -> None:
-    log = read(tmp_path, use("t1", "Read", path="x"), result("t1", REJECTED + "the user said:\nno"))
-    assert log.only(EventType.TOOL_RESULT)["status"] == "ok"
-    assert log.of(EventType.APPROVAL_DENIED) == []
-    assert log.words() == []
+    log = read(tmp_path, tool_use_line("t1", "Read", path="x"), tool_result_line("t1", REJECTED + "the user said:\nno"))
+    assert log.only_payload(EventType.TOOL_RESULT)["status"] == "ok"
+    assert log.payloads(EventType.APPROVAL_DENIED) == []
+    assert log.user_texts() == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "explanation",
     [
         "The user provided the following reason for the rejection:  use the staging database",
         "To tell you how to proceed, the user said:\nuse the staging database\n\nNote: The user's next message may "
         "contain a correction or preference. Pay close attention",
     ],
 )
-def test_the_reason_of_a_rejection_is_kept_as_the_persons_words(tmp_path: Path, said: str) -> None:
-    log = read(tmp_path, use("t1", "Bash", command="psql"), result("t1", REJECTED + said, error=True))
-    assert log.only(EventType.APPROVAL_DENIED) == {
+def test_the_reason_of_a_rejection_is_kept_as_the_persons_words(tmp_path: Path, explanation: str) -> None:
+    log = read(
+        tmp_path,
+        tool_use_line("t1", "Bash", command="psql"),
+        tool_result_line("t1", REJECTED + explanation, error=True),
+    )
+    assert log.only_payload(EventType.APPROVAL_DENIED) == {
         "call_id": "t1",
         "tool": "Bash",
         "arguments": {"command": "psql"},
         "reason": "use the staging database",
     }
-    assert log.words() == ["use the staging database"]
+    assert log.user_texts() == ["use the staging database"]
 
 
 def test_one_no_denies_one_call_though_its_neighbours_fall_with_it(tmp_path: Path) -> None:
     log = read(
         tmp_path,
-        use("t1", "Bash", command="x"),
-        use("t2", "Glob", pattern="*"),
-        result("t1", REJECTED, error=True),
-        result("t2", REJECTED, error=True),
+        tool_use_line("t1", "Bash", command="x"),
+        tool_use_line("t2", "Glob", pattern="*"),
+        tool_result_line("t1", REJECTED, error=True),
+        tool_result_line("t2", REJECTED, error=True),
     )
-    assert [data["tool"] for data in log.of(EventType.APPROVAL_DENIED)] == ["Bash"]
-    assert [data["reason"] for data in log.of(EventType.TOOL_RESULT)] == ["rejected", "rejected"]
+    assert [data["tool"] for data in log.payloads(EventType.APPROVAL_DENIED)] == ["Bash"]
+    assert [data["reason"] for data in log.payloads(EventType.TOOL_RESULT)] == ["rejected", "rejected"]
 
 
 def test_a_call_stopped_where_nobody_is_asked_is_marked_as_interrupted(tmp_path: Path) -> None:
     log = read(
         tmp_path,
         line("user", "go", permissionMode="bypassPermissions"),
-        use("t1", "Bash", command="sleep 99"),
-        result("t1", REJECTED, error=True),
+        tool_use_line("t1", "Bash", command="sleep 99"),
+        tool_result_line("t1", REJECTED, error=True),
     )
-    assert log.only(EventType.APPROVAL_DENIED)["interrupted"] is True
+    assert log.only_payload(EventType.APPROVAL_DENIED)["interrupted"] is True
 
 
 def test_an_approved_plan_is_granted_and_typed_answers_are_words(tmp_path: Path) -> None:
@@ -251,27 +270,31 @@ def test_an_approved_plan_is_granted_and_typed_answers_are_words(tmp_path: Path)
     }
     log = read(
         tmp_path,
-        use("t1", "ExitPlanMode", plan="1."),
-        result("t1", "User has approved your plan. You can now start coding."),
-        use("t2", "AskUserQuestion"),
-        result("t2", "User has answered your questions", toolUseResult=answers),
+        tool_use_line("t1", "ExitPlanMode", plan="1."),
+        tool_result_line("t1", "User has approved your plan. You can now start coding."),
+        tool_use_line("t2", "AskUserQuestion"),
+        tool_result_line("t2", "User has answered your questions", toolUseResult=answers),
     )
-    assert log.only(EventType.APPROVAL_GRANTED) == {"call_id": "t1", "tool": "ExitPlanMode"}
-    assert log.words() == ["never touch the lock file"]
+    assert log.only_payload(EventType.APPROVAL_GRANTED) == {"call_id": "t1", "tool": "ExitPlanMode"}
+    assert log.user_texts() == ["never touch the lock file"]
 
 
 def test_images_leave_a_mark(tmp_path: Path) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-    log = read(tmp_path, use("t1", "Read", path="x"), result("t1", [{"type": "text", "text": "shot"}, image]))
-    assert log.only(EventType.TOOL_RESULT)["content"] == "shot\n[image image/png]"
+    log = read(
+        tmp_path,
+        tool_use_line("t1", "Read", path="x"),
+        tool_result_line("t1", [{"type": "text", "text": "shot"}, image]),
+    )
+    assert log.only_payload(EventType.TOOL_RESULT)["content"] == "shot\n[image image/png]"
 
 
 def test_a_sub_agent_is_a_child_session_whose_prompts_are_no_persons(tmp_path: Path) -> None:
     main = write_lines(
         tmp_path / f"{SESSION}.jsonl",
         [
-            use("t1", "Task", description="Look around", prompt="Find all tests"),
-            result("t1", "three", toolUseResult={"agentId": "a1", "status": "completed"}),
+            tool_use_line("t1", "Task", description="Look around", prompt="Find all tests"),
+            tool_result_line("t1", "three", toolUseResult={"agentId": "a1", "status": "completed"}),
         ],
     )
     child = write_lines(
@@ -281,19 +304,27 @@ def test_a_sub_agent_is_a_child_session_whose_prompts_are_no_persons(tmp_path: P
     assert list(claude_code.files(tmp_path)) == [main, child]
     log = Log(READER, [main, child], tmp_path)
     assert log.types(SESSION) == ["SessionStart", "ToolCall", "SubAgentSpawn", "ToolResult", "SubAgentComplete"]
-    assert log.only(EventType.SUBAGENT_SPAWN) == {"call_id": "t1", "goal": "Look around"}
-    assert log.only(EventType.SUBAGENT_COMPLETE) == {"child": f"{SESSION}/agent-a1", "call_id": "t1", "status": "ok"}
-    found = log.sessions[f"{SESSION}/agent-a1"]
-    assert (found.kind, found.parent_origin, found.project) == ("sub-agent", SESSION, "/home/ann/shop")
-    assert log.words() == []
+    assert log.only_payload(EventType.SUBAGENT_SPAWN) == {"call_id": "t1", "goal": "Look around"}
+    assert log.only_payload(EventType.SUBAGENT_COMPLETE) == {
+        "child": f"{SESSION}/agent-a1",
+        "call_id": "t1",
+        "status": "ok",
+    }
+    child_session = log.sessions[f"{SESSION}/agent-a1"]
+    assert (child_session.kind, child_session.parent_origin, child_session.project) == (
+        "sub-agent",
+        SESSION,
+        "/home/ann/shop",
+    )
+    assert log.user_texts() == []
 
 
 def test_a_sub_agent_in_the_background_ends_with_its_notification(tmp_path: Path) -> None:
     note = "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>"
     log = read(
         tmp_path,
-        use("t1", "Agent", prompt="Find all tests"),
-        result("t1", "launched", toolUseResult={"isAsync": True, "agentId": "a1"}),
+        tool_use_line("t1", "Agent", prompt="Find all tests"),
+        tool_result_line("t1", "launched", toolUseResult={"isAsync": True, "agentId": "a1"}),
         line("user", note),
     )
     assert log.types()[-1] == "SubAgentComplete"
@@ -308,30 +339,36 @@ def test_sidechains_of_older_versions_are_child_sessions_too(tmp_path: Path) -> 
 
 def test_a_message_typed_while_the_agent_works_is_a_steer_and_counts_once(tmp_path: Path) -> None:
     attached = line("attachment", attachment={"type": "queued_command", "prompt": "use tabs", "commandMode": "prompt"})
-    handed = read(tmp_path, queue("enqueue", "use tabs"), queue("remove"))
-    both = read(tmp_path, queue("enqueue", "use tabs"), queue("remove"), attached)
-    other = read(tmp_path, queue("enqueue", "use tabs"), attached, queue("remove"))
-    later = read(tmp_path, queue("enqueue", "use tabs"), queue("remove"), line("user", "use tabs"))
-    sent = read(tmp_path, queue("enqueue", "use tabs"), queue("dequeue"), line("user", "use tabs"))
+    handed = read(tmp_path, queue_line("enqueue", "use tabs"), queue_line("remove"))
+    both = read(tmp_path, queue_line("enqueue", "use tabs"), queue_line("remove"), attached)
+    other = read(tmp_path, queue_line("enqueue", "use tabs"), attached, queue_line("remove"))
+    later = read(tmp_path, queue_line("enqueue", "use tabs"), queue_line("remove"), line("user", "use tabs"))
+    sent = read(tmp_path, queue_line("enqueue", "use tabs"), queue_line("dequeue"), line("user", "use tabs"))
     for log in (handed, both, other, later, sent):
-        assert log.words() == ["use tabs"]
-    assert handed.only(EventType.USER_MESSAGE)["mode"] == "steer"
+        assert log.user_texts() == ["use tabs"]
+    assert handed.only_payload(EventType.USER_MESSAGE)["mode"] == "steer"
 
 
 def test_a_queued_notification_does_not_take_the_place_of_a_persons_message(tmp_path: Path) -> None:
     note = "<task-notification>\n<task-id>b1</task-id>\n</task-notification>"
-    log = read(tmp_path, queue("enqueue", note), queue("enqueue", "use tabs"), queue("remove"), line("user", note))
-    assert log.words() == ["use tabs"]
+    log = read(
+        tmp_path,
+        queue_line("enqueue", note),
+        queue_line("enqueue", "use tabs"),
+        queue_line("remove"),
+        line("user", note),
+    )
+    assert log.user_texts() == ["use tabs"]
     assert log.types().count("UserMessage") == 2
 
 
 def test_a_message_taken_back_was_never_said(tmp_path: Path) -> None:
-    log = read(tmp_path, queue("enqueue", "never mind"), queue("popAll"), line("user", "go on"))
-    assert log.words() == ["go on"]
+    log = read(tmp_path, queue_line("enqueue", "never mind"), queue_line("popAll"), line("user", "go on"))
+    assert log.user_texts() == ["go on"]
 
 
 def test_lines_that_a_resumed_session_repeats_keep_their_keys(tmp_path: Path) -> None:
-    first = [line("user", "one"), use("t1", "Bash", command="ls"), result("t1", "x")]
+    first = [line("user", "one"), tool_use_line("t1", "Bash", command="ls"), tool_result_line("t1", "x")]
     other = "99999999-2222-3333-4444-555555555555"
     before = read(tmp_path, *first)
     resumed = read(tmp_path, *first, line("user", "two", sessionId=other), name=f"{other}.jsonl")
@@ -364,7 +401,7 @@ def test_every_line_is_events_or_skipped_or_a_problem(tmp_path: Path) -> None:
         {"type": "user"},
         line("user", "still read"),
     )
-    assert log.kinds() == [
+    assert log.skipped_kinds() == [
         "summary",
         "file-history-snapshot",
         "progress",
@@ -373,13 +410,13 @@ def test_every_line_is_events_or_skipped_or_a_problem(tmp_path: Path) -> None:
         "assistant:empty",
     ]
     assert [problem.line for problem in log.problems] == [7, 8, 9, 10]
-    assert log.words() == ["still read"]
+    assert log.user_texts() == ["still read"]
 
 
 def test_old_lines_without_uuid_have_stable_keys(tmp_path: Path) -> None:
     old = [line("user", "same"), line("user", "same")]
-    for each in old:
-        del each["uuid"], each["timestamp"]
+    for old_line in old:
+        del old_line["uuid"], old_line["timestamp"]
     once, again = read(tmp_path, *old), read(tmp_path, *old, line("user", "more"))
     assert len(set(once.keys())) == 3
     assert again.keys()[:3] == once.keys()
@@ -389,7 +426,7 @@ def test_provider_errors_are_errors(tmp_path: Path) -> None:
     log = read(
         tmp_path, line("assistant", [{"type": "text", "text": "API Error: 529 overloaded"}], isApiErrorMessage=True)
     )
-    assert log.only(EventType.ERROR)["message"] == "API Error: 529 overloaded"
+    assert log.only_payload(EventType.ERROR)["message"] == "API Error: 529 overloaded"
 
 
 def test_a_line_with_wrong_types_stops_nothing(tmp_path: Path) -> None:
@@ -402,7 +439,7 @@ def test_a_line_with_wrong_types_stops_nothing(tmp_path: Path) -> None:
         line("attachment", attachment="x"),
         line("user", "still read"),
     )
-    assert log.words()[-1] == "still read"
+    assert log.user_texts()[-1] == "still read"
 
 
 def test_a_session_is_recognised_and_others_are_not() -> None:
@@ -423,13 +460,13 @@ def test_real_sessions_leave_no_line_unexplained() -> None:
     assert log.problems == []
     assert len(log.sessions) == 10
     assert (log.types().count("ToolCall"), log.types().count("ToolResult")) == (561, 561)
-    assert paired(log)
+    assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
-    assert sum(data["status"] == "error" for data in log.of(EventType.TOOL_RESULT)) == 30
+    assert sum(data["status"] == "error" for data in log.payloads(EventType.TOOL_RESULT)) == 30
     assert {session.project for session in log.sessions.values()} == {
         "/home/USER/projects/spotter",
         "/home/marco/projects/spotter",
     }
-    assert "check again" in log.words()
-    assert "main was clean; fix the issues" in log.words()
-    assert not [words for words in log.words() if words.lstrip().startswith("<")]
+    assert "check again" in log.user_texts()
+    assert "main was clean; fix the issues" in log.user_texts()
+    assert not [words for words in log.user_texts() if words.lstrip().startswith("<")]

@@ -16,17 +16,17 @@ from consolidator.formats.claw0 import SessionKey
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.unit.formats.format_logs import (
+    NO_DEADLINE,
     NOW,
-    UNHURRIED,
-    events_of,
     jsonl,
-    logged,
-    of_type,
-    problems_of,
     read_text,
-    sessions_of,
-    shapes,
-    skipped_of,
+    select_events,
+    select_problems,
+    select_sessions,
+    select_type,
+    skipped_kinds,
+    to_log_events,
+    types_and_data,
 )
 
 OLDER: list[dict[str, Any]] = [
@@ -60,10 +60,10 @@ def read(tmp_path: Path, lines: list[dict[str, Any]], name: str = "t.jsonl") -> 
 
 def test_a_transcript_is_a_session_of_its_key(tmp_path: Path) -> None:
     items = read(tmp_path, OLDER)
-    (session,) = sessions_of(items)
+    (session,) = select_sessions(items)
     assert (session.origin, session.key) == ("abc123", "main:cli:user")
     assert (session.agent, session.channel, session.peer) == ("main", "cli", "user")
-    start, user, answer, call, result = events_of(items)
+    start, user, answer, call, result = select_events(items)
     assert start.data == {"occurred_at": "2025-01-01T00:00:00+00:00"}
     assert (user.data["text"], answer.data["text"]) == ("hello", "hi there")
     assert (call.data["call_id"], call.data["tool"], call.data["arguments"]) == (
@@ -76,17 +76,17 @@ def test_a_transcript_is_a_session_of_its_key(tmp_path: Path) -> None:
 
 def test_a_call_said_in_the_answer_and_again_by_itself_is_one_call(tmp_path: Path) -> None:
     items = read(tmp_path, NEWER, "agents/luna/sessions/5f.jsonl")
-    assert [one.data["call_id"] for one in of_type(items, EventType.TOOL_CALL)] == ["tu_1", "tu_2"]
-    assert [one.data["status"] for one in of_type(items, EventType.TOOL_RESULT)] == ["ok", "error"]
-    assert [one.data["text"] for one in of_type(items, EventType.ASSISTANT_RESPONSE)] == ["Let me."]
-    assert skipped_of(items) == ["repeated", "repeated"]
-    assert events_of(items)[0].data["occurred_at"] == "2024-06-06T18:53:20+00:00"
+    assert [event.data["call_id"] for event in select_type(items, EventType.TOOL_CALL)] == ["tu_1", "tu_2"]
+    assert [event.data["status"] for event in select_type(items, EventType.TOOL_RESULT)] == ["ok", "error"]
+    assert [event.data["text"] for event in select_type(items, EventType.ASSISTANT_RESPONSE)] == ["Let me."]
+    assert skipped_kinds(items) == ["repeated", "repeated"]
+    assert select_events(items)[0].data["occurred_at"] == "2024-06-06T18:53:20+00:00"
 
 
 def test_without_a_session_line_the_path_tells(tmp_path: Path) -> None:
-    (session,) = sessions_of(read(tmp_path, NEWER, "agents/luna/sessions/5f.jsonl"))
+    (session,) = select_sessions(read(tmp_path, NEWER, "agents/luna/sessions/5f.jsonl"))
     assert (session.origin, session.agent, session.key) == ("agents/luna/sessions/5f", "luna", None)
-    (session,) = sessions_of(read(tmp_path, NEWER, "main_cli_user_0123456789ab.jsonl"))
+    (session,) = select_sessions(read(tmp_path, NEWER, "main_cli_user_0123456789ab.jsonl"))
     assert (session.agent, session.channel, session.peer, session.key) == ("main", "cli", "user", "main:cli:user")
 
 
@@ -110,15 +110,15 @@ def test_keys_name_agent_channel_and_peer(key: str, agent: str, channel: str | N
 
 def test_several_sessions_may_stand_in_one_file(tmp_path: Path) -> None:
     items = read(tmp_path, [*OLDER[:2], {**OLDER[0], "id": "def"}, OLDER[1]])
-    assert [one.origin for one in sessions_of(items)] == ["abc123", "def"]
-    assert len({one.key for one in events_of(items)}) == 4
+    assert [session.origin for session in select_sessions(items)] == ["abc123", "def"]
+    assert len({event.key for event in select_events(items)}) == 4
 
 
 def test_a_line_said_twice_is_two_and_reading_again_gives_the_same_keys(tmp_path: Path) -> None:
-    first = events_of(read(tmp_path, [*OLDER, OLDER[1]]))
-    again = events_of(read(tmp_path, [*OLDER, OLDER[1], OLDER[2]]))
-    assert len({one.key for one in first}) == 6
-    assert [one.key for one in again][:6] == [one.key for one in first]
+    first = select_events(read(tmp_path, [*OLDER, OLDER[1]]))
+    again = select_events(read(tmp_path, [*OLDER, OLDER[1], OLDER[2]]))
+    assert len({event.key for event in first}) == 6
+    assert [event.key for event in again][:6] == [event.key for event in first]
 
 
 def test_lines_that_do_not_fit_are_accounted_for(tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ def test_lines_that_do_not_fit_are_accounted_for(tmp_path: Path) -> None:
         {"type": "user", "content": [{"type": "tool_result", "tool_use_id": "u", "content": "r", "is_error": True}]},
     ]
     items = read(tmp_path, odd)
-    assert skipped_of(items) == ["type:memory"]
-    assert [problem.line for problem in problems_of(items)] == [2, 3, 4]
-    assert [(event.type, event.data.get("status")) for event in events_of(items)] == [
+    assert skipped_kinds(items) == ["type:memory"]
+    assert [problem.line for problem in select_problems(items)] == [2, 3, 4]
+    assert [(event.type, event.data.get("status")) for event in select_events(items)] == [
         (EventType.ASSISTANT_RESPONSE, None),
         (EventType.TOOL_RESULT, "error"),
     ]
@@ -155,12 +155,12 @@ def test_it_is_told_from_formats_that_use_the_same_words(tmp_path: Path) -> None
 def test_what_was_written_reads_as_what_was_read(tmp_path: Path) -> None:
     for lines in (OLDER, NEWER):
         items = read(tmp_path, lines)
-        (session,) = sessions_of(items)
-        text = "".join(claw0.write({"id": session.origin, "key": session.key}, logged(items)))
+        (session,) = select_sessions(items)
+        text = "".join(claw0.write({"id": session.origin, "key": session.key}, to_log_events(items)))
         back = read_text(claw0, tmp_path, text, "back.jsonl")
-        assert shapes(back) == shapes(items)
-        assert [one.key for one in events_of(back)] == [one.key for one in events_of(items)]
-        assert sessions_of(back)[0].key == session.key
+        assert types_and_data(back) == types_and_data(items)
+        assert [event.key for event in select_events(back)] == [event.key for event in select_events(items)]
+        assert select_sessions(back)[0].key == session.key
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -186,18 +186,18 @@ saying = st.one_of([st.tuples(st.just(kind), data, extras) for kind, data in SHA
 NEVER = ("type", "ts", "is_error", "v", "speaker", "origin", "model", "reason")  # the format's own, or typed elsewhere
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(saying, max_size=8))
 def test_any_conversation_is_read_as_it_was_written(
-    said: list[tuple[EventType, dict[str, Any], dict[str, Any]]],
+    drafts: list[tuple[EventType, dict[str, Any], dict[str, Any]]],
 ) -> None:
     events = [Event("s", 1, EventType.SESSION_START, {"model": "m", "occurred_at": NOW.isoformat()}, NOW)]
-    for number, (kind, data, more) in enumerate(said, start=2):
-        full = {name: value for name, value in more.items() if name not in NEVER} | data
+    for number, (kind, data, extra_fields) in enumerate(drafts, start=2):
+        full = {name: value for name, value in extra_fields.items() if name not in NEVER} | data
         events.append(Event("s", number, kind, full, NOW))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.jsonl"
         path.write_text("".join(claw0.write({"id": "s", "key": "a:b:c"}, events)), encoding="utf-8")
         items = list(claw0.read(path, path))
-    assert problems_of(items) == []
-    assert shapes(items) == [(event.type, dict(event.data)) for event in events]
+    assert select_problems(items) == []
+    assert types_and_data(items) == [(event.type, dict(event.data)) for event in events]

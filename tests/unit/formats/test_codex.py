@@ -10,9 +10,9 @@ import pytest
 
 from consolidator.formats.base import Format
 from consolidator.formats.codex import reader as codex
-from consolidator.memory.calls.symbols import symbol_of
+from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.models.payload import EventType
-from tests.unit.formats.reader_helpers import Log, paired, write_lines
+from tests.unit.formats.reader_helpers import Log, results_follow_calls, write_lines
 
 READER = cast(Format, codex)
 PARENT = "01990000-0000-7000-8000-000000000001"
@@ -25,22 +25,24 @@ def wrap(kind: str, payload: dict[str, Any], when: str = WHEN) -> dict[str, Any]
 
 
 def meta(identity: str = PARENT, **more: Any) -> dict[str, Any]:
-    told = {"id": identity, "timestamp": WHEN, "cwd": "/home/ann/shop", "cli_version": "0.46.0", "source": "cli"}
-    return wrap("session_meta", told | more)
+    header = {"id": identity, "timestamp": WHEN, "cwd": "/home/ann/shop", "cli_version": "0.46.0", "source": "cli"}
+    return wrap("session_meta", header | more)
 
 
-def said(role: str, text: str) -> dict[str, Any]:
+def message_item(role: str, text: str) -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
     return wrap("response_item", {"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
 
 
 def call(identity: str, command: str) -> dict[str, Any]:
-    given = json.dumps({"command": ["bash", "-lc", command], "workdir": "/home/ann/shop"})
-    return wrap("response_item", {"type": "function_call", "name": "shell", "arguments": given, "call_id": identity})
+    arguments = json.dumps({"command": ["bash", "-lc", command], "workdir": "/home/ann/shop"})
+    return wrap(
+        "response_item", {"type": "function_call", "name": "shell", "arguments": arguments, "call_id": identity}
+    )
 
 
-def output(identity: str, told: Any) -> dict[str, Any]:
-    return wrap("response_item", {"type": "function_call_output", "call_id": identity, "output": told})
+def output(identity: str, result: Any) -> dict[str, Any]:
+    return wrap("response_item", {"type": "function_call_output", "call_id": identity, "output": result})
 
 
 def turn(model: str) -> dict[str, Any]:
@@ -52,16 +54,16 @@ def read(tmp_path: Path, *lines: object, name: str = f"rollout-2025-10-29T00-59-
 
 
 def test_a_turn_becomes_events_in_order(tmp_path: Path) -> None:
-    told = json.dumps({"output": "cart.py\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
+    command_output = json.dumps({"output": "cart.py\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
     log = read(
         tmp_path,
         meta(base_instructions={"text": "Be kind."}, git={"branch": "main"}),
         turn("gpt-5-codex"),
-        said("user", "fix the cart"),
+        message_item("user", "fix the cart"),
         wrap("response_item", {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}),
         call("c1", "ls"),
-        output("c1", told),
-        said("assistant", "done"),
+        output("c1", command_output),
+        message_item("assistant", "done"),
     )
     assert log.types() == [
         "SessionStart",
@@ -71,19 +73,19 @@ def test_a_turn_becomes_events_in_order(tmp_path: Path) -> None:
         "ToolResult",
         "AssistantResponse",
     ]
-    start = log.only(EventType.SESSION_START)
+    start = log.only_payload(EventType.SESSION_START)
     assert (start["model"], start["system_prompt"], start["git_branch"]) == ("gpt-5-codex", "Be kind.", "main")
-    asked, result = log.only(EventType.TOOL_CALL), log.only(EventType.TOOL_RESULT)
-    assert symbol_of(asked["tool"], asked["arguments"]) == "sh:ls"
+    asked, result = log.only_payload(EventType.TOOL_CALL), log.only_payload(EventType.TOOL_RESULT)
+    assert tool_symbol(asked["tool"], asked["arguments"]) == "sh:ls"
     assert result == {"call_id": "c1", "tool": "shell", "status": "ok", "content": "cart.py\n", "exit_code": 0}
-    assert log.only(EventType.ASSISTANT_RESPONSE)["model"] == "gpt-5-codex"
-    assert log.only(EventType.THINKING_START)["text"] == "hm"
+    assert log.only_payload(EventType.ASSISTANT_RESPONSE)["model"] == "gpt-5-codex"
+    assert log.only_payload(EventType.THINKING_START)["text"] == "hm"
     assert (log.session.origin, log.session.project, log.session.channel) == (PARENT, "/home/ann/shop", "cli")
-    assert log.kinds() == ["turn_context"]
+    assert log.skipped_kinds() == ["turn_context"]
 
 
 @pytest.mark.parametrize(
-    ("told", "status", "reason", "content"),
+    ("logged_output", "status", "reason", "content"),
     [
         ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nno", "error", None, "no"),
         ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nExit code: 1", "ok", None, "Exit code: 1"),
@@ -103,16 +105,16 @@ def test_a_turn_becomes_events_in_order(tmp_path: Path) -> None:
     ],
 )
 def test_an_output_tells_how_the_call_ended(
-    tmp_path: Path, told: Any, status: str, reason: str | None, content: str | None
+    tmp_path: Path, logged_output: Any, status: str, reason: str | None, content: str | None
 ) -> None:
-    result = read(tmp_path, meta(), call("c1", "x"), output("c1", told)).only(EventType.TOOL_RESULT)
+    result = read(tmp_path, meta(), call("c1", "x"), output("c1", logged_output)).only_payload(EventType.TOOL_RESULT)
     assert (result["status"], result.get("reason")) == (status, reason)
     assert content is None or result["content"] == content
 
 
 def test_a_rejected_call_was_denied_by_a_person(tmp_path: Path) -> None:
     log = read(tmp_path, meta(), call("c1", "rm x"), output("c1", "exec command rejected by user"))
-    denied = log.only(EventType.APPROVAL_DENIED)
+    denied = log.only_payload(EventType.APPROVAL_DENIED)
     assert (denied["call_id"], denied["tool"]) == ("c1", "shell")
     assert denied["arguments"]["command"] == ["bash", "-lc", "rm x"]
 
@@ -127,28 +129,28 @@ def test_a_rejected_call_was_denied_by_a_person(tmp_path: Path) -> None:
     ],
 )
 def test_what_codex_says_in_the_users_role_is_no_persons_word(tmp_path: Path, text: str) -> None:
-    log = read(tmp_path, meta(), said("user", text), said("user", "hello <environment_context>"))
-    assert log.words() == ["hello <environment_context>"]
+    log = read(tmp_path, meta(), message_item("user", text), message_item("user", "hello <environment_context>"))
+    assert log.user_texts() == ["hello <environment_context>"]
 
 
 def test_an_editors_context_is_taken_off_a_persons_words(tmp_path: Path) -> None:
     log = read(
         tmp_path,
         meta(),
-        said("user", "# Context from my IDE setup:\n## Active file: a\n\n## My request for Codex:\nfix it\n"),
+        message_item("user", "# Context from my IDE setup:\n## Active file: a\n\n## My request for Codex:\nfix it\n"),
     )
-    assert log.words() == ["fix it"]
+    assert log.user_texts() == ["fix it"]
 
 
 def test_messages_that_events_repeat_count_once_and_alone_they_count(tmp_path: Path) -> None:
     event = wrap("event_msg", {"type": "user_message", "message": "hi"})
     reply = wrap("event_msg", {"type": "agent_message", "message": "ho"})
-    both = read(tmp_path, meta(), said("user", "hi"), event, said("assistant", "ho"), reply)
+    both = read(tmp_path, meta(), message_item("user", "hi"), event, message_item("assistant", "ho"), reply)
     alone = read(tmp_path, meta(), event, reply)
     for log in (both, alone):
-        assert log.words() == ["hi"]
-        assert [data["text"] for data in log.of(EventType.ASSISTANT_RESPONSE)] == ["ho"]
-    assert both.kinds() == ["event_msg:user_message", "event_msg:agent_message"]
+        assert log.user_texts() == ["hi"]
+        assert [data["text"] for data in log.payloads(EventType.ASSISTANT_RESPONSE)] == ["ho"]
+    assert both.skipped_kinds() == ["event_msg:user_message", "event_msg:agent_message"]
 
 
 def test_what_the_harness_notes_becomes_decisions_and_errors(tmp_path: Path) -> None:
@@ -160,15 +162,15 @@ def test_what_the_harness_notes_becomes_decisions_and_errors(tmp_path: Path) -> 
         wrap("event_msg", {"type": "turn_aborted", "reason": "interrupted"}),
         wrap("event_msg", {"type": "error", "message": "stream broke"}),
         wrap("compacted", {"message": "so far"}),
-        said("developer", "be brief"),
+        message_item("developer", "be brief"),
     )
-    assert [data["decision"] for data in log.of(EventType.POLICY_DECISION)] == [
+    assert [data["decision"] for data in log.payloads(EventType.POLICY_DECISION)] == [
         "model_routed",
         "turn_interrupted",
         "compaction",
         "instructions_added",
     ]
-    assert log.only(EventType.ERROR) == {"message": "stream broke"}
+    assert log.only_payload(EventType.ERROR) == {"message": "stream broke"}
 
 
 def test_other_calls_are_calls_too(tmp_path: Path) -> None:
@@ -185,22 +187,22 @@ def test_other_calls_are_calls_too(tmp_path: Path) -> None:
         wrap("response_item", search),
         wrap("response_item", search),
     )
-    assert [data["tool"] for data in log.of(EventType.TOOL_CALL)] == [
+    assert [data["tool"] for data in log.payloads(EventType.TOOL_CALL)] == [
         "apply_patch",
         "local_shell",
         "web_search",
         "web_search",
     ]
-    assert log.of(EventType.TOOL_CALL)[0]["arguments"] == "*** Begin Patch"
-    assert paired(log)
+    assert log.payloads(EventType.TOOL_CALL)[0]["arguments"] == "*** Begin Patch"
+    assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
 
 
 def test_a_fork_repeats_its_parents_keys_until_it_parts(tmp_path: Path) -> None:
-    shared = [said("user", "one"), call("c1", "ls"), output("c1", "a"), said("user", "two")]
-    before = read(tmp_path, meta(), *shared, said("user", "again"), said("assistant", "left"))
+    shared = [message_item("user", "one"), call("c1", "ls"), output("c1", "a"), message_item("user", "two")]
+    before = read(tmp_path, meta(), *shared, message_item("user", "again"), message_item("assistant", "left"))
     copies = [{**line, "timestamp": "2025-11-01T00:00:00.000Z"} for line in (meta(), *shared)]
-    own = [said("user", "elsewhere"), said("user", "again")]
+    own = [message_item("user", "elsewhere"), message_item("user", "again")]
     fork = read(tmp_path, meta(CHILD, forked_from_id=PARENT), *copies, *own, name=f"rollout-x-{CHILD}.jsonl")
     assert (fork.session.origin, fork.session.kind, fork.session.parent_origin) == (CHILD, "fork", PARENT)
     assert fork.keys()[1:5] == before.keys()[1:5]
@@ -209,21 +211,24 @@ def test_a_fork_repeats_its_parents_keys_until_it_parts(tmp_path: Path) -> None:
 
 
 def test_sessions_that_begin_alike_are_not_one(tmp_path: Path) -> None:
-    one, two = read(tmp_path, meta(), said("user", "hi")), read(tmp_path, meta(CHILD), said("user", "hi"))
+    one, two = (
+        read(tmp_path, meta(), message_item("user", "hi")),
+        read(tmp_path, meta(CHILD), message_item("user", "hi")),
+    )
     assert not set(one.keys()) & set(two.keys())
 
 
 def test_a_sub_agents_prompts_are_no_persons_words(tmp_path: Path) -> None:
     source = {"subagent": {"thread_spawn": {"parent_thread_id": PARENT, "depth": 1}}}
-    log = read(tmp_path, meta(CHILD, source=source), said("user", "look around"))
+    log = read(tmp_path, meta(CHILD, source=source), message_item("user", "look around"))
     assert (log.session.kind, log.session.parent_origin) == ("sub-agent", PARENT)
-    assert log.words() == []
+    assert log.user_texts() == []
 
 
 def test_a_spawned_agent_is_named_by_the_answer(tmp_path: Path) -> None:
     spawn = {"type": "function_call", "name": "spawn_agent", "arguments": '{"message":"x"}', "call_id": "c1"}
     log = read(tmp_path, meta(), wrap("response_item", spawn), output("c1", json.dumps({"agent_id": CHILD})))
-    assert log.only(EventType.SUBAGENT_SPAWN) == {"child": CHILD, "call_id": "c1"}
+    assert log.only_payload(EventType.SUBAGENT_SPAWN) == {"child": CHILD, "call_id": "c1"}
 
 
 def test_bare_lines_of_old_rollouts_are_read(tmp_path: Path) -> None:
@@ -237,12 +242,17 @@ def test_bare_lines_of_old_rollouts_are_read(tmp_path: Path) -> None:
     )
     assert log.types() == ["SessionStart", "UserMessage", "ToolCall", "ToolResult"]
     assert log.session.origin == PARENT
-    assert log.kinds() == ["state"]
+    assert log.skipped_kinds() == ["state"]
 
 
 def test_a_rollout_that_grows_keeps_its_keys(tmp_path: Path) -> None:
-    lines = [meta(), said("user", "hi"), said("user", "hi"), wrap("event_msg", {"type": "turn_aborted"})]
-    before, after = read(tmp_path, *lines), read(tmp_path, *lines, said("user", "hi"))
+    lines = [
+        meta(),
+        message_item("user", "hi"),
+        message_item("user", "hi"),
+        wrap("event_msg", {"type": "turn_aborted"}),
+    ]
+    before, after = read(tmp_path, *lines), read(tmp_path, *lines, message_item("user", "hi"))
     assert after.keys()[: len(before.keys())] == before.keys()
     assert len(set(after.keys())) == len(after.keys())
 
@@ -258,20 +268,20 @@ def test_every_line_is_events_or_skipped_or_a_problem(tmp_path: Path) -> None:
         "torn",
         wrap("response_item", {"type": "message", "role": "user", "content": 7}),
         wrap("response_item", {"type": "message", "role": "user", "content": None}),
-        said("user", "still read"),
+        message_item("user", "still read"),
     )
-    assert log.kinds() == [
+    assert log.skipped_kinds() == [
         "event_msg:token_count",
         "response_item:ghost_snapshot",
         "world_state:None",
         "response_item:message",
     ]
     assert [problem.line for problem in log.problems] == [5, 6]
-    assert log.words()[-1] == "still read"
+    assert log.user_texts()[-1] == "still read"
 
 
 def test_a_file_without_a_header_is_named_by_the_file(tmp_path: Path) -> None:
-    assert read(tmp_path, said("user", "hi")).session.origin == PARENT
+    assert read(tmp_path, message_item("user", "hi")).session.origin == PARENT
 
 
 def test_a_rollout_is_recognised_and_others_are_not(tmp_path: Path) -> None:

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from consolidator.formats.base import Item
 from consolidator.formats.harness import reader as harness
-from consolidator.formats.harness.lines import FOLDED, KINDS
+from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
 from tests.unit.formats.format_logs import (
+    NO_DEADLINE,
     NOW,
-    UNHURRIED,
-    events_of,
     jsonl,
-    logged,
-    of_type,
-    problems_of,
     read_text,
-    sessions_of,
-    shapes,
-    skipped_of,
+    select_events,
+    select_problems,
+    select_sessions,
+    select_type,
+    skipped_kinds,
+    to_log_events,
+    types_and_data,
 )
 
 
@@ -52,13 +52,13 @@ def read(tmp_path: Path, *lines: object) -> list[Item]:
     return read_text(harness, tmp_path, jsonl(*lines), "here/log.jsonl")
 
 
-def written(items: list[Item]) -> list[Any]:
-    return [json.loads(one) for one in harness.write({"id": "s"}, logged(items))]
+def write_lines_of(items: list[Item]) -> list[Any]:
+    return [json.loads(text_line) for text_line in harness.write({"id": "s"}, to_log_events(items))]
 
 
 def test_every_state_becomes_its_event(tmp_path: Path) -> None:
     items = read(tmp_path, *CONVERSATION)
-    assert [event.type.value for event in events_of(items)] == [
+    assert [event.type.value for event in select_events(items)] == [
         "UserMessage",
         "ThinkingStart",
         "ToolCall",
@@ -67,7 +67,7 @@ def test_every_state_becomes_its_event(tmp_path: Path) -> None:
         "PolicyDecision",
         "SessionEnd",
     ]
-    message, thinking, call, result, answer, sent, end = events_of(items)
+    message, thinking, call, result, answer, sent, end = select_events(items)
     assert message.data["text"] == "summarize this PR"
     assert message.data["occurred_at"] == "2026-05-05T01:00:01+00:00"
     assert (thinking.data["model"], thinking.data["strategy"]) == ("some-model", "sliding_window_50")
@@ -76,22 +76,22 @@ def test_every_state_becomes_its_event(tmp_path: Path) -> None:
     assert (answer.data["text"], answer.data["message_id"]) == ("Looking at the diff", "msg_42")
     assert (sent.data["decision"], sent.data["channel"]) == ("delivered", "chat-ui")
     assert end.data["reason"] == "idle"
-    assert [session.ended for session in sessions_of(items)] == [False, True]
-    assert sessions_of(items)[0].origin == "here/log"
+    assert [session.ended for session in select_sessions(items)] == [False, True]
+    assert select_sessions(items)[0].origin == "here/log"
 
 
 def test_another_systems_blob_is_not_taken_for_ours(tmp_path: Path) -> None:
-    (result,) = of_type(read(tmp_path, *CONVERSATION), EventType.TOOL_RESULT)
+    (result,) = select_type(read(tmp_path, *CONVERSATION), EventType.TOOL_RESULT)
     assert "data_ref" not in result.data
     assert result.data["blob_ref"] == "blob://abc123"
 
 
 def test_lines_we_can_say_are_not_kept_twice(tmp_path: Path) -> None:
-    assert all("line" not in event.data["harness"] for event in events_of(read(tmp_path, *CONVERSATION)))
+    assert all("line" not in event.data["harness"] for event in select_events(read(tmp_path, *CONVERSATION)))
 
 
 def test_writing_restores_every_line_in_its_place(tmp_path: Path) -> None:
-    assert written(read(tmp_path, *CONVERSATION)) == CONVERSATION
+    assert write_lines_of(read(tmp_path, *CONVERSATION)) == CONVERSATION
 
 
 def test_an_uncertain_call_stays_uncertain(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_an_uncertain_call_stays_uncertain(tmp_path: Path) -> None:
         line("TOOL_FAILED_UNCERTAIN", 2, call_id="c", reason="harness died"),
     ]
     items = read(tmp_path, *lines)
-    (result,) = of_type(items, EventType.TOOL_RESULT)
+    (result,) = select_type(items, EventType.TOOL_RESULT)
     assert (result.data["status"], result.data["remark"]) == ("uncertain", "harness died")
-    assert written(items) == lines
+    assert write_lines_of(items) == lines
 
 
 def test_results_are_found_under_the_names_harnesses_use(tmp_path: Path) -> None:
@@ -112,24 +112,24 @@ def test_results_are_found_under_the_names_harnesses_use(tmp_path: Path) -> None
         line("TOOL_RESULT", 3, call_id="c", ok=False, reason="timeout", content="late"),
     ]
     items = read(tmp_path, *lines)
-    found = [(one.data["status"], one.data["content"]) for one in of_type(items, EventType.TOOL_RESULT)]
-    assert found == [("ok", {"rows": 3}), ("error", "no such table"), ("error", "late")]
-    assert written(items) == lines
+    results = [(event.data["status"], event.data["content"]) for event in select_type(items, EventType.TOOL_RESULT)]
+    assert results == [("ok", {"rows": 3}), ("error", "no such table"), ("error", "late")]
+    assert write_lines_of(items) == lines
 
 
 def test_a_generation_that_never_completes_keeps_its_text(tmp_path: Path) -> None:
     items = read(tmp_path, *CONVERSATION[:5])
-    (answer,) = of_type(items, EventType.ASSISTANT_RESPONSE)
+    (answer,) = select_type(items, EventType.ASSISTANT_RESPONSE)
     assert (answer.data["text"], answer.data["incomplete"]) == ("Looking at the diff", True)
-    assert written(items) == CONVERSATION[:5]
+    assert write_lines_of(items) == CONVERSATION[:5]
 
 
 def test_a_generation_that_completes_in_a_later_import_is_written_once(tmp_path: Path) -> None:
     early, late = read(tmp_path, *CONVERSATION[:5]), read(tmp_path, *CONVERSATION)
-    known = {event.key for event in events_of(early)}
-    new = [event for event in events_of(late) if event.key not in known]
-    assert len(new) == len(events_of(late)) - 2
-    assert written([*early, *new]) == CONVERSATION
+    known = {event.key for event in select_events(early)}
+    new = [event for event in select_events(late) if event.key not in known]
+    assert len(new) == len(select_events(late)) - 2
+    assert write_lines_of([*early, *new]) == CONVERSATION
 
 
 def test_a_resumed_generation_goes_on_and_a_replaced_one_begins_again(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_a_resumed_generation_goes_on_and_a_replaced_one_begins_again(tmp_path: 
         ([*replaced, *rest], " here", "generation_replaced"),
     ):
         items = read(tmp_path, *lines)
-        assert [one.data["text"] for one in of_type(items, EventType.ASSISTANT_RESPONSE)] == [text]
-        assert [one.data["decision"] for one in of_type(items, EventType.POLICY_DECISION)] == [decision]
-        assert written(items) == lines
+        assert [event.data["text"] for event in select_type(items, EventType.ASSISTANT_RESPONSE)] == [text]
+        assert [event.data["decision"] for event in select_type(items, EventType.POLICY_DECISION)] == [decision]
+        assert write_lines_of(items) == lines
 
 
 def test_an_emoji_cut_in_two_by_the_stream_is_whole_in_the_text(tmp_path: Path) -> None:
@@ -157,45 +157,45 @@ def test_an_emoji_cut_in_two_by_the_stream_is_whole_in_the_text(tmp_path: Path) 
         line("GEN_COMPLETE", 3, msg_id="m"),
     ]
     items = read(tmp_path, *lines)
-    assert of_type(items, EventType.ASSISTANT_RESPONSE)[0].data["text"] == "ok 😀"
-    assert written(items) == lines
+    assert select_type(items, EventType.ASSISTANT_RESPONSE)[0].data["text"] == "ok 😀"
+    assert write_lines_of(items) == lines
 
 
 def test_half_a_character_does_not_cost_a_message_its_text(tmp_path: Path) -> None:
     items = read(tmp_path, line("MESSAGE_RECEIVED", 1, text="cut \ud83d"))
-    assert events_of(items)[0].data["text"] == "cut \ud83d"
-    assert "line" not in events_of(items)[0].data["harness"]
+    assert select_events(items)[0].data["text"] == "cut \ud83d"
+    assert "line" not in select_events(items)[0].data["harness"]
 
 
 def test_a_replayed_line_has_the_same_key_and_adds_no_text(tmp_path: Path) -> None:
     items = read(tmp_path, *CONVERSATION[:5], *CONVERSATION[:5], CONVERSATION[7])
-    first, second = of_type(items, EventType.USER_MESSAGE)
+    first, second = select_type(items, EventType.USER_MESSAGE)
     assert first.key == second.key
-    assert of_type(items, EventType.ASSISTANT_RESPONSE)[0].data["text"] == "Looking at the diff"
+    assert select_type(items, EventType.ASSISTANT_RESPONSE)[0].data["text"] == "Looking at the diff"
 
 
 def test_an_id_used_for_two_things_names_both(tmp_path: Path) -> None:
     items = read(tmp_path, line("MESSAGE_RECEIVED", 1, text="a"), line("MESSAGE_RECEIVED", 1, text="b"))
-    assert len({event.key for event in events_of(items)}) == 2
+    assert len({event.key for event in select_events(items)}) == 2
 
 
 def test_what_is_not_of_the_vocabulary_is_accounted_for(tmp_path: Path) -> None:
     items = read(tmp_path, {"type": "HEARTBEAT", "payload": {}}, {"ts": 1}, {"type": "LLM_CALLED", "payload": 3})
-    assert skipped_of(items) == ["type:HEARTBEAT"]
-    assert [problem.line for problem in problems_of(items)] == [2, 3]
+    assert skipped_kinds(items) == ["type:HEARTBEAT"]
+    assert [problem.line for problem in select_problems(items)] == [2, 3]
 
 
 def test_generations_without_end_do_not_pile_up(tmp_path: Path) -> None:
-    lines = [line("GEN_CHUNK", 1, msg_id=f"m{n}", seq=0, delta=str(n)) for n in range(harness.MAX_OPEN + 5)]
+    lines = [line("GEN_CHUNK", 1, msg_id=f"m{n}", seq=0, delta=str(n)) for n in range(harness.MAX_OPEN_GENERATIONS + 5)]
     items = read(tmp_path, *lines)
-    assert [one.data["text"] for one in of_type(items, EventType.ASSISTANT_RESPONSE)] == [
+    assert [event.data["text"] for event in select_type(items, EventType.ASSISTANT_RESPONSE)] == [
         str(n) for n in range(len(lines))
     ]
-    assert written(items) == lines
+    assert write_lines_of(items) == lines
 
 
 def test_a_session_of_other_origin_can_be_said_and_read_back(tmp_path: Path) -> None:
-    said: list[tuple[EventType, dict[str, Any]]] = [
+    drafts: list[tuple[EventType, dict[str, Any]]] = [
         (EventType.SESSION_START, {"model": "m"}),
         (EventType.USER_MESSAGE, {"text": "hi", "v": 1}),
         (EventType.ASSISTANT_RESPONSE, {"text": "hello", "message_id": "m1"}),
@@ -206,9 +206,9 @@ def test_a_session_of_other_origin_can_be_said_and_read_back(tmp_path: Path) -> 
         (EventType.POLICY_DECISION, {"decision": "generation_replaced", "message_id": "m3"}),
         (EventType.SESSION_END, {}),
     ]
-    events = [Event("s", n, kind, data, NOW) for n, (kind, data) in enumerate(said, start=1)]
+    events = [Event("s", n, kind, data, NOW) for n, (kind, data) in enumerate(drafts, start=1)]
     text = "".join(harness.write({"id": "s"}, events))
-    assert [json.loads(one)["type"] for one in text.splitlines()] == [
+    assert [json.loads(text_line)["type"] for text_line in text.splitlines()] == [
         "MESSAGE_RECEIVED",
         *("GEN_START", "GEN_CHUNK", "GEN_COMPLETE"),
         *("GEN_START", "GEN_CHUNK", "GEN_CHUNK", "GEN_COMPLETE"),
@@ -217,9 +217,9 @@ def test_a_session_of_other_origin_can_be_said_and_read_back(tmp_path: Path) -> 
         "GEN_RESUMED",
         "SESSION_TERMINATED",
     ]
-    back = shapes(read_text(harness, tmp_path, text))
+    back = types_and_data(read_text(harness, tmp_path, text))
     for (kind, data), (kind_back, data_back) in zip(
-        [one for one in said if one[0] != EventType.SESSION_START and one[1].get("decision") != "compaction"],
+        [draft for draft in drafts if draft[0] != EventType.SESSION_START and draft[1].get("decision") != "compaction"],
         back,
         strict=True,
     ):
@@ -268,7 +268,7 @@ names = st.sampled_from([*OURS, *THEIRS])
 well_formed = st.fixed_dictionaries(
     {
         "ts": st.datetimes().map(lambda moment: moment.isoformat() + "Z") | st.integers(0, 4 * 10**9) | texts,
-        "type": st.sampled_from([*KINDS, *FOLDED, *FOLDED]),
+        "type": st.sampled_from([*EVENT_TYPES, *GENERATION_TYPES, *GENERATION_TYPES]),
         "payload": st.fixed_dictionaries(
             {},
             optional={
@@ -288,19 +288,19 @@ well_formed = st.fixed_dictionaries(
 )
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(well_formed, max_size=25), st.integers(0, 25))
 def test_any_log_is_written_as_it_was_read(lines: list[dict[str, Any]], cut: int) -> None:
-    log = [{**one, "id": f"evt_{number}"} for number, one in enumerate(lines)]
+    log = [{**log_line, "id": f"evt_{number}"} for number, log_line in enumerate(lines)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.jsonl"
         path.write_text(jsonl(*log[:cut]), encoding="utf-8")
         early = list(harness.read(path, path))
         path.write_text(jsonl(*log), encoding="utf-8")
         whole = list(harness.read(path, path))
-    for event in events_of(whole):
+    for event in select_events(whole):
         check_payload(event.type, event.data)
-    expected = [json.loads(json.dumps(one)) for one in log]
-    assert written(whole) == expected
-    known = {event.key for event in events_of(early)}
-    assert written([*early, *(one for one in events_of(whole) if one.key not in known)]) == expected
+    expected = [json.loads(json.dumps(log_line)) for log_line in log]
+    assert write_lines_of(whole) == expected
+    known = {event.key for event in select_events(early)}
+    assert write_lines_of([*early, *(event for event in select_events(whole) if event.key not in known)]) == expected

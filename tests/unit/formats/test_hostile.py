@@ -16,12 +16,12 @@ from consolidator.formats import claw0, intercode, native, swe_agent
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
-from consolidator.formats.common.jsonl import number_of
+from consolidator.formats.common.json_parsing import to_float
 from consolidator.formats.harness import reader as harness
-from consolidator.formats.harness.lines import FOLDED, KINDS
+from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES
 from consolidator.formats.openai import messages as openai_messages
 from consolidator.models.payload import EventType
-from tests.unit.formats.format_logs import UNHURRIED
+from tests.unit.formats.format_logs import NO_DEADLINE
 
 NAMES: tuple[str, ...] = ("type", "id", "payload", "content", "role", "history", "trajectory", "info", "turn_history")
 NAMES += ("tool_calls", "function", "arguments", "name", "action", "observation", "state", "thought", "tool_call_ids")
@@ -45,8 +45,8 @@ WORDS = (
     "tool_result",
     "text",
     "",
-    *KINDS,
-    *FOLDED,
+    *EVENT_TYPES,
+    *GENERATION_TYPES,
     "UserMessage",
     "\ud800",
 )
@@ -61,7 +61,7 @@ objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=8)
 
 
 @pytest.mark.parametrize("form", [native, claw0, harness, swe_agent, intercode], ids=lambda form: str(form.NAME))
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(objects, min_size=1, max_size=6))
 def test_no_log_stops_a_reader(form: ModuleType, lines: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ USE = [{"type": "tool_use", "id": "a", "name": "AskUserQuestion", "input": {}}]
 RESULT = [{"type": "tool_result", "tool_use_id": "a", "content": "User has answered"}]
 ASKED = {"questions": [{"question": "Which?", "options": 5}], "answers": {"Which?": "the blue one"}}
 ENDLESS = f"Exit code: {'7' * 5000}\nOutput:\nit ends"
-ODD: dict[str, tuple[ModuleType, str, list[dict[str, Any]]]] = {
+ODD_LOGS: dict[str, tuple[ModuleType, str, list[dict[str, Any]]]] = {
     "options that are no list": (
         claude_code,
         ".jsonl",
@@ -130,9 +130,9 @@ ODD: dict[str, tuple[ModuleType, str, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
+@pytest.mark.parametrize("what", ODD_LOGS)
 def test_an_odd_value_costs_no_event(what: str, tmp_path: Path) -> None:
-    form, suffix, lines = ODD[what]
+    form, suffix, lines = ODD_LOGS[what]
     path = tmp_path / f"rollout-s{suffix}"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     items = list(form.read(path, path))
@@ -147,4 +147,4 @@ def test_an_odd_value_costs_no_event(what: str, tmp_path: Path) -> None:
 
 
 def test_numbers_are_floats_where_they_fit() -> None:
-    assert [number_of(value) for value in (1, 0.5, HUGE, -HUGE, "1", None)] == [1.0, 0.5, None, None, None, None]
+    assert [to_float(value) for value in (1, 0.5, HUGE, -HUGE, "1", None)] == [1.0, 0.5, None, None, None, None]

@@ -1,4 +1,4 @@
-"""Reading JSON lines: whatever stands in one line, the next one is read."""
+"""Reading JSON lines: whatever is in one line, the next one is read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from consolidator.formats.base import Problem, Skipped
-from consolidator.formats.common import jsonl
-from consolidator.formats.common.jsonl import files_below, head_objects, parse_json, read_objects
+from consolidator.formats.common import jsonl_reader
+from consolidator.formats.common.json_parsing import MAX_DEPTH, parse_json
+from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.log_files import find_files
 
 
 def read(tmp_path: Path, content: bytes) -> list[Any]:
@@ -51,11 +53,11 @@ def test_a_byte_order_mark_and_windows_newlines_do_not_matter(tmp_path: Path) ->
     assert read(tmp_path, b'\xef\xbb\xbf{"a":1}\r\n{"b":2}\r\n') == [{"a": 1}, {"b": 2}]
 
 
-@pytest.mark.parametrize("depth", [jsonl.MAX_DEPTH, 1_000, 100_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH, 1_000, 100_000])
 def test_deep_nesting_is_a_problem_and_the_next_line_is_read(tmp_path: Path, depth: int) -> None:
     deep = b'{"a":' + b"[" * depth + b"]" * depth + b"}\n"
     problem, after = read(tmp_path, deep + b'{"b":2}\n')
-    assert problem == Problem(f"nested deeper than {jsonl.MAX_DEPTH} levels", 1)
+    assert problem == Problem(f"nested deeper than {MAX_DEPTH} levels", 1)
     assert after == {"b": 2}
 
 
@@ -79,8 +81,8 @@ def test_an_endless_integer_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_line_beyond_the_bound_is_a_problem_and_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "MAX_LINE", 1_000_000)
-    monkeypatch.setattr(jsonl, "_CHUNK", 100_000)
+    monkeypatch.setattr(jsonl_reader, "MAX_LINE", 1_000_000)
+    monkeypatch.setattr(jsonl_reader, "_CHUNK", 100_000)
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"a":"' + b"x" * 20_000_000 + b'"}\n{"b":2}\n')
     tracemalloc.start()
@@ -98,12 +100,12 @@ def test_a_line_of_fifty_megabytes_is_read(tmp_path: Path) -> None:
 
 
 def test_the_head_of_a_file_gives_its_whole_objects() -> None:
-    assert head_objects(b'\xef\xbb\xbf{"a":1}\n[1]\nnonsense\n{"b":2}\n{"c":') == [{"a": 1}, {"b": 2}]
+    assert parse_head(b'\xef\xbb\xbf{"a":1}\n[1]\nnonsense\n{"b":2}\n{"c":') == [{"a": 1}, {"b": 2}]
 
 
 def test_files_below_a_directory_are_sorted_and_a_file_is_itself(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     for name in ("b/2.jsonl", "a.jsonl", "b/1.jsonl", "c.txt"):
         (tmp_path / name).touch()
-    assert list(files_below(tmp_path, ".jsonl")) == [tmp_path / name for name in ("a.jsonl", "b/1.jsonl", "b/2.jsonl")]
-    assert list(files_below(tmp_path / "c.txt", ".jsonl")) == [tmp_path / "c.txt"]
+    assert list(find_files(tmp_path, ".jsonl")) == [tmp_path / name for name in ("a.jsonl", "b/1.jsonl", "b/2.jsonl")]
+    assert list(find_files(tmp_path / "c.txt", ".jsonl")) == [tmp_path / "c.txt"]

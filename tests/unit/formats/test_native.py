@@ -16,7 +16,15 @@ from consolidator.formats import native
 from consolidator.formats.base import ForeignSession, Item
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from tests.unit.formats.format_logs import NOW, UNHURRIED, events_of, logged, problems_of, read_text, sessions_of
+from tests.unit.formats.format_logs import (
+    NO_DEADLINE,
+    NOW,
+    read_text,
+    select_events,
+    select_problems,
+    select_sessions,
+    to_log_events,
+)
 
 SESSION: dict[str, Any] = {
     "id": "01J",
@@ -50,7 +58,7 @@ def event(seq: int, data: Mapping[str, Any], kind: EventType = EventType.USER_ME
     return Event("01J", seq, kind, data, NOW, **more)
 
 
-def imported(session: ForeignSession) -> dict[str, Any]:
+def as_imported_row(session: ForeignSession) -> dict[str, Any]:
     """The row that an import makes of a session: it may have ids and names of its own."""
     return {
         "id": f"our-{session.origin}",
@@ -71,18 +79,18 @@ def imported(session: ForeignSession) -> dict[str, Any]:
     }
 
 
-def exported_again(items: list[Item]) -> str:
-    (session,) = sessions_of(items)
-    first = int(events_of(items)[0].key.rpartition("/")[2]) if events_of(items) else 1
-    return "".join(native.write(imported(session), logged(items, first)))
+def export_again(items: list[Item]) -> str:
+    (session,) = select_sessions(items)
+    first = int(select_events(items)[0].key.rpartition("/")[2]) if select_events(items) else 1
+    return "".join(native.write(as_imported_row(session), to_log_events(items, first)))
 
 
 def test_the_first_line_names_the_session_and_each_other_is_an_event() -> None:
     learned = event(1, {"text": "hi", "v": 1}, consolidated_at=NOW, task_id="t", tool_name=None)
     header, line = native.write(SESSION, [learned])
-    told = json.loads(header)
-    assert told["consolidator"] == 1
-    assert set(told["session"]) == set(SESSION) - {
+    first_line = json.loads(header)
+    assert first_line["consolidator"] == 1
+    assert set(first_line["session"]) == set(SESSION) - {
         "current", "head", "consolidated_to", "pruned_to", "lease_epoch", "turns", "expires_at"
     }  # fmt: skip
     assert line == (
@@ -99,13 +107,13 @@ def test_an_event_that_says_when_it_happened_keeps_its_own_word() -> None:
 def test_an_export_comes_back_as_it_was(tmp_path: Path) -> None:
     events = [event(1, {"text": "hi"}, task_id="t"), event(2, {"text": "é\u2028"}, tool_name="x")]
     items = read_text(native, tmp_path, "".join(native.write(SESSION, events)))
-    (session,) = sessions_of(items)
+    (session,) = select_sessions(items)
     assert (session.origin, session.parent_origin, session.kind, session.ended) == ("01J", "01H", "fork", True)
     assert (session.agent, session.channel, session.peer, session.key) == ("main", "chat", "ann", "main:chat:ann")
     assert session.details["environment"] == {"a": [1]}
     assert session.details[native.EXPORTED]["simulated"] is True
     when = NOW.isoformat()
-    assert [(one.key, one.seq, one.data, one.task_id, one.tool_name) for one in events_of(items)] == [
+    assert [(item.key, item.seq, item.data, item.task_id, item.tool_name) for item in select_events(items)] == [
         ("01J/1", 1, {"text": "hi", "occurred_at": when}, "t", None),
         ("01J/2", 2, {"text": "é\u2028", "occurred_at": when}, None, "x"),
     ]
@@ -114,9 +122,9 @@ def test_an_export_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_a_session_without_its_beginning_keeps_its_numbers(tmp_path: Path) -> None:
     text = "".join(native.write(SESSION, [event(41, {"text": "later"})]))
     items = read_text(native, tmp_path, text)
-    assert events_of(items)[0].key == "01J/41"
-    assert sessions_of(items)[0].details[native.EXPORTED]["pruned_to"] == 40
-    assert exported_again(items) == text
+    assert select_events(items)[0].key == "01J/41"
+    assert select_sessions(items)[0].details[native.EXPORTED]["pruned_to"] == 40
+    assert export_again(items) == text
 
 
 def test_what_utf8_and_jsonb_cannot_hold_is_escaped_and_comes_back(tmp_path: Path) -> None:
@@ -126,8 +134,8 @@ def test_what_utf8_and_jsonb_cannot_hold_is_escaped_and_comes_back(tmp_path: Pat
     assert "\\u0000" in text
     assert "\\ud800" in text
     items = read_text(native, tmp_path, text)
-    assert events_of(items)[0].data == {**data, "occurred_at": NOW.isoformat()}
-    assert exported_again(items) == text
+    assert select_events(items)[0].data == {**data, "occurred_at": NOW.isoformat()}
+    assert export_again(items) == text
 
 
 def test_several_sessions_may_follow_one_another(tmp_path: Path) -> None:
@@ -135,22 +143,22 @@ def test_several_sessions_may_follow_one_another(tmp_path: Path) -> None:
     second = "".join(native.write({"id": "02", "agent": "b"}, [event(1, {"text": "b"})]))
     items = read_text(native, tmp_path, first + second)
     assert [type(item).__name__ for item in items] == ["ForeignSession", "ForeignEvent"] * 2
-    assert [one.key for one in events_of(items)] == ["01J/1", "02/1"]
+    assert [item.key for item in select_events(items)] == ["01J/1", "02/1"]
 
 
 def test_a_session_without_events_is_its_header(tmp_path: Path) -> None:
     (header,) = native.write({**SESSION, "pruned_to": 12}, [])
     items = read_text(native, tmp_path, header)
-    assert sessions_of(items)[0].details[native.EXPORTED]["pruned_to"] == 12
-    assert exported_again(items) == header
+    assert select_sessions(items)[0].details[native.EXPORTED]["pruned_to"] == 12
+    assert export_again(items) == header
 
 
 def test_a_damaged_event_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
     lines = list(native.write(SESSION, [event(n, {"text": str(n)}) for n in range(1, 5)]))
     lines[2] = "damage\n"
     items = read_text(native, tmp_path, "".join(lines))
-    assert [problem.line for problem in problems_of(items)] == [3]
-    assert [one.data["text"] for one in events_of(items)] == ["1", "3", "4"]
+    assert [problem.line for problem in select_problems(items)] == [3]
+    assert [item.data["text"] for item in select_events(items)] == ["1", "3", "4"]
 
 
 def test_a_damaged_header_does_not_give_its_events_to_the_session_before(tmp_path: Path) -> None:
@@ -158,8 +166,8 @@ def test_a_damaged_header_does_not_give_its_events_to_the_session_before(tmp_pat
     second = list(native.write({"id": "02", "agent": "b"}, [event(n, {"text": "b"}) for n in (1, 2)]))
     third = list(native.write({"id": "03", "agent": "b"}, [event(1, {"text": "c"})]))
     items = read_text(native, tmp_path, "".join([*first, "damage\n", *second[1:], *third]))
-    assert [one.data["text"] for one in events_of(items)] == ["a", "a", "c"]
-    assert len(problems_of(items)) == 3
+    assert [item.data["text"] for item in select_events(items)] == ["a", "a", "c"]
+    assert len(select_problems(items)) == 3
 
 
 def test_lines_like_none_of_ours_are_problems(tmp_path: Path) -> None:
@@ -173,9 +181,9 @@ def test_lines_like_none_of_ours_are_problems(tmp_path: Path) -> None:
         {"seq": 1, "type": "UserMessage", "data": []},
         {"seq": 1, "type": "UserMessage", "data": {"text": "good"}},
     ]
-    items = read_text(native, tmp_path, "".join(json.dumps(one) + "\n" for one in lines))
-    assert [problem.line for problem in problems_of(items)] == [1, 2, 3, 5, 6, 7]
-    assert [one.data["text"] for one in events_of(items)] == ["good"]
+    items = read_text(native, tmp_path, "".join(json.dumps(line) + "\n" for line in lines))
+    assert [problem.line for problem in select_problems(items)] == [1, 2, 3, 5, 6, 7]
+    assert [item.data["text"] for item in select_events(items)] == ["good"]
 
 
 def test_it_is_recognised_by_its_first_line(tmp_path: Path) -> None:
@@ -210,31 +218,31 @@ rows = st.fixed_dictionaries(
 moments = st.datetimes(timezones=st.just(UTC))
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(
     rows,
     st.integers(1, 50),
     st.lists(st.tuples(st.sampled_from(EventType), st.dictionaries(texts, values), moments, maybe, maybe), max_size=5),
 )
 def test_any_session_is_exported_again_byte_for_byte(
-    row: dict[str, Any], first: int, said: list[tuple[EventType, dict[str, Any], datetime, str | None, str | None]]
+    row: dict[str, Any], first: int, drafts: list[tuple[EventType, dict[str, Any], datetime, str | None, str | None]]
 ) -> None:
     row.setdefault("status", "open")
     events = [
         Event(row["id"], first + n, kind, data, moment, None, task, tool)
-        for n, (kind, data, moment, task, tool) in enumerate(said)
+        for n, (kind, data, moment, task, tool) in enumerate(drafts)
     ]
     text = "".join(native.write(row, events))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "export.jsonl"
         path.write_bytes(text.encode("utf-8"))
         items = list(native.read(path, path))
-    assert problems_of(items) == []
-    assert [(one.seq, one.type, one.data) for one in events_of(items)] == [
-        (one.seq, one.type, {**one.data, "occurred_at": one.data.get("occurred_at") or one.created_at.isoformat()})
-        for one in events
+    assert select_problems(items) == []
+    assert [(item.seq, item.type, item.data) for item in select_events(items)] == [
+        (item.seq, item.type, {**item.data, "occurred_at": item.data.get("occurred_at") or item.created_at.isoformat()})
+        for item in events
     ]
-    assert exported_again(items) == text
+    assert export_again(items) == text
 
 
 def test_numbers_that_json_does_not_have_are_written_as_words() -> None:

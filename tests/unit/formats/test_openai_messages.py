@@ -11,16 +11,16 @@ import pytest
 
 from consolidator.formats.base import ForeignSession, Format
 from consolidator.formats.openai import messages
-from consolidator.formats.openai.conversation import failed
+from consolidator.formats.openai.conversation import is_failed_result
 from consolidator.models.payload import EventType
-from tests.unit.formats.reader_helpers import DATA, Log, paired
+from tests.unit.formats.reader_helpers import DATA, Log, results_follow_calls
 
 READER = cast(Format, messages)
 HI = {"role": "user", "content": "hi"}
 
 
-def call(identity: str, name: str, **given: Any) -> dict[str, Any]:
-    function = {"name": name, "arguments": json.dumps(given)}
+def call(identity: str, name: str, **arguments: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
     return {
         "role": "assistant",
         "content": None,
@@ -44,9 +44,14 @@ def test_one_conversation_becomes_events_in_order(tmp_path: Path) -> None:
         tmp_path, [system, HI, call("c1", "find", q="x"), answer("c1", "found"), {"role": "assistant", "content": "ok"}]
     )
     assert log.types() == ["SessionStart", "UserMessage", "ToolCall", "ToolResult", "AssistantResponse"]
-    assert log.only(EventType.SESSION_START)["system_prompt"] == "Be kind."
-    assert log.only(EventType.TOOL_CALL) == {"call_id": "c1", "tool": "find", "arguments": '{"q": "x"}'}
-    assert log.only(EventType.TOOL_RESULT) == {"call_id": "c1", "tool": "find", "status": "ok", "content": "found"}
+    assert log.only_payload(EventType.SESSION_START)["system_prompt"] == "Be kind."
+    assert log.only_payload(EventType.TOOL_CALL) == {"call_id": "c1", "tool": "find", "arguments": '{"q": "x"}'}
+    assert log.only_payload(EventType.TOOL_RESULT) == {
+        "call_id": "c1",
+        "tool": "find",
+        "status": "ok",
+        "content": "found",
+    }
     assert (log.session.origin, log.session.agent, log.session.ended) == ("chat.json", "openai", False)
 
 
@@ -82,25 +87,27 @@ def test_a_long_first_line_under_the_name_of_json_may_still_be_jsonl(tmp_path: P
 
 def test_reused_ids_pair_in_order(tmp_path: Path) -> None:
     log = read(tmp_path, [call("c", "one"), answer("c", "1"), call("c", "two"), answer("c", "2")])
-    assert [data["tool"] for data in log.of(EventType.TOOL_RESULT)] == ["one", "two"]
-    assert [data["call_id"] for data in log.of(EventType.TOOL_RESULT)] == ["c", "c"]
+    assert [data["tool"] for data in log.payloads(EventType.TOOL_RESULT)] == ["one", "two"]
+    assert [data["call_id"] for data in log.payloads(EventType.TOOL_RESULT)] == ["c", "c"]
 
 
 def test_functions_of_before_there_were_tools_pair_by_name(tmp_path: Path) -> None:
     old = {"role": "assistant", "content": None, "function_call": {"name": "find", "arguments": "{}"}}
     log = read(tmp_path, [old, {"role": "function", "name": "find", "content": "x"}])
-    assert log.only(EventType.TOOL_CALL)["call_id"] == log.only(EventType.TOOL_RESULT)["call_id"] == "find"
+    assert (
+        log.only_payload(EventType.TOOL_CALL)["call_id"] == log.only_payload(EventType.TOOL_RESULT)["call_id"] == "find"
+    )
 
 
 def test_content_may_be_parts(tmp_path: Path) -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     log = read(tmp_path, [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, picture]}])
-    assert log.words() == ["what is it?\n[image_url image/png]"]
+    assert log.user_texts() == ["what is it?\n[image_url image/png]"]
 
 
 def test_instructions_in_the_middle_are_a_decision(tmp_path: Path) -> None:
     log = read(tmp_path, [HI, {"role": "system", "content": "Now be brief."}])
-    assert log.only(EventType.POLICY_DECISION) == {"decision": "instructions_added", "text": "Now be brief."}
+    assert log.only_payload(EventType.POLICY_DECISION) == {"decision": "instructions_added", "text": "Now be brief."}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +130,7 @@ def test_instructions_in_the_middle_are_a_decision(tmp_path: Path) -> None:
     ],
 )
 def test_a_result_failed_only_where_its_text_leaves_no_doubt(text: str, is_failure: bool) -> None:
-    assert failed(text) is is_failure
+    assert is_failed_result(text) is is_failure
 
 
 @pytest.mark.parametrize(("reward", "outcome"), [(1, "success"), (1.0, "success"), (0, "failure"), (0.5, "unknown")])
@@ -132,8 +139,8 @@ def test_a_record_with_a_reward_is_a_finished_task(tmp_path: Path, reward: float
     record = {"task_id": 7, "reward": reward, "info": info, "traj": [HI], "trial": 2}
     log = read(tmp_path, [record], "gpt-4o-airline.json")
     assert log.types() == ["SessionStart", "TaskStart", "UserMessage", "TaskEnd"]
-    assert log.only(EventType.TASK_START) == {"task_id": "7", "goal": "Book a flight."}
-    assert log.only(EventType.TASK_END) == {"task_id": "7", "outcome": outcome, "reward": reward}
+    assert log.only_payload(EventType.TASK_START) == {"task_id": "7", "goal": "Book a flight."}
+    assert log.only_payload(EventType.TASK_END) == {"task_id": "7", "outcome": outcome, "reward": reward}
     assert {event.task_id for event in log.events} == {"7"}
     assert (log.session.origin, log.session.agent, log.session.ended) == ("gpt-4o-airline#7/2", "gpt-4o-airline", True)
 
@@ -163,12 +170,12 @@ def test_the_tools_of_a_simulated_user_are_not_the_agents(tmp_path: Path) -> Non
     theirs = {"role": "user", "content": None, "tool_calls": [{"id": "u1", "name": "look", "arguments": {}}]}
     log = read(tmp_path, [HI, theirs, {"role": "tool", "id": "u1", "content": "x", "requestor": "user"}])
     assert log.types() == ["SessionStart", "UserMessage"]
-    assert log.kinds() == ["empty", "user's tool"]
+    assert log.skipped_kinds() == ["empty", "user's tool"]
 
 
 def test_what_begins_and_ends_a_conversation_happened_when_its_messages_say(tmp_path: Path) -> None:
-    told = [{**HI, "timestamp": f"2026-03-02T10:0{minute}:00Z"} for minute in (1, 2)]
-    log = read(tmp_path, {"task_id": "refund", "reward": 1.0, "messages": told})
+    messages = [{**HI, "timestamp": f"2026-03-02T10:0{minute}:00Z"} for minute in (1, 2)]
+    log = read(tmp_path, {"task_id": "refund", "reward": 1.0, "messages": messages})
     minutes = [(event.type.value, event.data["occurred_at"][14:16]) for event in log.events]
     assert minutes[:2] == [("SessionStart", "01"), ("TaskStart", "01")]
     assert minutes[-1] == ("TaskEnd", "02")
@@ -177,7 +184,7 @@ def test_what_begins_and_ends_a_conversation_happened_when_its_messages_say(tmp_
 def test_what_is_no_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
     log = read(tmp_path, [HI, {"role": "wizard"}, 7, HI])
     assert len(log.problems) == 2
-    assert log.words() == ["hi", "hi"]
+    assert log.user_texts() == ["hi", "hi"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +192,7 @@ def test_what_is_no_message_is_a_problem_and_the_rest_is_read(tmp_path: Path) ->
 )
 def test_an_array_that_breaks_off_gives_what_it_has_and_a_problem(tmp_path: Path, text: str) -> None:
     log = read(tmp_path, text)
-    assert log.words() == ["hi"]
+    assert log.user_texts() == ["hi"]
     assert len(log.problems) == 1
 
 
@@ -226,9 +233,9 @@ def test_real_trajectories_leave_nothing_unexplained() -> None:
     assert (log.problems, log.skipped) == ([], [])
     assert len(log.sessions) == 200
     assert (log.types().count("ToolCall"), log.types().count("ToolResult")) == (1164, 1164)
-    assert paired(log)
+    assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
-    wrong = [data["content"] for data in log.of(EventType.TOOL_RESULT) if data["status"] == "error"]
+    wrong = [data["content"] for data in log.payloads(EventType.TOOL_RESULT) if data["status"] == "error"]
     assert len(wrong) == 73
     assert all(text.startswith("Error: ") for text in wrong)
-    assert sum(data["outcome"] == "success" for data in log.of(EventType.TASK_END)) == 84
+    assert sum(data["outcome"] == "success" for data in log.payloads(EventType.TASK_END)) == 84

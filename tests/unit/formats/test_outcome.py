@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.formats.common.outcome import failed, timed_out
+from consolidator.formats.common.outcome import is_failure, is_timeout
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\n'
 
@@ -34,8 +34,8 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <modu
     ],
 )
 def test_a_clear_failure_is_one(output: str) -> None:
-    assert failed(output)
-    assert failed(output.replace("\n", "\r\n"))
+    assert is_failure(output)
+    assert is_failure(output.replace("\n", "\r\n"))
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_a_clear_failure_is_one(output: str) -> None:
     ],
 )
 def test_what_only_speaks_of_errors_is_no_failure(output: str) -> None:
-    assert not failed(output)
+    assert not is_failure(output)
 
 
 def test_a_timeout_is_told_from_other_failures() -> None:
-    assert timed_out("partial\nEXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 60.0 SECONDS.")
-    assert not timed_out("bash: foo: command not found")
+    assert is_timeout("partial\nEXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 60.0 SECONDS.")
+    assert not is_timeout("bash: foo: command not found")

@@ -10,7 +10,7 @@ import pytest
 from consolidator.formats import pi
 from consolidator.formats.base import Format
 from consolidator.models.payload import EventType
-from tests.unit.formats.reader_helpers import DATA, Log, paired, write_lines
+from tests.unit.formats.reader_helpers import DATA, Log, results_follow_calls, write_lines
 
 READER = cast(Format, pi)
 SESSION = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -41,9 +41,9 @@ def test_a_linear_session_becomes_events_in_order(tmp_path: Path) -> None:
         entry(3, "toolResult", [{"type": "text", "text": "a.py"}], toolCallId="t1", toolName="bash", isError=False),
     )
     assert log.types() == ["SessionStart", "UserMessage", "ThinkingStart", "ToolCall", "ToolResult"]
-    assert log.only(EventType.TOOL_CALL) == {"call_id": "t1", "tool": "bash", "arguments": {"command": "ls"}}
-    assert log.only(EventType.TOOL_RESULT)["content"] == "a.py"
-    assert log.only(EventType.THINKING_START)["usage"] == {"output": 3}
+    assert log.only_payload(EventType.TOOL_CALL) == {"call_id": "t1", "tool": "bash", "arguments": {"command": "ls"}}
+    assert log.only_payload(EventType.TOOL_RESULT)["content"] == "a.py"
+    assert log.only_payload(EventType.THINKING_START)["usage"] == {"output": 3}
     assert (log.session.origin, log.session.project, log.session.kind) == (SESSION, "/home/ann/shop", "root")
 
 
@@ -59,7 +59,7 @@ def test_a_linear_session_becomes_events_in_order(tmp_path: Path) -> None:
 )
 def test_a_result_says_how_it_ended(tmp_path: Path, text: str, failed: bool, status: str, reason: str | None) -> None:
     log = read(tmp_path, entry(1, "toolResult", text, toolCallId="t1", toolName="bash", isError=failed))
-    outcome = log.only(EventType.TOOL_RESULT)
+    outcome = log.only_payload(EventType.TOOL_RESULT)
     assert (outcome["status"], outcome.get("reason")) == (status, reason)
 
 
@@ -72,14 +72,14 @@ def test_what_the_operator_does_is_a_decision(tmp_path: Path) -> None:
         entry(4, "bashExecution", None, command="ls", output="a", exitCode=0),
         entry(5, "assistant", [], stopReason="aborted"),
     )
-    assert [data["decision"] for data in log.of(EventType.POLICY_DECISION)] == [
+    assert [data["decision"] for data in log.payloads(EventType.POLICY_DECISION)] == [
         "model_routed",
         "configuration_changed",
         "compaction",
         "command_run",
         "turn_interrupted",
     ]
-    assert log.words() == []
+    assert log.user_texts() == []
 
 
 def test_what_extensions_and_summaries_say_is_no_persons_word(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_what_extensions_and_summaries_say_is_no_persons_word(tmp_path: Path) ->
         {"type": "custom_message", "timestamp": "2025-12-09T00:01:00Z", "content": "injected"},
         {"type": "branch_summary", "timestamp": "2025-12-09T00:01:00Z", "summary": "tried A", "fromId": "x"},
     )
-    assert log.words() == []
-    assert [data["origin"] for data in log.of(EventType.USER_MESSAGE)] == ["harness", "harness", "compaction"]
+    assert log.user_texts() == []
+    assert [data["origin"] for data in log.payloads(EventType.USER_MESSAGE)] == ["harness", "harness", "compaction"]
 
 
 def test_the_last_entry_tells_the_active_branch_and_the_rest_are_forks(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_the_last_entry_tells_the_active_branch_and_the_rest_are_forks(tmp_path:
         node("d", "b", 4, "abandoned inside the abandoned"),
         node("e", "a", 5, "active"),
     )
-    said = {origin: [event.data.get("text") for event in events][1:] for origin, events in log.by_session.items()}
-    assert said == {
+    texts = {origin: [event.data.get("text") for event in events][1:] for origin, events in log.by_session.items()}
+    assert texts == {
         SESSION: ["start", "active"],
         f"{SESSION}/b": ["abandoned", "abandoned too"],
         f"{SESSION}/d": ["abandoned inside the abandoned"],
@@ -116,7 +116,7 @@ def test_the_last_entry_tells_the_active_branch_and_the_rest_are_forks(tmp_path:
 
 def test_a_tree_that_turns_in_a_circle_is_still_read(tmp_path: Path) -> None:
     log = read(tmp_path, node("a", "b", 1, "one"), node("b", "a", 2, "two"), node("c", "c", 3, "three"))
-    assert len(log.words()) == 3
+    assert len(log.user_texts()) == 3
 
 
 def test_a_branched_session_repeats_its_parents_keys(tmp_path: Path) -> None:
@@ -149,9 +149,9 @@ def test_every_line_is_events_or_skipped_or_a_problem(tmp_path: Path) -> None:
         "torn",
         entry(1, "user", "still read"),
     )
-    assert log.kinds() == ["label", "session_info", "type:something_new", "session"]
+    assert log.skipped_kinds() == ["label", "session_info", "type:something_new", "session"]
     assert [problem.line for problem in log.problems] == [6, 7, 8]
-    assert log.words() == ["still read"]
+    assert log.user_texts() == ["still read"]
 
 
 def test_a_file_without_its_header_is_named_by_the_file(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_real_session_leaves_no_line_unexplained() -> None:
     log = Log(READER, list(pi.files(root)), root)
     assert (log.problems, log.skipped) == ([], [entry for entry in log.skipped if entry.kind == "message"])
     assert (log.types().count("ToolCall"), log.types().count("ToolResult")) == (454, 448)
-    assert sum(data["status"] == "error" for data in log.of(EventType.TOOL_RESULT)) == 12
-    assert paired(log)
+    assert sum(data["status"] == "error" for data in log.payloads(EventType.TOOL_RESULT)) == 12
+    assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
     assert log.session.kind == "fork"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.formats.common.coercion import fitting
-from consolidator.formats.common.project import project_of
-from consolidator.formats.common.timestamps import at, utc
+from consolidator.formats.common.coercion import fit_payload
+from consolidator.formats.common.project import derive_project
+from consolidator.formats.common.timestamps import occurred_at_field, to_utc_iso
 from consolidator.models.payload import EventType, check_payload
 
 
@@ -33,11 +33,11 @@ from consolidator.models.payload import EventType, check_payload
     ],
 )
 def test_worktrees_of_one_repository_are_one_project(cwd: str | None, project: str | None) -> None:
-    assert project_of(cwd) == project
+    assert derive_project(cwd) == project
 
 
 @pytest.mark.parametrize(
-    ("told", "moment"),
+    ("value", "moment"),
     [
         ("2026-02-10T21:11:56.906Z", "2026-02-10T21:11:56.906000+00:00"),
         ("2026-02-10T23:11:56+02:00", "2026-02-10T21:11:56+00:00"),
@@ -53,13 +53,13 @@ def test_worktrees_of_one_repository_are_one_project(cwd: str | None, project: s
         (None, None),
     ],
 )
-def test_a_time_becomes_utc_or_is_left_out(told: object, moment: str | None) -> None:
-    assert utc(told) == moment
-    assert at(told) == ({} if moment is None else {"occurred_at": moment})
+def test_a_time_becomes_utc_or_is_left_out(value: object, moment: str | None) -> None:
+    assert to_utc_iso(value) == moment
+    assert occurred_at_field(value) == ({} if moment is None else {"occurred_at": moment})
 
 
 def test_a_payload_is_made_to_fit_and_loses_nothing() -> None:
-    told = {"text": {"a": 1}, "message_id": 7, "model": None, "extra": 3}
-    fitted = fitting(EventType.ASSISTANT_RESPONSE, told)
+    data = {"text": {"a": 1}, "message_id": 7, "model": None, "extra": 3}
+    fitted = fit_payload(EventType.ASSISTANT_RESPONSE, data)
     assert fitted == {"text": '{"a": 1}', "message_id": "7", "extra": 3}
     check_payload(EventType.ASSISTANT_RESPONSE, fitted)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.quality.next_call import TaskSession, evaluate, task_fold
-from consolidator.formats import format_named
 from consolidator.formats.base import ForeignEvent, ForeignSession
+from consolidator.formats.registry import get_format
 from consolidator.models.event import Event
 from tests.unit.calls.session_log import NOW
 from tests.unit.procedures.test_tool_profiles import customer_session
@@ -18,7 +18,7 @@ DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].p
 
 
 def read_sessions(name: str, folder: str) -> list[TaskSession]:
-    reader = format_named(name)
+    reader = get_format(name)
     events_by_origin: dict[str, list[Event]] = {}
     task_by_origin: dict[str, str] = {}
     for path in reader.files(DATA / folder):

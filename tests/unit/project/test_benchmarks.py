@@ -14,7 +14,7 @@ from benchmarks.harness import synthetic_sessions
 from benchmarks.harness.report import Report, median_ratio, run_interleaved
 from benchmarks.harness.server import BenchmarkServer
 from benchmarks.quality import error_pairs, next_call
-from consolidator.formats import get_format
+from consolidator.formats.registry import get_format
 from consolidator.models.payload import EventType
 
 RATIOS = {

@@ -11,8 +11,8 @@ import pytest
 from consolidator.demo import logs
 from consolidator.demo.script import AGENTS, load_samples, parse_script
 from consolidator.demo.story import SECRET, story_start
-from consolidator.formats.registry import get_format, recognise_format
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
+from consolidator.formats.registry import get_format, recognise_format
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 ALL = timedelta(days=28)

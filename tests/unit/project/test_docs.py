@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from consolidator import errors
 from consolidator.cli.app import app
-from consolidator.formats import FORMATS
+from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 

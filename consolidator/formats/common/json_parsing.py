@@ -1,0 +1,72 @@
+"""Parse JSON texts of foreign logs: tolerant of bad bytes and numbers, strict about size and depth."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+MAX_DEPTH = 200  # levels of nesting; beyond it other people's recursion, ours included, is not safe
+EXTRA_TEXT = "not JSON: more text after the value"  # how the error for several JSON values begins
+_SPACE = " \t\r\n"
+
+
+def _parse_float(text: str) -> float | str:
+    """Parse a number; one that is infinite as a float (1e999) stays a string, since JSON cannot write it again."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=_parse_float, parse_constant=str)
+
+
+def parse_json(raw: bytes | str) -> Any:
+    """Parse one JSON text; raise ValueError with a readable reason.
+
+    Invalid UTF-8 becomes U+FFFD, control characters in strings (NUL too) are kept, and NaN and Infinity, which JSON
+    does not have, become strings.
+    """
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    start = len(text) - len(text.lstrip(_SPACE))
+    value, end = parse_prefix(text, start)
+    if rest := text[end:].lstrip(_SPACE):
+        raise ValueError(f"{EXTRA_TEXT}, at character {len(text) - len(rest) + 1}")
+    return value
+
+
+def parse_prefix(text: str, start: int) -> tuple[Any, int]:
+    """Parse the JSON value at `start` by the rules of `parse_json`; return it and the index of its end."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ValueError(f"a JSON value out of range: {error}") from None
+    if text.count("[", start, end) + text.count("{", start, end) > MAX_DEPTH and _exceeds_max_depth(value):
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    return value, end
+
+
+def _exceeds_max_depth(value: Any) -> bool:
+    """Tell whether a value is nested deeper than MAX_DEPTH, without recursion."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def to_float(value: Any) -> float | None:
+    """Return a parsed number as a float; None for other values and for numbers too large for a float."""
+    try:
+        return float(value) if isinstance(value, (int, float)) else None
+    except OverflowError:
+        return None

@@ -1,0 +1,53 @@
+"""The registry of formats: find one by name or by a file's contents, and find the logs on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from consolidator.errors import UsageError
+from consolidator.formats import claw0, intercode, locomo, native, pi, swe_agent
+from consolidator.formats.base import Format
+from consolidator.formats.claude_code import reader as claude_code
+from consolidator.formats.codex import reader as codex
+from consolidator.formats.common.log_files import find_files, path_exists
+from consolidator.formats.harness import reader as harness
+from consolidator.formats.openai import messages as openai_messages
+
+# In the order in which they are tried for recognition: specific formats first, permissive ones last.
+FORMATS: dict[str, Format] = {
+    module.NAME: cast(Format, module)
+    for module in (native, claude_code, codex, pi, swe_agent, intercode, locomo, harness, claw0, openai_messages)
+}
+HEAD_BYTES = 64 * 1024
+
+
+def get_format(name: str) -> Format:
+    """Return the format of that name; raise UsageError with all names if there is none."""
+    log_format = FORMATS.get(name)
+    if log_format is None:
+        raise UsageError(f"unknown format {name!r}; use one of {', '.join(FORMATS)}, or auto")
+    return log_format
+
+
+def recognise_format(path: Path) -> Format | None:
+    """Return a file's format by its name and beginning, or None."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    return next((log_format for log_format in FORMATS.values() if log_format.recognises(path, head)), None)
+
+
+def find_log_files(path: Path) -> Iterator[Path]:
+    """Yield the log-like files at or below a path, sorted."""
+    yield from find_files(path, ".jsonl", ".json", ".traj")
+
+
+def find_local_logs(home: Path) -> list[tuple[Format, Path]]:
+    """Return the existing log directories of agents below a home directory, with their formats."""
+    return [
+        (log_format, path)
+        for log_format in FORMATS.values()
+        for path in log_format.default_paths(home)
+        if path_exists(path)
+    ]
