@@ -30,13 +30,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.service.database import Database
-from consolidator.service.explain import explain
 from consolidator.service.json_encoding import encode_json
-from consolidator.service.procedures import list_procedures
-from consolidator.service.recall import DEFAULT_TOKEN_BUDGET, recall
-from consolidator.service.record import MAX_EVENTS, record_events
-from consolidator.service.solutions import find_solutions
-from consolidator.service.suggestions import suggest_next_calls
+from consolidator.service.log.record import MAX_EVENTS, record_events
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.settings import Settings
 
 T = TypeVar("T")
@@ -83,9 +83,14 @@ class MemoryTools:
     ) -> dict[str, Any]:
         """Recall what is known about a question or task: a block for the prompt, and the same as cited items."""
         recalling = recall(
-            self.database, query, agent=agent, project=project, peer=peer, token_budget=token_budget,
+            self.database,
+            query,
+            agent=agent,
+            project=project,
+            peer=peer,
+            token_budget=token_budget,
             settings=self.settings,
-        )  # fmt: skip
+        )
         return _to_json((await _with_tool_errors(recalling)).as_json())
 
     async def lookup_error(

@@ -25,7 +25,7 @@ from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, upgrade
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.settings import Settings
-from tests.databases import copied
+from tests.databases import database_copy
 from tests.support import FULL
 
 # No deadlines: speed is measured in benchmarks, never asserted in tests. The same examples in each run, but for
@@ -62,9 +62,9 @@ def _no_ambient_settings() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server_dsn() -> Iterator[str]:
     """A server on which databases may be made."""
-    given = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
-    if given:
-        yield given
+    configured_dsn = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
+    if configured_dsn:
+        yield configured_dsn
         return
     home = Path(tempfile.mkdtemp(prefix="consolidator-test-"))
     server = asyncio.run(EmbeddedServer.start(home))
@@ -75,7 +75,7 @@ def server_dsn() -> Iterator[str]:
     try:
         yield server.dsn
     finally:
-        asyncio.run(server.discard())
+        asyncio.run(server.delete())
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -87,8 +87,8 @@ def tablespace(server_dsn: str) -> Iterator[str]:
     removed in the last minute: making and dropping databases was a third of the time of all tests.
     """
     memory = Path("/dev/shm")
-    given = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
-    if given or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 2 << 30:
+    configured_path = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
+    if configured_path or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < 2 << 30:
         yield "pg_default"
         return
     folder = Path(tempfile.mkdtemp(prefix="consolidator-test-", dir=memory))
@@ -101,9 +101,9 @@ def tablespace(server_dsn: str) -> Iterator[str]:
 def _is_tablespace(server_dsn: str, folder: Path) -> bool:
     """Have an embedded server keep databases in a folder; tell whether it may."""
     with psycopg.connect(server_dsn, autocommit=True) as conn:
-        found = conn.execute("show data_directory").fetchone()
-        assert found is not None
-        server = Path(found[0]).stat()
+        row = conn.execute("show data_directory").fetchone()
+        assert row is not None
+        server = Path(row[0]).stat()
         try:
             os.chown(folder, server.st_uid, server.st_gid)
             conn.execute(sql.SQL("create tablespace memory location {}").format(sql.Literal(str(folder))))
@@ -117,8 +117,8 @@ def template(server_dsn: str, tablespace: str) -> Iterator[str]:
     """A migrated database to copy."""
     name = f"consolidator_template_{os.getpid()}"
     with psycopg.connect(server_dsn, autocommit=True) as conn:
-        made = sql.SQL("create database {} tablespace {}")
-        conn.execute(made.format(sql.Identifier(name), sql.Identifier(tablespace)))
+        template_database = sql.SQL("create database {} tablespace {}")
+        conn.execute(template_database.format(sql.Identifier(name), sql.Identifier(tablespace)))
     asyncio.run(upgrade.upgrade(make_conninfo(server_dsn, dbname=name), Clock(NOON)))
     try:
         yield name
@@ -138,7 +138,7 @@ def pgvector(server_dsn: str) -> None:
 @pytest.fixture
 def dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A migrated database of the test's own."""
-    with copied(server_dsn, template) as address:
+    with database_copy(server_dsn, template) as address:
         yield address
 
 
@@ -165,9 +165,9 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
     """The environment of a subprocess that works on the test's database."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+    kept_names = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
     return {
-        **kept,
+        **kept_names,
         "HOME": str(tmp_path),
         "CONSOLIDATOR_HOME": str(tmp_path / "home"),
         "CONSOLIDATOR_DATABASE_URL": dsn,

@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 @contextmanager
-def copied(server_dsn: str, template: str) -> Iterator[str]:
+def database_copy(server_dsn: str, template: str) -> Iterator[str]:
     """Yield the address of a copy of `template`."""
     name = f"consolidator_test_{os.getpid()}_{os.urandom(4).hex()}"
     with psycopg.connect(server_dsn, autocommit=True) as conn:

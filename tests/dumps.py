@@ -1,4 +1,4 @@
-"""Everything that a database holds as text, compressed or not, to look for what may not be there."""
+"""Dumps a database as text, compressed columns unpacked, so that tests can search it for what must not be there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import sql
 
 from consolidator.database import Database
-from tests.nights import ask
+from tests.nights import query_rows
 
 TABLES = """
     select relname as name from pg_class
@@ -19,18 +19,18 @@ TABLES = """
 
 async def dump(database: Database, *, but: tuple[str, ...] = ()) -> dict[str, str]:
     """Return each table's rows as one text, `but` some tables."""
-    found = {}
-    for table in await ask(database, TABLES):
+    texts = {}
+    for table in await query_rows(database, TABLES):
         if table["name"] not in but:
             async with database.connection() as conn:
                 query = sql.SQL("select * from {}").format(sql.Identifier(table["name"]))
                 rows = await (await conn.execute(query)).fetchall()
-            found[table["name"]] = "\n".join("\t".join(map(told, row)) for row in rows)
-    return found
+            texts[table["name"]] = "\n".join("\t".join(map(column_text, row)) for row in rows)
+    return texts
 
 
-def told(value: Any) -> str:
-    """Return a column's value as text; of bytes what they say, and what they unpack to."""
+def column_text(value: Any) -> str:
+    """Return a column's value as text; bytes also as what they decompress to."""
     if isinstance(value, bytes | memoryview):
         raw = bytes(value)
         try:

@@ -1,6 +1,6 @@
-"""One database for all tests of a module, emptied after each: where making one each would take most of their time.
+"""One database for all tests of a module, emptied after each: creating one per test would take most of their time.
 
-`from tests.reuse import dsn, emptied`, for tests that write sessions and nothing that nights make of them.
+`from tests.reuse import dsn, emptied`, for tests that write sessions but run no consolidation.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import pytest
 from psycopg import sql
 
 from consolidator.database import Database
-from tests.databases import copied
+from tests.databases import database_copy
 
 __all__ = ["dsn", "emptied"]
-HOLDING = ("event", "generation_chunk", "delivery", "idempotency", "blob_ref")  # what a session's name is on
+SESSION_TABLES = ("event", "generation_chunk", "delivery", "idempotency", "blob_ref")  # tables with a session_id
 
 
 @pytest.fixture(scope="module")
 def dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A migrated database of the module's own."""
-    with copied(server_dsn, template) as address:
+    with database_copy(server_dsn, template) as address:
         yield address
 
 
@@ -33,7 +33,7 @@ async def emptied(database: Database) -> AsyncIterator[None]:
     for name in names:
         async with database.transaction() as conn:
             await conn.execute("select set_config('consolidator.erase', %s, true)", [name])
-            for table in HOLDING:
+            for table in SESSION_TABLES:
                 query = sql.SQL("delete from {} where session_id = %s").format(sql.Identifier(table))
                 await conn.execute(query, [name])
             await conn.execute("delete from session where id = %s", [name])

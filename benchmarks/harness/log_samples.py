@@ -14,7 +14,7 @@ from benchmarks.harness.server import BenchmarkServer
 from consolidator.formats.registry import FORMATS
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.service.export import export_sessions
+from consolidator.service.log.export import export_sessions
 
 # Formats with samples beside the checkout, and their folders.
 SAMPLE_FOLDERS = {name: name for name in ("claude-code", "pi", "swe-agent", "intercode")} | {

@@ -34,7 +34,7 @@ from consolidator.memory.procedures.prediction import predict_argument, predict_
 from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.service.suggestions import suggest_from_digest
+from consolidator.service.memory.suggestions import suggest_from_digest
 from consolidator.store.log.events import read
 from consolidator.store.memory import lookup
 

@@ -29,7 +29,7 @@ from consolidator.formats import locomo
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
-from consolidator.service.recall import rank_documents
+from consolidator.service.memory.recall import rank_documents
 from consolidator.store.queries import fetch_all, fetch_value
 from consolidator.testing import ModelServer, ScriptedReply
 

@@ -18,7 +18,7 @@ from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.memory.recall.postings import FACT, pack_postings
 from consolidator.memory.text.words import count_words
-from consolidator.service.recall import load_documents, rank_documents, search_vectors
+from consolidator.service.memory.recall import load_documents, rank_documents, search_vectors
 from consolidator.store.queries import fetch_value
 from consolidator.store.search import index, postings, scope_sizes, vectors
 from consolidator.store.search.index import UnindexedFactRow

@@ -9,35 +9,12 @@ import sys
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli import (
-    approvals,
-    backfill,
-    chat,
-    context,
-    cost,
-    database,
-    demo,
-    erase,
-    events,
-    explain,
-    export,
-    facts,
-    import_logs,
-    learned,
-    mcp,
-    procedures,
-    recall,
-    replay,
-    revisions,
-    runs,
-    serve,
-    sessions,
-    solutions,
-    suggestions,
-    summary,
-    wake,
-)
+from consolidator.cli.agents import approvals, chat, context, cost, replay, wake
+from consolidator.cli.log import database, erase, events, export, sessions
+from consolidator.cli.memory import explain, facts, mcp, procedures, recall, revisions, solutions, suggestions, summary
+from consolidator.cli.nights import backfill, runs, serve
 from consolidator.cli.output import ERR, OutputClosed, flush_output
+from consolidator.cli.start import demo, import_logs, learned
 from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

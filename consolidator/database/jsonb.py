@@ -44,12 +44,12 @@ def loads(data: str | bytes) -> Any:
 
 def escape(text: str) -> str:
     """Return a text that a PostgreSQL text column accepts."""
-    return _ESCAPE.sub(lambda found: f"{ESCAPE_MARK}{ord(found[0]):04x}", text)
+    return _ESCAPE.sub(lambda match: f"{ESCAPE_MARK}{ord(match[0]):04x}", text)
 
 
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
-    return _UNESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+    return _UNESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _escape_value(value: Any) -> Any:

@@ -145,5 +145,5 @@ def _read_revision(connection: Connection) -> str | None:
     """Return the revision that alembic recorded, without importing alembic."""
     if connection.execute(text("select to_regclass('alembic_version')")).scalar() is None:
         return None
-    found: str | None = connection.execute(text("select version_num from alembic_version")).scalar()
-    return found
+    revision: str | None = connection.execute(text("select version_num from alembic_version")).scalar()
+    return revision

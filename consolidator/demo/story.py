@@ -23,15 +23,15 @@ from consolidator.demo.script import load_samples
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.solution import SolutionRow
-from consolidator.service.explain import explain
-from consolidator.service.facts import list_facts
-from consolidator.service.imports import import_logs, select_sources
 from consolidator.service.json_encoding import encode_json
-from consolidator.service.procedures import list_procedures
-from consolidator.service.runs import JOBS, Job, run_job
-from consolidator.service.sessions import list_sessions
-from consolidator.service.solutions import find_solutions, list_solutions
-from consolidator.service.suggestions import suggest_next_calls
+from consolidator.service.log.sessions import list_sessions
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import list_facts
+from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.solutions import find_solutions, list_solutions
+from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.nights.imports import import_logs, select_sources
+from consolidator.service.nights.runs import JOBS, Job, run_job
 from consolidator.settings import Settings
 
 WEEKS = 4

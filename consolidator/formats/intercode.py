@@ -56,9 +56,11 @@ def _read_record(origin: str, record: dict[str, Any], line: int) -> Iterator[Ite
     task_id = f"{environment}:{record.get('task_id', origin.rpartition('#')[2])}"
     keys = ItemKeys(f"{NAME}/{origin}")
 
-    def make_event(kind: EventType, data: dict[str, Any], tool: str | None = None) -> ForeignEvent:
+    def make_event(event_type: EventType, data: dict[str, Any], tool: str | None = None) -> ForeignEvent:
         data = {name: value for name, value in data.items() if value is not None}
-        return ForeignEvent(keys.next_key(kind, data), kind, data, task_id=task_id, tool_name=tool, line=line)
+        return ForeignEvent(
+            keys.next_key(event_type, data), event_type, data, task_id=task_id, tool_name=tool, line=line
+        )
 
     details: dict[str, Any] = {name: record[name] for name in ("environment", "dataset", "hardness") if name in record}
     yield ForeignSession(origin=origin, agent=NAME, ended=True, details=details)

@@ -152,11 +152,11 @@ class _EntryTree:
 
     def add(self, line: Mapping[str, Any]) -> bool:
         """Add the next entry; return whether it is part of a tree."""
-        identity, parent = line.get("id"), line.get("parentId")
-        if not isinstance(identity, str):
+        entry_id, parent = line.get("id"), line.get("parentId")
+        if not isinstance(entry_id, str):
             return False
-        self._parent[identity] = parent if isinstance(parent, str) and parent != identity else None
-        self._last = identity
+        self._parent[entry_id] = parent if isinstance(parent, str) and parent != entry_id else None
+        self._last = entry_id
         return True
 
     def find_branches(self) -> None:
@@ -167,17 +167,17 @@ class _EntryTree:
             active.add(entry)
             entry = self._parent.get(entry)
         continued: set[str] = set()  # abandoned entries that already have a successor on their branch
-        for identity, parent in self._parent.items():
-            if identity in active:
+        for entry_id, parent in self._parent.items():
+            if entry_id in active:
                 continue
             branch = self._branch.get(parent) if parent is not None else None
             if branch is not None and parent is not None and parent not in continued:
                 continued.add(parent)
-                self._branch[identity] = branch
+                self._branch[entry_id] = branch
             else:
-                self._branch[identity] = identity
+                self._branch[entry_id] = entry_id
                 if branch is not None:
-                    self._parent_branch[identity] = branch
+                    self._parent_branch[entry_id] = branch
         self._parent.clear()
 
     def find_branch(self, line: Mapping[str, Any]) -> tuple[str | None, str | None]:

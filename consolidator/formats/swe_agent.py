@@ -142,7 +142,7 @@ class _TrajectoryReader:
 
     def _opening_turns(self) -> list[dict[str, Any]]:
         """Return the messages before the model's first turn: prompt, demonstrations, task."""
-        first = next((n for n, turn in enumerate(self.history) if _is_answer(turn)), len(self.history))
+        first = next((index for index, turn in enumerate(self.history) if _is_answer(turn)), len(self.history))
         return self.history[:first]
 
     def _read_opening(self, opening: list[dict[str, Any]]) -> Iterator[Item]:
@@ -166,7 +166,12 @@ class _TrajectoryReader:
         for step in self.steps:
             action = _text(step.get("action")) or ""
             answer_index = next(
-                (n for n in range(position, len(answers)) if _is_same_action(answers[n].get("action"), action)), None
+                (
+                    index
+                    for index in range(position, len(answers))
+                    if _is_same_action(answers[index].get("action"), action)
+                ),
+                None,
             )
             turn: dict[str, Any] = {}
             if answer_index is not None:

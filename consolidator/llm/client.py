@@ -43,8 +43,13 @@ _OVERLOAD_TEXT = re.compile(
 _TOO_LONG_TEXT = re.compile(r"context.?(length|window)|maximum context|too long|too many tokens", re.I)
 # Exceptions of httpx that mean the request was never sent.
 _UNSENT_ERRORS = (
-    "ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "LocalProtocolError", "ProxyError"
-)  # fmt: skip
+    "ConnectError",
+    "ConnectTimeout",
+    "PoolTimeout",
+    "UnsupportedProtocol",
+    "LocalProtocolError",
+    "ProxyError",
+)
 _NO_KEY = "none"  # local servers need no key, but the openai client does
 
 

@@ -25,6 +25,22 @@ from consolidator.models import (
 
 METADATA = SQLModel.metadata
 MODULES = (
-    blob, digest, error_record, event, fact, chunk, index, model_call, revision, procedure, run, scope, session,
-    setting, solution, source, spend, sums,
-)  # fmt: skip
+    blob,
+    digest,
+    error_record,
+    event,
+    fact,
+    chunk,
+    index,
+    model_call,
+    revision,
+    procedure,
+    run,
+    scope,
+    session,
+    setting,
+    solution,
+    source,
+    spend,
+    sums,
+)

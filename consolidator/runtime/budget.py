@@ -83,10 +83,20 @@ async def reserve_spend(
     amount = calculate_cost(model, input_tokens=estimated_tokens, output_tokens=max_tokens)
     call_id = str(ULID())
     values = {
-        "call": call_id, "session": session_id, "message": message_id, "purpose": purpose, "model": model,
-        "amount": amount, "input": input_tokens, "output": max_tokens, "tier": price_tier(model, session_model),
-        "strategy": strategy, "turn": turn, "epoch": epoch, "now": now,
-    }  # fmt: skip
+        "call": call_id,
+        "session": session_id,
+        "message": message_id,
+        "purpose": purpose,
+        "model": model,
+        "amount": amount,
+        "input": input_tokens,
+        "output": max_tokens,
+        "tier": price_tier(model, session_model),
+        "strategy": strategy,
+        "turn": turn,
+        "epoch": epoch,
+        "now": now,
+    }
     if await spend.reserve(conn, values):
         return call_id
     session = await spend.get_budget(conn, session_id)

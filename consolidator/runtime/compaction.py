@@ -141,10 +141,17 @@ async def _summarize(
             async with database.transaction() as conn:
                 session_model = (await sessions.get(conn, session_id)).model
                 call_id = await money.reserve_spend(
-                    conn, session_id, model=model, input_tokens=request.tokens, max_tokens=SUMMARY_TOKENS,
-                    purpose="compaction", session_model=session_model, strategy=CompactedStrategy.name, epoch=epoch,
+                    conn,
+                    session_id,
+                    model=model,
+                    input_tokens=request.tokens,
+                    max_tokens=SUMMARY_TOKENS,
+                    purpose="compaction",
+                    session_model=session_model,
+                    strategy=CompactedStrategy.name,
+                    epoch=epoch,
                     now=database.clock.now(),
-                )  # fmt: skip
+                )
     except money.BudgetStop as stop:
         log.info("session %s is compacted without a model: %s", session_id, stop)
         return None
@@ -179,22 +186,40 @@ async def _settle(database: Database, call_id: str, usage: Usage | None) -> None
 
 
 async def _log_compaction(
-    database: Database, session_id: str, history: SessionHistory, plan: CompactionPlan, summary: Mapping[str, Any],
-    *, by: str | None, trigger: CompactionTrigger, epoch: int | None,
-) -> Compaction | None:  # fmt: skip
+    database: Database,
+    session_id: str,
+    history: SessionHistory,
+    plan: CompactionPlan,
+    summary: Mapping[str, Any],
+    *,
+    by: str | None,
+    trigger: CompactionTrigger,
+    epoch: int | None,
+) -> Compaction | None:
     """Log a compaction and count it in its session; None if another process has just logged the same."""
     tokens = plan.tokens_kept + count_tokens_cached(str(summary["summary"]))
     async with database.transaction() as conn:
         state = (await sessions.get(conn, session_id)).state
         data = {
-            "decision": "compaction", "by": "model" if by else "digest", "model": by, "trigger": trigger,
-            "kept_from": plan.kept_from, **summary, **plan.data, "state": state,
-            "tokens_before": plan.tokens_before, "tokens_after": tokens,
-        }  # fmt: skip
+            "decision": "compaction",
+            "by": "model" if by else "digest",
+            "model": by,
+            "trigger": trigger,
+            "kept_from": plan.kept_from,
+            **summary,
+            **plan.data,
+            "state": state,
+            "tokens_before": plan.tokens_before,
+            "tokens_after": tokens,
+        }
         appended = await events.append(
-            conn, session_id, [NewEvent(EventType.POLICY_DECISION, data)],
-            now=database.clock.now(), epoch=epoch, key=f"compaction:{plan.kept_from}",
-        )  # fmt: skip
+            conn,
+            session_id,
+            [NewEvent(EventType.POLICY_DECISION, data)],
+            now=database.clock.now(),
+            epoch=epoch,
+            key=f"compaction:{plan.kept_from}",
+        )
         if appended.repeated:
             return None
         await store.count_compaction(conn, session_id)

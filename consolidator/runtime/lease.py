@@ -120,7 +120,7 @@ class Lease:
                             await store.renew(conn, self.session_id, self.epoch, until=until)
                         renewed_at, self._good_until = now, now + self._seconds
                     seen_to = self.seen_to
-                    steered = await store.poll_steering(conn, self.session_id, self.epoch, seen=seen_to, low=low)
+                    steered = await store.poll_steering(conn, self.session_id, self.epoch, seen_seq=seen_to, low=low)
                     if steered and seen_to == self.seen_to:
                         self.steered.set()
                 failing = False
@@ -188,5 +188,5 @@ async def acquire_lease(database: Database, session_id: str, *, seconds: float) 
             if holder.owner is None or not has_ended(holder.owner):
                 return None
             with boundary("lease"):
-                session = await store.acquire(conn, session_id, owner, now=now, until=until, gone=holder.owner)
+                session = await store.acquire(conn, session_id, owner, now=now, until=until, dead_owner=holder.owner)
     return None if session is None else Lease(database, session, seconds=seconds, since=since)

@@ -34,9 +34,12 @@ class RequestPlan:
     def log_data(self, message_id: str) -> dict[str, Any]:
         """Return the data of the call's ThinkingStart event."""
         data: dict[str, Any] = {
-            "message_id": message_id, "model": self.model, "strategy": self.strategy, "prompt_tokens": self.tokens,
+            "message_id": message_id,
+            "model": self.model,
+            "strategy": self.strategy,
+            "prompt_tokens": self.tokens,
             "upto_seq": self.upto_seq,
-        }  # fmt: skip
+        }
         return {**data, "held": list(self.withheld)} if self.withheld else data
 
     def usage(self, answer: StreamedAnswer) -> Usage:
@@ -105,11 +108,18 @@ class _ContextRequest:
         tools, config = self.harness.tools, self.session.config
         async with self.harness.database.connection() as conn:
             return await build.build_context(
-                conn, self.session.id, strategy=self.strategy, budget=self.budget,
-                last=config.get("last") or build.DEFAULT_LAST, system=config.get("system"), recalled=self.recalled,
-                tools=tools.definitions(), upto=self.upto, withheld=self.withheld,
+                conn,
+                self.session.id,
+                strategy=self.strategy,
+                budget=self.budget,
+                last=config.get("last") or build.DEFAULT_LAST,
+                system=config.get("system"),
+                recalled=self.recalled,
+                tools=tools.definitions(),
+                upto=self.upto,
+                withheld=self.withheld,
                 limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
-            )  # fmt: skip
+            )
 
 
 def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:

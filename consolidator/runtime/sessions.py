@@ -152,7 +152,7 @@ async def _log_verdict(
                 raise NotFound(f"no call {call_id!r} waits for that; {hint}")
             now = database.clock.now()
             await events.append(conn, call.session_id, [create_event(call.requested)], now=now)
-            await store.set_attention(conn, call.session_id, asked={}, settled=[call_id])
+            await store.set_attention(conn, call.session_id, requested={}, settled=[call_id])
             if pending:
                 await store.mark_pending(conn, call.session_id)
     return call.session_id

@@ -168,10 +168,17 @@ class SessionStepper:
         with boundary("commit thinking"):
             async with self.harness.database.transaction() as conn:
                 call_id = await budget.reserve_spend(
-                    conn, session.id, model=plan.model, input_tokens=plan.tokens, now=now,
-                    max_tokens=plan.max_tokens, session_model=session.model, message_id=message_id,
-                    strategy=plan.strategy, epoch=self.lease.epoch,
-                )  # fmt: skip
+                    conn,
+                    session.id,
+                    model=plan.model,
+                    input_tokens=plan.tokens,
+                    now=now,
+                    max_tokens=plan.max_tokens,
+                    session_model=session.model,
+                    message_id=message_id,
+                    strategy=plan.strategy,
+                    epoch=self.lease.epoch,
+                )
                 if message is None:
                     start = NewEvent(EventType.THINKING_START, plan.log_data(message_id))
                     appended = await events.append(conn, session.id, [start], now=now, epoch=self.lease.epoch)
@@ -186,9 +193,15 @@ class SessionStepper:
             with boundary("commit chunk"):
                 async with self.harness.database.connection() as conn:
                     message.last_chunk_seq = await store.append_chunks(
-                        conn, self.lease.session_id, message.message_id, [text], after=message.last_chunk_seq,
-                        started=message.started_seq, epoch=self.lease.epoch, now=self.harness.database.clock.now(),
-                    )  # fmt: skip
+                        conn,
+                        self.lease.session_id,
+                        message.message_id,
+                        [text],
+                        after=message.last_chunk_seq,
+                        started=message.started_seq,
+                        epoch=self.lease.epoch,
+                        now=self.harness.database.clock.now(),
+                    )
             message.text += text
             await self.delivery.deliver_chunk(
                 message.message_id, message.last_chunk_seq, text, started=message.started_seq
@@ -210,7 +223,7 @@ class SessionStepper:
                 appended = await events.append(conn, session.id, [response, *calls], now=now, epoch=self.lease.epoch)
                 await budget.settle_spend(conn, call_id, answer.usage, now=now)
                 if requests:
-                    await marks.set_attention(conn, session.id, asked=requests)
+                    await marks.set_attention(conn, session.id, requested=requests)
                 if not calls:
                     await marks.add_turns(conn, session.id, 1)
         self._mark_delivered(appended.first_seq)
@@ -296,9 +309,15 @@ class SessionStepper:
                     conn, self.lease.session_id, with_notice, now=now, epoch=self.lease.epoch
                 )
                 await store.append_chunks(
-                    conn, self.lease.session_id, notice_id, [text], after=0, started=appended.last_seq,
-                    epoch=self.lease.epoch, now=now,
-                )  # fmt: skip
+                    conn,
+                    self.lease.session_id,
+                    notice_id,
+                    [text],
+                    after=0,
+                    started=appended.last_seq,
+                    epoch=self.lease.epoch,
+                    now=now,
+                )
         await self.delivery.deliver_chunk(notice_id, 1, text, started=appended.last_seq)
         self._mark_delivered(appended.last_seq)
         return appended.last_seq
@@ -330,9 +349,14 @@ def _interruption(message: PartialMessage, model: str | None) -> NewEvent:
 
 def _response(message: PartialMessage, model: str | None, finish_reason: str | None, usage: Usage) -> NewEvent:
     data: dict[str, Any] = {
-        "text": message.text, "message_id": message.message_id, "model": model, "finish": finish_reason,
-        "started_seq": message.started_seq, "upto_seq": message.upto_seq, "chunks": message.last_chunk_seq,
-    }  # fmt: skip
+        "text": message.text,
+        "message_id": message.message_id,
+        "model": model,
+        "finish": finish_reason,
+        "started_seq": message.started_seq,
+        "upto_seq": message.upto_seq,
+        "chunks": message.last_chunk_seq,
+    }
     data |= {"held": list(message.withheld)} if message.withheld else {}
     data["usage"] = {"input": usage.input_tokens, "cached": usage.cached_tokens, "output": usage.output_tokens}
     return NewEvent(EventType.ASSISTANT_RESPONSE, data)

@@ -72,12 +72,17 @@ def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]
     waiting = {event.data["call_id"] for event in calls if event.type == EventType.APPROVAL_REQUESTED}
     return [
         OpenCall(
-            first_seq + number, event.data["call_id"], event.data["tool"], event.data["arguments"],
-            event.data["message_id"], event.data["group"],
+            first_seq + number,
+            event.data["call_id"],
+            event.data["tool"],
+            event.data["arguments"],
+            event.data["message_id"],
+            event.data["group"],
             "waiting" if event.data["call_id"] in waiting else "not_started",
         )
-        for number, event in enumerate(calls) if event.type == EventType.TOOL_CALL
-    ]  # fmt: skip
+        for number, event in enumerate(calls)
+        if event.type == EventType.TOOL_CALL
+    ]
 
 
 class ToolCallRunner:
@@ -141,9 +146,12 @@ class ToolCallRunner:
         if call.state == "maybe_ran" and (tool is None or not tool.idempotent):
             return None  # also if its tool is gone by now: it may have run while the tool was there
         context = CallContext(
-            call.call_id, self.lease.session_id, bool(self.lease.session.simulated),
-            is_retry=call.state == "maybe_ran", load_logged_result=partial(self._load_logged_result, call),
-        )  # fmt: skip
+            call.call_id,
+            self.lease.session_id,
+            bool(self.lease.session.simulated),
+            is_retry=call.state == "maybe_ran",
+            load_logged_result=partial(self._load_logged_result, call),
+        )
         self.executed_count += 1
         with boundary("tool"):
             self.lease.check_valid()
@@ -173,17 +181,20 @@ class ToolCallRunner:
         """
         uncertain = {
             call.call_id: {
-                "kind": "uncertain", "tool": call.tool, "arguments": truncate(call.arguments, _MAX_ARGUMENT_BYTES),
+                "kind": "uncertain",
+                "tool": call.tool,
+                "arguments": truncate(call.arguments, _MAX_ARGUMENT_BYTES),
             }
-            for call, outcome in results if not isinstance(outcome, Outcome)
-        }  # fmt: skip
+            for call, outcome in results
+            if not isinstance(outcome, Outcome)
+        }
         patches = [outcome.patch for _, outcome in results if isinstance(outcome, Outcome) and outcome.patch]
         new = [_result_event(call, outcome) for call, outcome in results]
         with boundary("commit results"):
             async with self.harness.database.transaction() as conn:
                 await self._append(conn, new)
                 await store.set_attention(
-                    conn, self.lease.session_id, asked=uncertain, settled=[call.call_id for call, _ in results]
+                    conn, self.lease.session_id, requested=uncertain, settled=[call.call_id for call, _ in results]
                 )
                 for patch in patches:
                     await store.patch_state(conn, self.lease.session_id, patch)

@@ -87,10 +87,14 @@ async def _release_settled(stepper: SessionStepper, state: OpenState) -> None:
     with boundary("commit settled"):
         async with stepper.harness.database.connection() as conn:
             await store.release_settled(
-                conn, lease.session_id, lease.epoch, settled=state.settled_to,
-                delivered=stepper.delivery.delivered_to, pending=not (state.is_settled or waits_for_person),
+                conn,
+                lease.session_id,
+                lease.epoch,
+                settled=state.settled_to,
+                delivered=stepper.delivery.delivered_to,
+                pending=not (state.is_settled or waits_for_person),
                 head=state.head,
-            )  # fmt: skip
+            )
     lease.mark_released()
 
 

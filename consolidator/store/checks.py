@@ -38,6 +38,6 @@ async def find_violations(conn: Connection) -> dict[str, list[str]]:
 
 async def get_sizes(conn: Connection) -> DatabaseSizes:
     """Return how large the database is."""
-    found = await fetch_one(conn, DatabaseSizes, _SQL["sizes"])
-    assert found is not None
-    return found
+    sizes = await fetch_one(conn, DatabaseSizes, _SQL["sizes"])
+    assert sizes is not None
+    return sizes

@@ -1,4 +1,4 @@
-"""Real logs of five systems, where they are at hand: all of each is understood, once, and every result has its call."""
+"""Import real logs of five systems, if present: every line is read, once, and every result has its call."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ FOLDERS = {
 }
 
 
-def read_event_keys(form: str, folder: Path) -> set[str]:
+def read_event_keys(format_name: str, folder: Path) -> set[str]:
     """Return the key of every event that the reader finds."""
-    reader = get_format(form)
+    reader = get_format(format_name)
     return {
         item.key
         for path in reader.files(folder)
@@ -55,20 +55,20 @@ def find_unpaired_results(log: list[Event]) -> list[int]:
     return unpaired
 
 
-@pytest.mark.parametrize(("folder", "form"), FOLDERS.items())
+@pytest.mark.parametrize(("folder", "format_name"), FOLDERS.items())
 async def test_a_folder_of_real_logs_is_imported_whole_and_once(
-    database: Database, environment: Mapping[str, str], folder: str, form: str
+    database: Database, environment: Mapping[str, str], folder: str, format_name: str
 ) -> None:
     if not (DATA / folder).is_dir():
         pytest.skip(f"{DATA / folder} is not here")
-    done = await in_thread(run_cli, "import", form, str(DATA / folder), "--json", environment=environment)
-    first = json.loads(done.stdout)
+    completed = await in_thread(run_cli, "import", format_name, str(DATA / folder), "--json", environment=environment)
+    first = json.loads(completed.stdout)
     assert (first["problem_count"], first["problems"], first["unrecognised"]) == (0, [], [])
-    assert first["events"] == len(await in_thread(read_event_keys, form, DATA / folder))
-    done = await in_thread(run_cli, "import", "auto", str(DATA / folder), "--json", environment=environment)
-    again = json.loads(done.stdout)
-    assert (again["events"], again["files"], again["unchanged"]) == (0, 0, first["files"])
-    assert again["unrecognised"] == []
+    assert first["events"] == len(await in_thread(read_event_keys, format_name, DATA / folder))
+    completed = await in_thread(run_cli, "import", "auto", str(DATA / folder), "--json", environment=environment)
+    second = json.loads(completed.stdout)
+    assert (second["events"], second["files"], second["unchanged"]) == (0, 0, first["files"])
+    assert second["unrecognised"] == []
     await assert_all_readable(database, first["events"])
 
 

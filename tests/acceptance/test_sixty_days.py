@@ -17,9 +17,9 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.jobs.nightly import JOBS, JobRunner
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.explain import explain
-from consolidator.service.recall import recall
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.queries import fetch_value
 from consolidator.testing import ModelServer

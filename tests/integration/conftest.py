@@ -1,4 +1,4 @@
-"""Databases for tests that need another than the one they share: many of one's own, or a server to kill."""
+"""Databases for tests that need more than the shared one: several empty ones, or a server to kill."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, open_database
 from consolidator.settings import Settings
 from tests.conftest import NOON
-from tests.databases import copied
+from tests.databases import database_copy
 
-Fresh = Callable[[], AbstractAsyncContextManager[Database]]
+OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 SALT = bytes(16)
 
 
 @pytest.fixture(scope="module")
-def fresh(server_dsn: str, template: str) -> Fresh:
+def fresh(server_dsn: str, template: str) -> OpenDatabase:
     """Open an empty database of the example's own; all have the same salt, so that memories can be compared."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Database]:
-        with copied(server_dsn, template) as address:
+        with database_copy(server_dsn, template) as address:
             database = Database(address, FrozenClock(NOON))
             try:
                 async with database.connection() as conn:
@@ -42,4 +42,4 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Database]:
     async with open_database(Settings(home=tmp_path / "home"), Clock(NOON)) as opened:
         yield opened
         assert opened.server is not None
-        await opened.server.discard()
+        await opened.server.delete()

@@ -1,4 +1,4 @@
-"""Races are forced by locks, and by those who died holding one: waits until somebody waits, names the dead."""
+"""Helpers that force races: they wait until a connection waits for a lock, and name an owner that has ended."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from consolidator.process import owner_name
 _WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
-async def waiting(database: Database, many: int = 1) -> None:
-    """Return when so many connections of this database wait for a lock."""
+async def wait_for_lock(database: Database, count: int = 1) -> None:
+    """Wait until `count` connections of this database wait for a lock."""
     async with database.connection() as conn:
         while True:
             row = await (await conn.execute(_WAITING)).fetchone()
-            if row is not None and row[0] >= many:
+            if row is not None and row[0] >= count:
                 return
             await asyncio.sleep(0.005)
 
 
-def of_the_dead() -> str:
-    """Return the owner's name of a process of this machine that has ended."""
+def dead_owner_name() -> str:
+    """Return the owner name of a process on this machine that has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         name = owner_name().replace(f"/{os.getpid()}/", f"/{process.pid}/")
         process.terminate()

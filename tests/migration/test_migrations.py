@@ -29,7 +29,7 @@ def test_each_migrations_file_is_named_after_its_revision() -> None:
     config.set_main_option("script_location", str(folder.parent))
     config.set_main_option("path_separator", "os")
     revisions = [
-        (one.revision, Path(one.path).name[:4]) for one in ScriptDirectory.from_config(config).walk_revisions()
+        (script.revision, Path(script.path).name[:4]) for script in ScriptDirectory.from_config(config).walk_revisions()
     ]
     assert [revision for revision, _ in revisions] == [name for _, name in revisions]
     assert upgrade.newest_revision() == revisions[0][0]

@@ -91,7 +91,7 @@ def _ensure_copy(site: Path, base: Path) -> Path:
         return target
     lock = FileLock(base / "binaries.lock")
     try:
-        with lock.held():
+        with lock.hold_exclusive():
             if not target.exists():
                 _copy_programs(site, target)
     finally:

@@ -311,9 +311,18 @@ def _run_initdb(work_dir: Path, worker: Account, binaries: Binaries) -> None:
     action = "make a database cluster"
     try:
         completed = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=INITDB_SECONDS, cwd="/",
-            stdin=subprocess.DEVNULL, env=environment(), umask=0o077, start_new_session=True, **worker.credentials(),
-        )  # fmt: skip
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=INITDB_SECONDS,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            env=environment(),
+            umask=0o077,
+            start_new_session=True,
+            **worker.credentials(),
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise from_output(action, work_dir.parent, f"{command[0]}: {error}", _advice()) from error
     if completed.returncode != 0:
@@ -322,8 +331,8 @@ def _run_initdb(work_dir: Path, worker: Account, binaries: Binaries) -> None:
 
 def environment() -> dict[str, str]:
     """Return the environment of PostgreSQL's programs: this process's variables must not reconfigure them."""
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
-    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", **kept}
+    inherited = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", **inherited}
 
 
 def _change_owner(tree: Path, owner: Account) -> None:

@@ -54,11 +54,11 @@ class FileLock:
             named = os.stat(self.path, follow_symlinks=False)
         except FileNotFoundError:
             return False
-        hold_exclusive = os.fstat(self.fd)
-        return (named.st_dev, named.st_ino) == (hold_exclusive.st_dev, hold_exclusive.st_ino)
+        locked = os.fstat(self.fd)
+        return (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_exclusive(self) -> Iterator[None]:
         """Hold the lock exclusively for a block."""
         self.acquire_exclusive()
         try:

@@ -103,7 +103,7 @@ class EmbeddedServer:
                 raise DatabaseUnavailable(
                     f"{self._cluster.home} was removed, or its server stopped, while this process used it: start again"
                 )
-            with self._locks.starting.held():
+            with self._locks.starting.hold_exclusive():
                 self._server, self.dsn, self._version = startup.ensure_running(
                     self._cluster, self._programs, self._locks
                 )
@@ -113,7 +113,7 @@ class EmbeddedServer:
             if self._locks.starting.fd < 0:
                 return False
             try:
-                with self._locks.starting.held():
+                with self._locks.starting.hold_exclusive():
                     return self._stop_if_last(delete)
             finally:
                 self._locks.close()

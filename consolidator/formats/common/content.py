@@ -36,10 +36,10 @@ def _extract_part_text(part: Mapping[str, Any]) -> str:
 def _media_type(part: Mapping[str, Any]) -> str:
     """Return the media type from any of its keys or from the data URL; else 'unknown'."""
     source = part.get("source")
-    for holder in (source if isinstance(source, Mapping) else {}, part):
+    for mapping in (source if isinstance(source, Mapping) else {}, part):
         for key in ("media_type", "mimeType", "mime_type"):
-            if isinstance(holder.get(key), str):
-                return str(holder[key])
+            if isinstance(mapping.get(key), str):
+                return str(mapping[key])
     url = part.get("image_url")
     url = url.get("url") if isinstance(url, Mapping) else url
     if isinstance(url, str) and url.startswith("data:"):

@@ -1,4 +1,4 @@
-"""Parse JSON texts of foreign logs: tolerant of bad bytes and numbers, strict about size and depth."""
+"""Parse JSON texts of foreign logs; invalid bytes and numbers are tolerated, extreme nesting is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-MAX_DEPTH = 200  # levels of nesting; beyond it other people's recursion, ours included, is not safe
+MAX_DEPTH = 200  # levels of nesting; deeper values could overflow the stack of recursive code
 EXTRA_TEXT = "not JSON: more text after the value"  # how the error for several JSON values begins
 _SPACE = " \t\r\n"
 

@@ -189,15 +189,15 @@ class ChatRecord:
 
     def _close_call(self, text: str, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return a result and close the oldest open call of its id; without an id, of its name, else of all."""
-        identity, name = message.get("tool_call_id") or message.get("id"), message.get("name")
+        call_id, name = message.get("tool_call_id") or message.get("id"), message.get("name")
         open_call = None
-        if identity:
-            open_call = next((call for call in self._open_calls if call[0] == str(identity)), None)
+        if call_id:
+            open_call = next((call for call in self._open_calls if call[0] == str(call_id)), None)
         elif self._open_calls:
             open_call = next((call for call in self._open_calls if call[1] == name), self._open_calls[0])
         if open_call is not None:
             self._open_calls.remove(open_call)
-        call, tool = open_call or (str(identity or name or ""), name if isinstance(name, str) else None)
+        call, tool = open_call or (str(call_id or name or ""), name if isinstance(name, str) else None)
         is_error = message.get("error") is True or message.get("is_error") is True or is_failed_result(text)
         return {"call_id": call, "tool": tool, "status": "error" if is_error else "ok", "content": text}
 

@@ -5,8 +5,7 @@ A night (pipeline) works in three phases, each on claimed units of the ledger:
 - late extraction: a model reads what was consolidated before there was one (late_extraction, model_access).
 - sessions: session_worker reads a session_window up to its safe_point; learning turns its events into results, without
   a database; persistence stores the results and stamps the events, in one transaction.
-- merges: merging publishes what is new of an agent: procedure_merge (over scope_sums), solution_merge, and facts, for
-  which deciding compares candidates with similar_facts before reconciling; changes counts what was published.
+- merges: `jobs.merging` publishes what is new of each agent.
 
 A person starts the rest: manual_run says for which sessions; backfill learns or derives again, dead_letters retries
 what was set aside, revisions read again with another model.

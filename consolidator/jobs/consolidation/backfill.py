@@ -15,15 +15,15 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs.consolidation.deciding import CandidateDecider
 from consolidator.jobs.consolidation.learning import FoldStates
 from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
-from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_memory, unpack_folds
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
 from consolidator.jobs.consolidation.safe_point import safe_point_finder
 from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
 from consolidator.store.memory import agent_locks, digests, rederive, scopes
@@ -135,19 +135,27 @@ class Backfill:
         else:
             stored = await digests.get_each(conn, [name])
             results = learn_windows(
-                conn, session, unpack_folds(stored.get(name)), salt,
-                after=session.consolidated_to, upto=session.head,
+                conn,
+                session,
+                unpack_folds(stored.get(name)),
+                salt,
+                after=session.consolidated_to,
+                upto=session.head,
                 find_safe_point=safe_point_finder(self.settings, self.database.clock.now()),
-            )  # fmt: skip
+            )
         seen = learned = dead = 0
         async for result in results:
             seen += result.events
             learned += len(result.sources)
             dead += len(result.dead)
             await save_memory(
-                conn, [(session, result)], run_id=run_id,
-                digest=digest or not again, errors=errors or not again, candidates=facts,
-            )  # fmt: skip
+                conn,
+                [(session, result)],
+                run_id=run_id,
+                digest=digest or not again,
+                errors=errors or not again,
+                candidates=facts,
+            )
         return UnitProgress("session", name, done=True, learned=learned, nothing=seen - learned - dead, dead=dead)
 
 

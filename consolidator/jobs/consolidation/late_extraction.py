@@ -38,9 +38,13 @@ class LateExtraction:
             window: list[Event] = []
             if session and after < session.consolidated_to:
                 window = await events.read(
-                    conn, session.id, after=after, upto=session.consolidated_to, limit=WINDOW,
+                    conn,
+                    session.id,
+                    after=after,
+                    upto=session.consolidated_to,
+                    limit=WINDOW,
                     bounds=session.ingest_bounds,
-                )  # fmt: skip
+                )
         if session is None or not window:  # erased or pruned meanwhile
             async with self.database.transaction() as conn:
                 await record_progress(conn, [unit], [unit.progress()])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from consolidator.jobs.consolidation.deciding import CandidateDecider
 from consolidator.jobs.consolidation.late_extraction import LateExtraction
-from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
 from consolidator.jobs.consolidation.session_worker import SessionWorker
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.ledger import Ledger, Unit, no_events_left, record_progress
+from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.model.extraction import FactReader

@@ -169,11 +169,13 @@ async def restore_turns(conn: Connection, session: str) -> None:
         after = turns[-1].seq
         documents = [
             IndexedDocument(
-                turn.number, turn.scope, SearchScope(turn.agent, turn.project, turn.peer),
+                turn.number,
+                turn.scope,
+                SearchScope(turn.agent, turn.project, turn.peer),
                 searchable_text(turn.speaker, turn.text),
             )
             for turn in turns
-        ]  # fmt: skip
+        ]
         await _restore(conn, TURN, documents)
 
 

@@ -180,9 +180,14 @@ class ModelBatches:
         exists = question.session_id is None or question.session_id in existing
         if exists:
             await model_calls.save_answer(
-                conn, question.key, reply.text,
-                purpose=question.purpose, model=question.model, run_id=question.run_id, now=now,
-            )  # fmt: skip
+                conn,
+                question.key,
+                reply.text,
+                purpose=question.purpose,
+                model=question.model,
+                run_id=question.run_id,
+                now=now,
+            )
         await model_batches.finish_question(conn, question.key, status="answered")
         return exists
 

@@ -236,9 +236,14 @@ class ModelCalls:
             await model_calls.settle_call(conn, call_id, usage, now=now)
             if reply.text and exists and request.purpose != "reconcile":
                 await model_calls.save_answer(
-                    conn, request.key, reply.text,
-                    purpose=request.purpose, model=request.model, run_id=self.run_id, now=now,
-                )  # fmt: skip
+                    conn,
+                    request.key,
+                    reply.text,
+                    purpose=request.purpose,
+                    model=request.model,
+                    run_id=self.run_id,
+                    now=now,
+                )
         try:
             return parse_reply(reply, request.schema)
         except ModelError:

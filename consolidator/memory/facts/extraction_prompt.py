@@ -38,7 +38,14 @@ SCHEMA: dict[str, Any] = {
                 "type": "object",
                 "additionalProperties": False,
                 "required": [
-                    "subject", "predicate", "value", "sentence", "kind", "single_valued", "valid_from", "valid_to",
+                    "subject",
+                    "predicate",
+                    "value",
+                    "sentence",
+                    "kind",
+                    "single_valued",
+                    "valid_from",
+                    "valid_to",
                     "evidence",
                 ],
                 "properties": {
@@ -63,4 +70,4 @@ SCHEMA: dict[str, Any] = {
             },
         }
     },
-}  # fmt: skip
+}

@@ -78,9 +78,15 @@ def fact_id(scope: Scope, subject: str, predicate: str, value: str, occurrence: 
     """Return the id of a fact: equal for equal words; `occurrence` counts the times that the value held before."""
     agent, level, project, peer = scope
     key = (
-        agent, level, project or "", peer or "", subject, normalize_value(predicate), normalize_value(value),
+        agent,
+        level,
+        project or "",
+        peer or "",
+        subject,
+        normalize_value(predicate),
+        normalize_value(value),
         str(occurrence),
-    )  # fmt: skip
+    )
     return hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -66,9 +66,14 @@ def has_same_attribute(candidate: Candidate, fact: ExistingFact) -> bool:
 def _as_fact(candidate: Candidate) -> ExistingFact:
     """Return a candidate as the fact that it makes by itself."""
     return ExistingFact(
-        own_fact_id(candidate), candidate.subject, candidate.predicate, candidate.value, candidate.sentence,
-        candidate.single_valued, candidate.trust,
-    )  # fmt: skip
+        own_fact_id(candidate),
+        candidate.subject,
+        candidate.predicate,
+        candidate.value,
+        candidate.sentence,
+        candidate.single_valued,
+        candidate.trust,
+    )
 
 
 def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Decision | None:

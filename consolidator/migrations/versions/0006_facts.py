@@ -147,7 +147,8 @@ alter table candidate add constraint candidate_trust check (trust in ('user', 'a
 alter table candidate add constraint candidate_operation
     check (operation in ('add', 'reinforce', 'refine', 'supersede', 'noop'));
 alter table fact add constraint fact_level check (level in ('peer', 'project', 'agent'));
-alter table fact add constraint fact_superseded_reason check (superseded_reason in ('replaced', 'forgotten', 'revision'));
+alter table fact add constraint fact_superseded_reason
+    check (superseded_reason in ('replaced', 'forgotten', 'revision'));
 alter table fact add constraint fact_superseded_by
     check ((superseded_by is not null) = (superseded_reason is not distinct from 'replaced'));
 alter table fact add constraint fact_cause check (cause in ('run', 'person', 'review', 'erasure'));

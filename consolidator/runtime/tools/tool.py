@@ -110,9 +110,17 @@ def tool(
             raise UsageError(f"tool {tool_name!r}: timeout and max_result_bytes must be greater than zero")
         parameters = inspect_parameters(function, tool_name, CallContext)
         return Tool(
-            tool_name, _first_paragraph(function), parameters.schema, function, parameters.bind,
-            idempotent or not side_effect, side_effect, needs_approval, timeout, max_result_bytes,
-        )  # fmt: skip
+            tool_name,
+            _first_paragraph(function),
+            parameters.schema,
+            function,
+            parameters.bind,
+            idempotent or not side_effect,
+            side_effect,
+            needs_approval,
+            timeout,
+            max_result_bytes,
+        )
 
     return create if function is None else create(function)
 

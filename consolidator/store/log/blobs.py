@@ -62,7 +62,7 @@ def move_to_blobs(data: dict[str, Any]) -> tuple[dict[str, Any], list[Blob]]:
     A `data_ref` that a foreign log brings is a value like any other and always moves: ours are the only references.
     """
     sizes = {key: len(dumps({key: value}).encode()) for key, value in data.items()}
-    kept = dict(data)
+    inline = dict(data)
     moved: dict[str, tuple[Any, dict[str, Any]]] = {}
     rest: dict[str, Any] = {}
     total = sum(sizes.values())
@@ -72,9 +72,9 @@ def move_to_blobs(data: dict[str, Any]) -> tuple[dict[str, Any], list[Blob]]:
         total -= sizes[key]
         own = len(key) < _MIN_OWN_BLOB <= sizes[key] and len(moved) < _MAX_OWN_BLOBS and key != _REST
         if key == REFS or own:
-            moved[key] = kept.pop(key), {}
+            moved[key] = inline.pop(key), {}
         else:
-            rest[key] = kept.pop(key)
+            rest[key] = inline.pop(key)
     if rest:
         moved[_REST] = rest, {"many": True}
     blobs, refs = [], {}
@@ -83,10 +83,8 @@ def move_to_blobs(data: dict[str, Any]) -> tuple[dict[str, Any], list[Blob]]:
         body = value.encode("utf-8", "surrogatepass") if plain else dumps(value).encode()
         blob = Blob(hashlib.sha256(body).digest(), "text/plain; charset=utf-8" if plain else "application/json", body)
         blobs.append(blob)
-        refs[key] = {
-            "ref": _PREFIX + blob.sha256.hex(), "size": len(body), "media_type": blob.media_type, **more
-        }  # fmt: skip
-    return ({**kept, REFS: refs} if refs else kept), blobs
+        refs[key] = {"ref": _PREFIX + blob.sha256.hex(), "size": len(body), "media_type": blob.media_type, **more}
+    return ({**inline, REFS: refs} if refs else inline), blobs
 
 
 def restore(row: EventRow, bodies: Mapping[bytes, bytes]) -> dict[str, Any]:

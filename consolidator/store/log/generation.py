@@ -47,9 +47,14 @@ async def append_chunks(
     `started` is the event that began the message.
     """
     values = {
-        "session": session_id, "message": message, "after": after, "started": started, "epoch": epoch, "now": now,
+        "session": session_id,
+        "message": message,
+        "after": after,
+        "started": started,
+        "epoch": epoch,
+        "now": now,
         "deltas": [escape(delta) for delta in deltas],
-    }  # fmt: skip
+    }
     try:
         written = await _written(conn, _SQL["append_chunks"], values)
     except psycopg.errors.CheckViolation as error:

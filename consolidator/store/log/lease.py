@@ -56,10 +56,10 @@ class AttentionRow:
 
 
 async def acquire(
-    conn: Connection, session_id: str, owner: str, *, now: datetime, until: datetime, gone: str | None = None
+    conn: Connection, session_id: str, owner: str, *, now: datetime, until: datetime, dead_owner: str | None = None
 ) -> SessionRow | None:
     """Acquire a session and return it; None if it does not exist or another owner than `gone` holds it."""
-    values = {"id": session_id, "owner": owner, "now": now, "until": until, "gone": gone}
+    values = {"id": session_id, "owner": owner, "now": now, "until": until, "gone": dead_owner}
     return await fetch_one(conn, SessionRow, _SQL["acquire"], values)
 
 
@@ -74,9 +74,9 @@ async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetim
         raise _stale(session_id, epoch)
 
 
-async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen: int, low: datetime) -> bool:
+async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen_seq: int, low: datetime) -> bool:
     """Return whether a person steered after `seen`, not before `low`; raise StaleEpoch if the lease is over."""
-    values = {"id": session_id, "epoch": epoch, "seen": seen, "low": low}
+    values = {"id": session_id, "epoch": epoch, "seen": seen_seq, "low": low}
     state = await fetch_one(conn, LeaseState, _SQL["poll_steering"], values)
     if state is None or not state.held:
         raise _stale(session_id, epoch)
@@ -113,10 +113,10 @@ async def list_pending(conn: Connection, *, limit: int = 1000) -> list[str]:
 
 
 async def set_attention(
-    conn: Connection, session_id: str, *, asked: Mapping[str, Any], settled: Sequence[str] = ()
+    conn: Connection, session_id: str, *, requested: Mapping[str, Any], settled: Sequence[str] = ()
 ) -> None:
     """Add calls that wait for a person (call_id -> what is asked), and remove those that are `settled`."""
-    values = {"id": session_id, "asked": Jsonb(dict(asked), dumps=dumps), "settled": list(settled)}
+    values = {"id": session_id, "requested": Jsonb(dict(requested), dumps=dumps), "settled": list(settled)}
     await execute(conn, _SQL["set_attention"], values)
 
 

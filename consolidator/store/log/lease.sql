@@ -42,7 +42,7 @@ select id from session where pending and status = 'open' order by last_event_at,
 
 -- name: set_attention
 -- The calls that wait for a person: a cache of what the log says.
-update session set attention = (attention - %(settled)s::text[]) || %(asked)s::jsonb where id = %(id)s
+update session set attention = (attention - %(settled)s::text[]) || %(requested)s::jsonb where id = %(id)s
 
 -- name: lock_waiting_call
 -- Locks the session in which a call waits for a person.

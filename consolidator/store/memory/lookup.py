@@ -30,8 +30,14 @@ T = TypeVar("T")
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
 _VERSIONED = (
-    "value", "sentence", "valid_from", "valid_to", "superseded_at", "superseded_by", "superseded_reason"
-)  # the columns of a fact that `fact_version` keeps  # fmt: skip
+    "value",
+    "sentence",
+    "valid_from",
+    "valid_to",
+    "superseded_at",
+    "superseded_by",
+    "superseded_reason",
+)  # the columns of a fact that `fact_version` keeps
 _SIMPLE: Any = literal_column("'simple'::regconfig")
 
 

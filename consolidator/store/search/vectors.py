@@ -94,9 +94,15 @@ async def save_vectors(
 
 
 async def find_nearest(
-    conn: Connection, kinds: Sequence[str], model: str, vector: list[float], scopes: Sequence[int], *, exact: bool,
+    conn: Connection,
+    kinds: Sequence[str],
+    model: str,
+    vector: list[float],
+    scopes: Sequence[int],
+    *,
+    exact: bool,
     limit: int,
-) -> dict[str, list[int]]:  # fmt: skip
+) -> dict[str, list[int]]:
     """Return the numbers of the documents nearest to a vector, by kind; {} where the server has no pgvector.
 
     With `exact` all documents of the scopes are compared, else an index finds most of the nearest.
@@ -147,7 +153,7 @@ async def update_index(conn: Connection, model: str) -> None:
 
 
 def _query_parts(schema_name: str, type_name: str, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
-    schema, near = sql.Identifier(schema_name), sql.SQL(type_name)  # type: ignore[arg-type]
+    schema, near = sql.Identifier(schema_name), sql.SQL(type_name)
     return {
         "vector": sql.SQL("{}.vector({})").format(schema, sql.Literal(size)),
         "near": sql.SQL("{}.{}({})").format(schema, near, sql.Literal(size)),

@@ -73,21 +73,21 @@ asyncio.run(EmbeddedServer.start(Path(sys.argv[1])))
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home with a fresh cluster that nobody runs; copying it is faster than initdb."""
-    place = tmp_path_factory.mktemp("model")
+    folder = tmp_path_factory.mktemp("model")
 
     async def make() -> None:
-        await (await EmbeddedServer.start(place / "home")).stop()
+        await (await EmbeddedServer.start(folder / "home")).stop()
 
     asyncio.run(make())
-    yield place / "home"
-    forget(place)
+    yield folder / "home"
+    remove_clusters(folder)
 
 
 @pytest.fixture
 def new_home(tmp_path: Path) -> Iterator[Path]:
     """A home that does not exist yet."""
     yield tmp_path / "home"
-    forget(tmp_path)
+    remove_clusters(tmp_path)
 
 
 @pytest.fixture
@@ -95,24 +95,24 @@ def home(new_home: Path, model: Path) -> Path:
     """A home with a fresh cluster."""
     shutil.copytree(model, new_home)
     record = new_home / "postgres/cluster.json"
-    told = json.loads(record.read_text())
+    cluster_record = json.loads(record.read_text())
     if ROOT:
         data = cluster.CLUSTERS / f"test-{secrets.token_hex(8)}" / "data"
-        subprocess.run(["cp", "-a", str(Path(told["data"]).parent), str(data.parent)], check=True)
+        subprocess.run(["cp", "-a", str(Path(cluster_record["data"]).parent), str(data.parent)], check=True)
         note = data.parent / "home.json"
-        note.write_text(json.dumps({"home": str(new_home), "identity": told["identity"]}))
-        record.write_text(json.dumps({**told, "data": str(data)}))
+        note.write_text(json.dumps({"home": str(new_home), "identity": cluster_record["identity"]}))
+        record.write_text(json.dumps({**cluster_record, "data": str(data)}))
     return new_home
 
 
-def forget(place: Path) -> None:
+def remove_clusters(folder: Path) -> None:
     """Wait for the servers at or below a place to end, and remove their clusters where they are elsewhere."""
     deadline = time.monotonic() + 60
-    while processes("keeper_process.py", place):
+    while processes("keeper_process.py", folder):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     for note in cluster.CLUSTERS.glob("*/home.json") if ROOT else []:
-        if Path(json.loads(note.read_text())["home"]).is_relative_to(place):
+        if Path(json.loads(note.read_text())["home"]).is_relative_to(folder):
             shutil.rmtree(note.parent)
 
 
@@ -144,7 +144,7 @@ async def eventually(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def is_gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     try:
         return not keeper_process.is_alive(psutil.Process(pid))
     except psutil.NoSuchProcess:
@@ -155,21 +155,21 @@ def pid_of(server: EmbeddedServer) -> int:
     return int(server.info()["pid"])
 
 
-def processes(program: str, place: Path) -> list[psutil.Process]:
+def processes(program: str, folder: Path) -> list[psutil.Process]:
     """Return the processes of a program that were told of anything at or below a place."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
         except psutil.Error:
             continue
-        if any(word.endswith(f"/{program}") for word in words[:3]) and any(str(place) in word for word in words):
-            found.append(process)
-    return found
+        if any(word.endswith(f"/{program}") for word in words[:3]) and any(str(folder) in word for word in words):
+            pids.append(process)
+    return pids
 
 
-def no_process(program: str, place: Path) -> bool:
-    return processes(program, place) == []
+def no_process(program: str, folder: Path) -> bool:
+    return processes(program, folder) == []
 
 
 def keepers(home: Path) -> list[psutil.Process]:
@@ -205,8 +205,8 @@ async def remembered(server: EmbeddedServer) -> list[object]:
 
 async def test_a_first_start_gives_an_empty_durable_utc_database_with_pgvector(new_home: Path) -> None:
     async with serving(new_home) as server:
-        asked = "current_database(), current_setting('server_version_num')::int / 10000, current_setting('timezone')"
-        rows = await execute(server, f"select {asked}, current_setting('fsync'), current_setting('listen_addresses')")
+        queries = "current_database(), current_setting('server_version_num')::int / 10000, current_setting('timezone')"
+        rows = await execute(server, f"select {queries}, current_setting('fsync'), current_setting('listen_addresses')")
         assert rows == [("consolidator", int(binaries.MAJOR), "UTC", "on", "")]
         await execute(server, "create extension vector")
         assert await execute(server, "select lower('ÄÖ')") == [("äö",)]
@@ -227,7 +227,7 @@ async def test_the_last_user_takes_the_server_and_all_its_helpers_along(home: Pa
     assert await execute(second, "select 1") == [(1,)]
     await second.stop()
     await second.stop()
-    assert is_gone(pid_of(first))
+    assert has_ended(pid_of(first))
     assert keepers(home) == []
     assert not Path(first.info()["socket directory"]).exists()
 
@@ -236,7 +236,7 @@ async def test_several_starts_at_once_in_one_process_share_a_server(home: Path) 
     servers = await asyncio.gather(*(EmbeddedServer.start(home) for _ in range(4)))
     assert len({pid_of(server) for server in servers}) == 1
     await asyncio.gather(*(server.stop() for server in servers))
-    assert is_gone(pid_of(servers[0]))
+    assert has_ended(pid_of(servers[0]))
 
 
 async def test_info_names_everything_an_operator_looks_for(home: Path) -> None:
@@ -265,7 +265,7 @@ async def test_a_path_longer_than_postgresql_can_bear_will_do(new_home: Path) ->
     for _ in range(2):
         async with serving(path) as server:
             assert await execute(server, "select 1") == [(1,)]
-    assert is_gone(pid_of(server))
+    assert has_ended(pid_of(server))
     assert not Path(server.info()["socket directory"]).exists()
 
 
@@ -309,7 +309,7 @@ async def test_a_home_removed_under_a_running_server_disturbs_nobody_after(home:
         with pytest.raises(DatabaseUnavailable, match="was removed"):
             await old.restart()
         await old.stop()
-        await eventually(lambda: is_gone(pid_of(old)))
+        await eventually(lambda: has_ended(pid_of(old)))
         assert await execute(new, "select 1") == [(1,)]
 
 
@@ -359,7 +359,7 @@ async def test_processes_that_start_at_once_from_nothing_share_one_cluster(new_h
         pids = {pid_of_its_server(process) for process in users}
         assert len(pids) == 1
         places = cluster.CLUSTERS.glob("*/home.json") if ROOT else []
-        assert sum(json.loads(place.read_text())["home"] == str(new_home) for place in places) == int(ROOT)
+        assert sum(json.loads(folder.read_text())["home"] == str(new_home) for folder in places) == int(ROOT)
 
 
 async def test_newcomers_and_leavers_never_trip_over_each_other(home: Path) -> None:
@@ -401,7 +401,7 @@ async def test_the_server_ends_after_its_last_user_was_killed(home: Path) -> Non
     with user(home) as owner:
         pid = pid_of_its_server(owner)
         owner.kill()
-        await eventually(lambda: is_gone(pid) and keepers(home) == [])
+        await eventually(lambda: has_ended(pid) and keepers(home) == [])
 
 
 async def test_the_killed_owner_of_a_server_takes_it_from_nobody_else(home: Path) -> None:
@@ -413,7 +413,7 @@ async def test_the_killed_owner_of_a_server_takes_it_from_nobody_else(home: Path
             owner.wait()
             assert await remembered(server) == ["kept"]
             assert pid_of(server) == pid
-    assert is_gone(pid)
+    assert has_ended(pid)
 
 
 async def test_a_start_after_kill_finds_what_was_committed(home: Path) -> None:
@@ -437,8 +437,8 @@ async def test_a_killed_server_comes_back_with_connections_still_open(home: Path
         await conn.close()
         assert pid_of(server) != killed
         assert await remembered(server) == ["before"]
-        again = await server.restart()
-        assert pid_of(again) == pid_of(server)
+        pid_after = await server.restart()
+        assert pid_of(pid_after) == pid_of(server)
 
 
 async def test_a_server_that_somebody_stopped_comes_back(home: Path) -> None:
@@ -461,7 +461,7 @@ async def test_a_server_ends_with_its_killed_keeper_and_comes_back(home: Path) -
         killed = pid_of(server)
         [keeper] = keepers(home)
         keeper.kill()
-        await eventually(lambda: is_gone(killed))
+        await eventually(lambda: has_ended(killed))
         await server.restart()
         assert await execute(server, "select 1") == [(1,)]
     assert keepers(home) == []
@@ -481,7 +481,7 @@ async def test_a_server_without_a_keeper_is_given_one(home: Path, monkeypatch: p
             assert pid_of_its_server(other) == pid_of(server)
         monkeypatch.undo()
         assert len(keepers(home)) == 1
-    assert is_gone(pid_of(server))
+    assert has_ended(pid_of(server))
     assert keepers(home) == []
 
 
@@ -491,9 +491,9 @@ async def test_an_interrupted_initdb_is_repeated(new_home: Path) -> None:
     for _ in range(2):
         async with serving(new_home) as server:
             assert await execute(server, "select 1") == [(1,)]
-        place = Path(server.info()["data directory"]).parent
-        await eventually(partial(no_process, "initdb", place))
-    assert not any(place.glob("initdb-*"))
+        folder = Path(server.info()["data directory"]).parent
+        await eventually(partial(no_process, "initdb", folder))
+    assert not any(folder.glob("initdb-*"))
 
 
 async def test_a_recycled_pid_is_not_taken_for_the_server(home: Path) -> None:
@@ -526,10 +526,10 @@ async def test_a_half_made_copy_of_the_binaries_is_made_again(
     half = tmp_path / "base/binaries" / f"{binaries._build_key()}.partial"
     half.mkdir(parents=True)
     (half / "rubbish").touch()
-    found = binaries.locate()
-    assert os.access(found.program("postgres"), os.X_OK)
+    copies = binaries.locate()
+    assert os.access(copies.program("postgres"), os.X_OK)
     assert not half.exists()
-    assert binaries.locate() == found
+    assert binaries.locate() == copies
 
 
 # --- other people
@@ -553,11 +553,11 @@ async def test_another_user_of_the_machine_can_neither_connect_nor_read(home: Pa
             f"open({info['password in']!r})",
         ]
         for code in tries:
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["/usr/bin/python3", "-c", code], cwd="/", user=uid, group=uid, extra_groups=[],
                 capture_output=True, text=True, check=False,
             )  # fmt: skip
-            assert "PermissionError" in done.stderr
+            assert "PermissionError" in completed.stderr
 
 
 @root_only
@@ -645,27 +645,27 @@ async def test_a_damaged_password_file_is_named(home: Path) -> None:
 
 @pytest.fixture
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
-    """Have root's clusters on a disk of so many megabytes."""
+    """Mount a disk of so many megabytes for root's clusters."""
     mounted = []
 
     def mount(megabytes: int) -> Path:
-        place = Path(f"/tmp/consolidator-test-{os.getpid()}")
-        place.mkdir(mode=0o755)
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(place)],
+        folder = Path(f"/tmp/consolidator-test-{os.getpid()}")
+        folder.mkdir(mode=0o755)
+        completed = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(folder)],
             check=False, capture_output=True,
         )  # fmt: skip
-        if done.returncode != 0:
-            place.rmdir()
+        if completed.returncode != 0:
+            folder.rmdir()
             pytest.skip("may not mount a small disk here")
-        mounted.append(place)
-        monkeypatch.setattr(cluster, "CLUSTERS", place / "clusters")
-        return place
+        mounted.append(folder)
+        monkeypatch.setattr(cluster, "CLUSTERS", folder / "clusters")
+        return folder
 
     yield mount
-    for place in mounted:
-        subprocess.run(["umount", str(place)], check=True)
-        place.rmdir()
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+        folder.rmdir()
 
 
 def fill(file: Path) -> None:
@@ -676,20 +676,20 @@ def fill(file: Path) -> None:
 
 @root_only
 async def test_a_full_disk_is_named_when_the_cluster_is_made(new_home: Path, small_disk: Callable[[int], Path]) -> None:
-    place = small_disk(12)
+    folder = small_disk(12)
     with pytest.raises(DatabaseUnavailable, match="the disk is full; free at least"):
         await EmbeddedServer.start(new_home)
-    assert list(place.glob("clusters/*/initdb-*")) == []
+    assert list(folder.glob("clusters/*/initdb-*")) == []
 
 
 @root_only
 async def test_a_full_disk_is_named_at_a_start_and_room_made_on_it_is_enough(
     new_home: Path, small_disk: Callable[[int], Path]
 ) -> None:
-    place = small_disk(80)
+    folder = small_disk(80)
     async with serving(new_home) as server:
         await remember(server, "kept")
-    filler = place / "filler"
+    filler = folder / "filler"
     with pytest.raises(OSError, match="No space left"):
         fill(filler)
     with pytest.raises(DatabaseUnavailable, match="the disk is full; free at least"):

@@ -20,11 +20,11 @@ from consolidator.errors import DatabaseUnavailable
 from consolidator.store.log import events
 from tests.support import PATIENCE, assert_invariants, log_events, user_message
 
-HELD = 4  # connections that wait in the pool
+IDLE_CONNECTIONS = 4  # connections that wait in the pool
 
 
 async def texts(database: Database) -> list[str]:
-    """What the session says."""
+    """Return the texts of the session."""
     async with database.connection() as conn:
         return [event.data["text"] for event in await events.read(conn, "s")]
 
@@ -32,11 +32,11 @@ async def texts(database: Database) -> list[str]:
 async def fill_pool(database: Database) -> None:
     """Leave idle connections in the pool."""
 
-    async def held() -> None:
+    async def hold_connection() -> None:
         async with database.connection() as conn:
             await conn.execute("select pg_sleep(0.1)")
 
-    await asyncio.gather(*(held() for _ in range(HELD)))
+    await asyncio.gather(*(hold_connection() for _ in range(IDLE_CONNECTIONS)))
 
 
 def kill(database: Database) -> None:
@@ -65,7 +65,9 @@ async def test_an_embedded_server_that_is_killed_comes_back_with_what_was_commit
     await asyncio.to_thread(kill, embedded)
     await log_events(embedded, "s", [user_message("after")])
     await asyncio.to_thread(kill, embedded)
-    await asyncio.gather(*(log_events(embedded, f"s{number}", [user_message("at once")]) for number in range(HELD)))
+    await asyncio.gather(
+        *(log_events(embedded, f"s{number}", [user_message("at once")]) for number in range(IDLE_CONNECTIONS))
+    )
     assert await texts(embedded) == ["before", "after"]
     await assert_invariants(embedded)
 
@@ -92,8 +94,10 @@ def terminate(dsn: str) -> int:
 async def test_idle_connections_that_were_cut_are_replaced(database: Database, dsn: str) -> None:
     await log_events(database, "s", [user_message("before")])
     await fill_pool(database)
-    assert await asyncio.to_thread(terminate, dsn) >= HELD
-    await asyncio.gather(*(log_events(database, f"s{number}", [user_message("at once")]) for number in range(HELD)))
+    assert await asyncio.to_thread(terminate, dsn) >= IDLE_CONNECTIONS
+    await asyncio.gather(
+        *(log_events(database, f"s{number}", [user_message("at once")]) for number in range(IDLE_CONNECTIONS))
+    )
     await log_events(database, "s", [user_message("after")])
     assert await texts(database) == ["before", "after"]
 
@@ -115,34 +119,34 @@ async def test_a_connection_cut_between_the_last_word_and_the_commit_says_so(dat
 
 async def test_a_server_that_cannot_be_reached_is_named_without_its_password(clock: Clock) -> None:
     nowhere = Database("postgresql://ann:sesame@127.0.0.1:1/shop", clock)
-    with pytest.raises(DatabaseUnavailable, match="cannot connect") as told:
+    with pytest.raises(DatabaseUnavailable, match="cannot connect") as error:
         await texts(nowhere)
-    assert "127.0.0.1" in str(told.value)
-    assert "sesame" not in str(told.value)
+    assert "127.0.0.1" in str(error.value)
+    assert "sesame" not in str(error.value)
     await nowhere.close()
 
 
 async def test_a_connect_that_is_cancelled_leaves_no_half_open_connection(clock: Clock) -> None:
-    asked, left = asyncio.Event(), asyncio.Event()
+    connected, closed = asyncio.Event(), asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.set()
+        connected.set()
         while await reader.read(4096):
             pass
-        left.set()
+        closed.set()
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     slow = Database(f"host=127.0.0.1 port={port} dbname=x user=x sslmode=disable", clock)
-    gc.disable()  # what is left to it stays open until it comes by, and holds a place on the server meanwhile
+    gc.disable()  # a connection left to the garbage collector would stay open until it runs
     try:
         connecting = asyncio.create_task(check_version(slow))
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await asyncio.wait_for(connected.wait(), PATIENCE)
         connecting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await connecting
-        await asyncio.wait_for(left.wait(), PATIENCE)
+        await asyncio.wait_for(closed.wait(), PATIENCE)
     finally:
         gc.enable()
         await slow.close()

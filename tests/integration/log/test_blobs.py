@@ -24,7 +24,7 @@ from consolidator.store import checks
 from consolidator.store.log import events
 from consolidator.store.log.blobs import INLINE_BYTES
 from consolidator.store.queries import load
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.support import assert_invariants, log_events, tool_result, user_message
 
 LARGE = "x" * INLINE_BYTES
@@ -41,15 +41,17 @@ values = st.recursive(
 )  # fmt: skip
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(value: Any, other: Any) -> bool:
     """Tell whether two values are the same, NaN included, and of the same shape."""
-    if isinstance(one, float) and math.isnan(one):
+    if isinstance(value, float) and math.isnan(value):
         return isinstance(other, float) and math.isnan(other)
-    if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(alike(one[k], other[k]) for k in one)
-    if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(alike, one, other))
-    return bool(one == other)
+    if isinstance(value, dict):
+        return (
+            isinstance(other, dict) and value.keys() == other.keys() and all(alike(value[k], other[k]) for k in value)
+        )
+    if isinstance(value, list):
+        return isinstance(other, list) and len(value) == len(other) and all(map(alike, value, other))
+    return bool(value == other)
 
 
 async def blobs(conn: Connection) -> int:
@@ -208,7 +210,7 @@ async def test_an_append_wins_where_the_collector_came_first(database: Database,
     async with database.transaction() as collector:
         assert await collect(collector, clock) == 1
         append = asyncio.create_task(log_events(database, "s", [user_message(LARGE)]))
-        await waiting(database)
+        await wait_for_lock(database)
     await append
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == [LARGE]

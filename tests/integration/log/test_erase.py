@@ -17,15 +17,15 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
-from consolidator.service import erasure
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.explain import explain
+from consolidator.service.log import erasure
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.explain import explain
 from consolidator.settings import Settings
 from consolidator.store.memory import erasures
 from consolidator.store.queries import load
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
-from tests.integration.conftest import Fresh
+from tests.integration.conftest import OpenDatabase
 from tests.integration.log import claude_logs
 from tests.integration.log.test_reading import plan_of
 from tests.nights import (
@@ -69,15 +69,15 @@ def private_events(number: int = 50) -> list[NewEvent]:
 async def erase_and_check(database: Database, settings: Settings, **target: str) -> dict[str, Any]:
     """Erase, and assert that only the log of erasures still names the erased sessions."""
     plan = await plan_erasure(database, **target)
-    done = await erase_sessions(database, settings, plan, reason="asked to")
+    result = await erase_sessions(database, settings, plan, reason="asked to")
     names = [member.id for member in plan.sessions]
     for table, text in (await dump(database, but=("erasure", "claim"))).items():
         assert not [name for name in (*names, SECRET_WORD) if name in text], table
     await assert_invariants(database)
-    return done
+    return result
 
 
-async def test_what_is_left_is_what_would_be_without_the_erased(fresh: Fresh, settings: Settings) -> None:
+async def test_what_is_left_is_what_would_be_without_the_erased(fresh: OpenDatabase, settings: Settings) -> None:
     memories = []
     for with_erased in (True, False):
         async with fresh() as database:
@@ -197,8 +197,8 @@ async def test_what_was_not_learned_from_yet_can_go(database: Database, clock: F
     await log_workdays(database, 1)
     await log_events(database, "new-1", private_events())
     await erase_and_check(database, settings, session="new-1")
-    done = await run_next_night(database, clock, settings)
-    assert done["seen"] == len(workday_events(0))
+    result = await run_next_night(database, clock, settings)
+    assert result["seen"] == len(workday_events(0))
     await assert_ledger_balances(database)
 
 
@@ -314,6 +314,6 @@ async def test_the_command_wants_a_persons_word(database: Database, environment:
     refused = await in_thread(run_cli, "erase", "--peer", "rosa", environment=environment, code=2)
     assert "--yes" in refused.stderr
     assert await dump_tables(database) == before
-    done = await in_thread(run_cli, "erase", "--peer", "rosa", "--yes", "--json", environment=environment)
-    assert json.loads(done.stdout) == {"sessions": 1, "events": len(private_events())}
+    completed = await in_thread(run_cli, "erase", "--peer", "rosa", "--yes", "--json", environment=environment)
+    assert json.loads(completed.stdout) == {"sessions": 1, "events": len(private_events())}
     assert await query_number(database, "select count(*) from session") == 0

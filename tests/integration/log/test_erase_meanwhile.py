@@ -19,16 +19,17 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import dead_letters, revisions
 from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
-from consolidator.jobs.consolidation.deciding import CandidateDecider
 from consolidator.jobs.consolidation.manual_run import SessionFilter
-from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.model import calls
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.client import ModelClient
-from consolidator.service import erasure, facts
-from consolidator.service.erasure import erase_sessions, plan_erasure
+from consolidator.service.log import erasure
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory import facts
 from consolidator.settings import Settings
 from consolidator.store.memory import scopes
 from consolidator.store.nights import model_batches

@@ -22,8 +22,8 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.service import erasure
-from consolidator.service.export import export_sessions
+from consolidator.service.log import erasure
+from consolidator.service.log.export import export_sessions
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from tests.conftest import NOON

@@ -15,7 +15,7 @@ from consolidator.database import Database, partitions
 from consolidator.database.partitions import Connection
 from consolidator.store import checks
 from consolidator.store.log import events, generation
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.support import log_events, user_message
 
 Refused = psycopg.errors.IntegrityConstraintViolation
@@ -224,7 +224,7 @@ async def test_two_who_miss_the_same_days_both_find_them_made(log: Database, clo
     async with log.transaction() as conn:
         await conn.execute("select pg_advisory_xact_lock(hashtext('consolidator.partition'))")
         await warm.wait()
-        await waiting(log, 2)
+        await wait_for_lock(log, 2)
     assert await asyncio.gather(*both) == [4, 2]
     async with log.connection() as conn:
         assert (await checks.find_violations(conn))["I1 every partition is guarded"] == []

@@ -23,7 +23,7 @@ from consolidator.models.payload import EventType
 from consolidator.store import checks
 from consolidator.store.log import events, sessions
 from consolidator.store.log.events import AppendResult
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.support import assistant_response, log_events, user_message
 
 EPOCH = 2  # of every session in the property
@@ -88,9 +88,9 @@ async def test_seq_is_dense_under_any_writers(database: Database, todo: list[Wri
         for name in (f"{run}-0", f"{run}-1"):
             await sessions.open_session(conn, {"id": name, "agent": "a"}, now=database.clock.now())
         await conn.execute("update session set lease_epoch = %s", [EPOCH])
-    done = await asyncio.gather(*(attempt(database, run, n, write) for n, write in enumerate(todo)))
+    results = await asyncio.gather(*(attempt(database, run, n, write) for n, write in enumerate(todo)))
     for session in (0, 1):
-        mine = [(n, w, a) for n, (w, a) in enumerate(zip(todo, done, strict=True)) if w.session == session]
+        mine = [(n, w, a) for n, (w, a) in enumerate(zip(todo, results, strict=True)) if w.session == session]
         async with database.connection() as conn:
             log = await events.read(conn, f"{run}-{session}")
             head = (await sessions.get(conn, f"{run}-{session}")).head
@@ -98,13 +98,13 @@ async def test_seq_is_dense_under_any_writers(database: Database, todo: list[Wri
         assert [event.seq for event in log] == list(range(1, head + 1))
         assert head == sum(write.size for write, _ in written.values())
         for number, (write, at) in written.items():
-            found = [event.data["text"] for event in log[at.first_seq - 1 : at.last_seq]]
-            assert found == [event.data["text"] for event in texts(write, number)]
+            logged = [event.data["text"] for event in log[at.first_seq - 1 : at.last_seq]]
+            assert logged == [event.data["text"] for event in texts(write, number)]
         answers: dict[str, set[tuple[int, int]]] = {}
-        for _, write, told in mine:
-            if write.key and not write.bulk and told:
-                answers.setdefault(write.key, set()).add((told.first_seq, told.last_seq))
-        assert all(len(one) == 1 for one in answers.values())
+        for _, write, result in mine:
+            if write.key and not write.bulk and result:
+                answers.setdefault(write.key, set()).add((result.first_seq, result.last_seq))
+        assert all(len(seq_ranges) == 1 for seq_ranges in answers.values())
 
 
 async def test_a_repeated_key_writes_nothing_and_answers_as_the_first_time(database: Database) -> None:
@@ -112,16 +112,16 @@ async def test_a_repeated_key_writes_nothing_and_answers_as_the_first_time(datab
     now = database.clock.now()
     async with database.connection() as conn:
         first = await events.append(conn, "s", [user_message("a"), user_message("b")], now=now, key="k")
-        again = await events.append(
+        second = await events.append(
             conn, "s", [user_message("other"), user_message("b"), user_message("c")], now=now, key="k", expected_head=1
         )
         assert (first.first_seq, first.last_seq, first.repeated) == (2, 3, False)
-        assert (again.first_seq, again.last_seq, again.repeated) == (2, 3, True)
+        assert (second.first_seq, second.last_seq, second.repeated) == (2, 3, True)
         assert len(await events.read(conn, "s")) == 3
 
 
 @asynccontextmanager
-async def held(database: Database, session: str, key: str) -> AsyncIterator[Connection]:
+async def hold_session(database: Database, session: str, key: str) -> AsyncIterator[Connection]:
     """An append under a key in a transaction that stays open, and with it the session's lock."""
     async with database.transaction() as conn:
         await events.append(conn, session, [user_message("first")], now=database.clock.now(), key=key)
@@ -138,29 +138,29 @@ async def append_alone(database: Database, key: str, expected: int | None = None
 @pytest.mark.parametrize("expected", [None, 0])
 async def test_two_writers_with_one_key_at_once_are_one(database: Database, expected: int | None) -> None:
     await log_events(database, "s", [])
-    async with held(database, "s", "k"):
+    async with hold_session(database, "s", "k"):
         other = asyncio.create_task(append_alone(database, "k", expected))
-        await waiting(database)
-    told = await other
-    assert (told.first_seq, told.last_seq, told.repeated) == (1, 1, True)
+        await wait_for_lock(database)
+    result = await other
+    assert (result.first_seq, result.last_seq, result.repeated) == (1, 1, True)
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == ["first"]
 
 
 async def test_the_second_writer_of_a_key_writes_where_the_first_gave_up(database: Database) -> None:
     await log_events(database, "s", [])
-    async with held(database, "s", "k") as conn, conn.transaction(force_rollback=True):
+    async with hold_session(database, "s", "k") as conn, conn.transaction(force_rollback=True):
         await events.append(conn, "s", [user_message("given up")], now=database.clock.now(), key="other")
         other = asyncio.create_task(append_alone(database, "other"))
-        await waiting(database)
+        await wait_for_lock(database)
     assert await other == AppendResult(2, 2)
 
 
 async def test_the_slower_of_two_that_expect_the_same_head_is_refused(database: Database) -> None:
     await log_events(database, "s", [])
-    async with held(database, "s", "k"):
+    async with hold_session(database, "s", "k"):
         other = asyncio.create_task(append_alone(database, "other", expected=0))
-        await waiting(database)
+        await wait_for_lock(database)
     with pytest.raises(HeadConflict, match="expected head 0, it is 1"):
         await other
 

@@ -23,10 +23,10 @@ from consolidator.errors import ImportRefused, Interrupted, NotFound
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
-from consolidator.service import erasure
+from consolidator.service.log import erasure
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.support import assert_invariants, in_thread, run_cli, run_job
 
@@ -50,8 +50,8 @@ async def test_a_file_that_was_only_touched_adds_nothing(database: Database, tmp
     log = write_log(tmp_path / "s.jsonl", user_lines(3))
     await import_logs(database, log)
     os.utime(log, (1, 1))
-    again = await import_logs(database, log)
-    assert (again.files, again.events, again.repeated) == (1, 0, 4)
+    second = await import_logs(database, log)
+    assert (second.files, second.events, second.repeated) == (1, 0, 4)
 
 
 async def test_a_file_that_has_grown_adds_the_new_part(database: Database, tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ async def test_a_line_that_is_still_being_written_is_read_when_it_is_whole(datab
 
 async def test_a_renamed_copy_adds_nothing(database: Database, tmp_path: Path) -> None:
     await import_logs(database, write_log(tmp_path / "a" / "s.jsonl", user_lines(3)))
-    again = await import_logs(database, write_log(tmp_path / "b" / "copy.jsonl", user_lines(3)))
-    assert (again.events, again.repeated) == (0, 4)
+    second = await import_logs(database, write_log(tmp_path / "b" / "copy.jsonl", user_lines(3)))
+    assert (second.events, second.repeated) == (0, 4)
 
 
 async def test_a_resumed_session_adds_only_what_it_says_itself(database: Database, tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ async def test_a_file_of_another_format_is_said_to_be_one_and_fills_no_screen(
     database: Database, tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "s.jsonl", ["damage", *user_lines(30)])
-    done = await import_logs(database, log, "pi")
-    assert (done.events, done.problem_count, done.problems) == (0, 1, [])
-    assert done.misread == [f"{log} looks like claude-code, not pi"]
-    again = await import_logs(database, log)
-    assert (again.events, again.misread) == (31, [])
+    completed = await import_logs(database, log, "pi")
+    assert (completed.events, completed.problem_count, completed.problems) == (0, 1, [])
+    assert completed.misread == [f"{log} looks like claude-code, not pi"]
+    second = await import_logs(database, log)
+    assert (second.events, second.misread) == (31, [])
 
 
 async def test_an_import_that_is_asked_to_stop_keeps_what_it_read_and_goes_on(
@@ -231,8 +231,8 @@ async def test_auto_finds_the_logs_that_agents_leave_in_a_home(
     write_log(
         tmp_path / ".codex" / "sessions" / "2026" / "03" / "01" / "rollout-2026-03-01T10-00-00-019c.jsonl", rollout
     )
-    done = await in_thread(run_cli, "import", "auto", "--json", environment=environment)
-    report = json.loads(done.stdout)
+    completed = await in_thread(run_cli, "import", "auto", "--json", environment=environment)
+    report = json.loads(completed.stdout)
     assert (report["files"], report["sessions"], report["problem_count"]) == (2, 2, 0)
     assert (await read_texts(database))["s"] == expected_texts(2)
     assert any("hello" in texts for texts in (await read_texts(database)).values())
@@ -248,7 +248,7 @@ async def test_an_import_killed_anywhere_loses_nothing_and_repeats_nothing(
         async with database.transaction() as conn:
             await conn.execute(f"lock table {table} in share row exclusive mode")
             with subprocess.Popen([sys.executable, "-m", "consolidator", *arguments], env=dict(environment)) as killed:
-                await waiting(database)
+                await wait_for_lock(database)
                 killed.send_signal(signal.SIGKILL)
     await in_thread(run_cli, *arguments, environment=environment)
     assert await read_texts(database) == {name: [*expected_texts(3, name), "x" * 20_000] for name in "abc"}

@@ -55,8 +55,8 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
         span = events.Span("b", after=0, upto=3)
         await events.stamp(conn, [span], now=clock.now())
         await sessions.advance_watermarks(conn, [span])
-        told = await events.read_unconsolidated(conn)
-        assert [(event.session_id, event.seq) for event in told] == [
+        unconsolidated = await events.read_unconsolidated(conn)
+        assert [(event.session_id, event.seq) for event in unconsolidated] == [
             ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)
         ]  # fmt: skip
         paged = []
@@ -64,7 +64,7 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
         while page := await events.read_unconsolidated(conn, after=after, limit=3):
             paged += page
             after = (page[-1].session_id, page[-1].seq)
-        assert paged == told
+        assert paged == unconsolidated
 
 
 async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
@@ -101,8 +101,8 @@ async def plan_of(
     await cursor.execute(f"explain ({'analyze, ' * analyze}format json) {query}".encode(), values)
     row = await cursor.fetchone()
     assert row is not None
-    found = row[0] if isinstance(row[0], list) else json.loads(row[0])
-    return list(nodes(found[0]["Plan"]))
+    lines = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return list(nodes(lines[0]["Plan"]))
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -211,8 +211,8 @@ async def big_ledger(database: Database, clock: FrozenClock) -> Database:
             await conn.execute("update claim set status = 'done', seen = 2, learned = 2 where run_id = %s", [run])
             if number < 2:
                 await runs.finish(conn, run, status="done", now=now, report=asdict(await runs.sum_units(conn, run)))
-        left = "update claim set status = 'open' where run_id = %s and unit > 'unit-0989'"
-        await conn.execute(left, [run])
+        remaining = "update claim set status = 'open' where run_id = %s and unit > 'unit-0989'"
+        await conn.execute(remaining, [run])
     async with database.connection() as conn:
         await conn.execute("vacuum analyze")
     return database

@@ -15,10 +15,10 @@ from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.model import calls as calls_module
 from consolidator.memory.facts.reconcile import reconcile_candidates
-from consolidator.service import recall
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.explain import explain
-from consolidator.service.facts import correct_fact, forget_fact
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory import recall
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from consolidator.store.nights import runs
@@ -257,9 +257,7 @@ async def test_a_merge_and_an_explanation_keep_to_one_peer(
             await log_events(database, f"s{number}", [user_message(town)], peer=peer)
             clock.advance(HOUR)
             if number == 2:
-                monkeypatch.setattr(
-                    "consolidator.jobs.consolidation.reconciling.reconcile_candidates", reconcile_and_record
-                )
+                monkeypatch.setattr("consolidator.jobs.merging.reconciling.reconcile_candidates", reconcile_and_record)
             await run_job(database, model_settings)
     assert set(peers) == {"ann"}
     facts = {fact["value"]: fact["id"] for fact in await load_facts(database)}

@@ -20,7 +20,7 @@ from consolidator.jobs.model.extraction import FactReader
 from consolidator.llm.client import ModelClient
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.models.event import NewEvent
-from consolidator.service.erasure import erase_sessions, plan_erasure
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import Row, fetch_dicts

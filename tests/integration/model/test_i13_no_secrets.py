@@ -20,13 +20,13 @@ from consolidator.jobs.consolidation import learning, session_window
 from consolidator.llm.redaction.redact import find_credentials
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
-from consolidator.service.explain import explain
-from consolidator.service.export import export_sessions
 from consolidator.service.json_encoding import encode_json
-from consolidator.service.session_summary import summarize_session
-from consolidator.service.skills import export_skills
-from consolidator.service.solutions import find_solutions
-from consolidator.service.suggestions import suggest_next_calls
+from consolidator.service.log.export import export_sessions
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.session_summary import summarize_session
+from consolidator.service.memory.skills import export_skills
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from tests.dumps import dump

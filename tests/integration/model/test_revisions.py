@@ -15,13 +15,13 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.manual_run import SessionFilter
-from consolidator.jobs.consolidation.merging import merge_agent
 from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.facts import correct_fact, forget_fact
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import agent_locks, lookup
 from consolidator.store.memory import revisions as store

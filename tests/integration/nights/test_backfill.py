@@ -19,12 +19,12 @@ from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
 from consolidator.jobs.consolidation.manual_run import SessionFilter
-from consolidator.jobs.consolidation.merging import merge_agent
+from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from consolidator.store.memory import scopes
 from consolidator.store.nights import runs
-from tests.integration.conftest import SALT, Fresh
+from tests.integration.conftest import SALT, OpenDatabase
 from tests.nights import (
     all_learned,
     assert_ledger_balances,
@@ -65,7 +65,7 @@ async def learned_sessions(database: Database) -> list[str]:
 
 
 async def test_a_backfill_learns_as_a_night_does(
-    database: Database, clock: FrozenClock, settings: Settings, fresh: Fresh
+    database: Database, clock: FrozenClock, settings: Settings, fresh: OpenDatabase
 ) -> None:
     async with fresh() as other:
         for log in (database, other):
@@ -176,7 +176,7 @@ async def _kill_backfill(database: Database, environment: dict[str, str], *words
 
 @pytest.mark.parametrize("since", [(), ("--since", "7d")], ids=["all", "since a span ago"])
 async def test_a_killed_backfill_goes_on_where_it_was(
-    database: Database, clock: FrozenClock, environment: dict[str, str], settings: Settings, fresh: Fresh,
+    database: Database, clock: FrozenClock, environment: dict[str, str], settings: Settings, fresh: OpenDatabase,
     since: tuple[str, ...],
 ) -> None:  # fmt: skip
     async with fresh() as other:

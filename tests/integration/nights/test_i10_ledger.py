@@ -21,10 +21,10 @@ from consolidator.jobs.scheduler import summarize
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
-from consolidator.service.erasure import erase_sessions, plan_erasure
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from tests import nights
-from tests.integration.conftest import Fresh
+from tests.integration.conftest import OpenDatabase
 from tests.logs import Story, make_story
 from tests.nights import (
     all_learned,
@@ -184,7 +184,7 @@ def test_a_night_that_sees_everything_and_learns_nothing_says_so_loudly() -> Non
 )
 @given(seed=strategies.integers(0, 2**32))
 def test_random_nights_with_poison_balance_and_a_retry_learns_what_one_batch_does(
-    fresh: Fresh, settings: Settings, seed: int
+    fresh: OpenDatabase, settings: Settings, seed: int
 ) -> None:
     log_story = make_story(seed)
     rng = random.Random(seed)
@@ -199,7 +199,9 @@ def test_random_nights_with_poison_balance_and_a_retry_learns_what_one_batch_doe
     assert nightly == batch
 
 
-async def learn_with_poison(fresh: Fresh, log_story: Story, poisoned: set[tuple[str, int]], settings: Settings) -> Any:
+async def learn_with_poison(
+    fresh: OpenDatabase, log_story: Story, poisoned: set[tuple[str, int]], settings: Settings
+) -> Any:
     feed = Digest.feed
 
     def feed_or_die(self: Digest, event: Event) -> None:

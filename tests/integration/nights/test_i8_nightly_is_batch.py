@@ -15,7 +15,7 @@ from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from tests.integration.conftest import Fresh
+from tests.integration.conftest import OpenDatabase
 from tests.logs import NightPlan, ScriptedSession, Story, make_story
 from tests.nights import all_learned, assert_ledger_balances, open_replica
 from tests.support import FULL, assert_invariants, log_events, read_memory
@@ -52,7 +52,7 @@ async def _run_evening(database: Database, story: Story, number: int, evening: N
     await assert_ledger_balances(database)
 
 
-async def _learn_nightly(fresh: Fresh, story: Story, home: Any) -> Any:
+async def _learn_nightly(fresh: OpenDatabase, story: Story, home: Any) -> Any:
     async with fresh() as database:
         for number, evening in enumerate(story.nights):
             await _run_evening(database, story, number, evening, home)
@@ -60,7 +60,7 @@ async def _learn_nightly(fresh: Fresh, story: Story, home: Any) -> Any:
         return await read_memory(database)
 
 
-async def _learn_at_once(fresh: Fresh, story: Story, home: Any) -> Any:
+async def _learn_at_once(fresh: OpenDatabase, story: Story, home: Any) -> Any:
     return await _learn_nightly(fresh, Story(story.sessions, story.nights[-1:]), home)
 
 
@@ -69,7 +69,7 @@ async def _learn_at_once(fresh: Fresh, story: Story, home: Any) -> Any:
 @example(seed=203577)  # two projects come to share a procedure on a night with news of one of them only
 @example(seed=48)  # a call with a credential is given up by one night, and answered in another
 def test_any_cut_into_nights_learns_what_one_batch_does(
-    fresh: Fresh, tmp_path_factory: pytest.TempPathFactory, seed: int
+    fresh: OpenDatabase, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     home = tmp_path_factory.getbasetemp()
     batch = asyncio.run(_learn_at_once(fresh, make_story(seed), home))

@@ -14,7 +14,7 @@ from consolidator.jobs import retention
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.service.explain import explain
+from consolidator.service.memory.explain import explain
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, sessions
 from tests import nights

@@ -12,13 +12,13 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings, strategies
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.consolidation import scope_sums
-from consolidator.jobs.consolidation.scope_sums import ALL_PROJECTS, update_sums
+from consolidator.jobs.merging import scope_sums
+from consolidator.jobs.merging.scope_sums import ALL_PROJECTS, update_sums
 from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.models.digest import DigestRow
 from consolidator.store.log import sessions
 from consolidator.store.memory import digests
-from tests.integration.conftest import Fresh
+from tests.integration.conftest import OpenDatabase
 from tests.support import FULL
 
 PROPERTY = settings(
@@ -99,7 +99,7 @@ async def scope_sum_rows(conn: Connection) -> Any:
 
 @PROPERTY
 @given(steps=strategies.lists(STEPS, max_size=25))
-async def test_kept_sums_equal_rebuilt_sums(fresh: Fresh, steps: list[tuple[str, Any, Any]]) -> None:
+async def test_kept_sums_equal_rebuilt_sums(fresh: OpenDatabase, steps: list[tuple[str, Any, Any]]) -> None:
     counted: dict[str, Counts] = {}
     async with fresh() as database, database.transaction() as conn:
         for step, session, more in steps:

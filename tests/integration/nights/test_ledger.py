@@ -20,7 +20,7 @@ from consolidator.jobs.retention import RetentionReport
 from consolidator.models.run import UnitKind
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from tests.integration.locks import of_the_dead
+from tests.integration.locks import dead_owner_name
 from tests.nights import query_number, query_rows, wait_until_counted
 from tests.support import PATIENCE
 
@@ -142,13 +142,13 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     names = [f"u{n}" for n in range(8)]
     one_worker = settings.model_copy(update={"workers": 1})
     claim_sizes: list[int] = []
-    ledger = await start_ledger(database, one_worker, *names, owner=of_the_dead())
+    ledger = await start_ledger(database, one_worker, *names, owner=dead_owner_name())
     for _ in range(settings.max_attempts):
         while (units := await ledger._claim_units(0)) and units[0].name != "u0":
             async with database.transaction() as conn:
                 await record_progress(conn, units, [unit.progress() for unit in units])
         claim_sizes.append(len(units))  # here its process is killed
-        ledger = Ledger(database, one_worker, ledger.run_id, owner=of_the_dead())
+        ledger = Ledger(database, one_worker, ledger.run_id, owner=dead_owner_name())
         await ledger.release_dead_owners()
     assert claim_sizes == [2, 1, 1]
 

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation import merging
+from consolidator.jobs.merging import agent_merge
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.settings import Settings
 from consolidator.store.log import sources
@@ -45,7 +45,7 @@ def error_row(session: str, record: dict[str, Any]) -> ErrorRecordRow:
 async def merge(database: Database, settings: Settings, agent: str = "coder") -> None:
     """Merge an agent in a transaction of its own."""
     async with database.transaction() as conn:
-        await merging.merge_agent(conn, agent, run_id="test", now=database.clock.now(), settings=settings)
+        await agent_merge.merge_agent(conn, agent, run_id="test", now=database.clock.now(), settings=settings)
 
 
 async def start_until_blocked(

@@ -24,7 +24,7 @@ from consolidator.jobs.ledger import LostClaim, Unit, record_progress
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from tests.integration.conftest import Fresh
+from tests.integration.conftest import OpenDatabase
 from tests.nights import (
     all_learned,
     assert_ledger_balances,
@@ -63,7 +63,7 @@ async def assert_done_once(database: Database, sessions: int) -> None:
 
 
 @asynccontextmanager
-async def memory_of_one_replica(fresh: Fresh, settings: Settings, sessions: int) -> AsyncIterator[Any]:
+async def memory_of_one_replica(fresh: OpenDatabase, settings: Settings, sessions: int) -> AsyncIterator[Any]:
     """Yield the memory that one replica with one worker learns from as many sessions."""
     async with fresh() as database:
         await log_workdays(database, sessions)
@@ -73,7 +73,7 @@ async def memory_of_one_replica(fresh: Fresh, settings: Settings, sessions: int)
         yield await read_memory(database)
 
 
-async def test_two_replicas_of_one_process_share_a_night(fresh: Fresh, settings: Settings) -> None:
+async def test_two_replicas_of_one_process_share_a_night(fresh: OpenDatabase, settings: Settings) -> None:
     async with (
         memory_of_one_replica(fresh, settings, 8) as expected,
         fresh() as database,
@@ -99,7 +99,7 @@ async def test_two_replicas_of_one_process_share_a_night(fresh: Fresh, settings:
 
 
 async def test_two_processes_share_a_night(
-    database: Database, environment: dict[str, str], fresh: Fresh, settings: Settings
+    database: Database, environment: dict[str, str], fresh: OpenDatabase, settings: Settings
 ) -> None:
     async with database.connection() as conn:
         await conn.execute("insert into setting (name, value) values ('salt', %s)", [bytes(16)])

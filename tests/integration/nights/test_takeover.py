@@ -16,10 +16,10 @@ from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.ledger import Ledger
 from consolidator.jobs.nightly import JobRunner
 from consolidator.process import owner_name
-from consolidator.service import erasure
+from consolidator.service.log import erasure
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from tests.integration.locks import of_the_dead
+from tests.integration.locks import dead_owner_name
 from tests.nights import log_workdays, query_number
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
@@ -31,7 +31,7 @@ async def test_what_a_dead_process_of_this_machine_held_is_free_at_once(
 ) -> None:
     await log_workdays(database, 3)
     clock.advance(HOUR)
-    dead = Ledger(database, settings, "", owner=of_the_dead())
+    dead = Ledger(database, settings, "", owner=dead_owner_name())
     now = clock.now()
     async with database.connection() as conn:
         run = await runs.start(

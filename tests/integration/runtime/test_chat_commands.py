@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from consolidator.cli import chat as command
+from consolidator.cli.agents import chat as command
+from consolidator.cli.agents.terminal_chat import COMMANDS, TerminalChat
+from consolidator.cli.agents.tool_file import load_tools
 from consolidator.cli.stdin import StdinLines
-from consolidator.cli.terminal_chat import COMMANDS, TerminalChat
-from consolidator.cli.tool_file import load_tools
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
-from consolidator.service.recall import recall_for_message
+from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from consolidator.testing import ModelServer, ScriptedReply

@@ -17,7 +17,7 @@ from consolidator.errors import StaleEpoch
 from consolidator.runtime import lease
 from consolidator.store.log import sessions
 from consolidator.testing.kill_points import interrupt_at
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied
 from tests.runtime import SECRET
 from tests.support import PATIENCE, log_events, user_message
@@ -118,7 +118,7 @@ async def test_a_lease_begins_before_the_wait_for_its_row(flaky_database: FlakyD
     async with flaky_database.transaction() as conn:
         await sessions.lock(conn, ["s"])
         taking = asyncio.create_task(acquire(flaky_database))
-        await waiting(flaky_database)
+        await wait_for_lock(flaky_database)
         clock.advance(timedelta(seconds=SECONDS / 2))
     acquired = await taking
     acquired.check_valid()

@@ -16,7 +16,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.compaction import compact
-from consolidator.service.recall import recall
+from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import query_number, query_rows, run_next_night

@@ -17,7 +17,7 @@ from consolidator.runtime import lease, sessions
 from consolidator.store.log import events
 from consolidator.store.log import lease as marks
 from consolidator.store.log import sessions as rows
-from tests.integration.locks import waiting
+from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, describe_log, read_log
 
@@ -35,7 +35,7 @@ async def run_during(database: Database, *works: Any) -> AsyncIterator[Connectio
     async with database.transaction() as conn:
         yield conn
         tasks = [asyncio.create_task(work) for work in works]
-        await waiting(database, len(tasks))
+        await wait_for_lock(database, len(tasks))
     await asyncio.gather(*tasks)
 
 

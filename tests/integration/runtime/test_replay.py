@@ -47,7 +47,7 @@ async def test_what_was_streamed_comes_back_byte_for_byte(database: Database, se
         nonlocal request_count
         request_count += 1
         if request_count == 2:
-            return ScriptedReply(text=words, cut=True)
+            return ScriptedReply(text=words, disconnect=True)
         return ScriptedReply(text=f"{request_count}: {words}")
 
     yielded: list[str] = []

@@ -300,7 +300,7 @@ async def test_an_error_that_will_not_pass_ends_the_turn_for_good(database: Data
 @pytest.mark.parametrize("prefill", ["none", "last_message", "prefix", "continue_final_message"])
 async def test_a_stream_cut_in_the_middle_is_gone_on_with_or_begun_again(database: Database, prefill: Any) -> None:
     whole = "One two three four five six."
-    replies: Replies = [ScriptedReply.cut_off(whole, 3), whole]
+    replies: Replies = [ScriptedReply.disconnecting(whole, 3), whole]
     channel = RecordingChannel()
     async with (
         ModelServer(answers=replies, prefill=prefill != "none") as server,
@@ -318,7 +318,7 @@ async def test_a_stream_cut_in_the_middle_is_gone_on_with_or_begun_again(databas
 
 async def test_a_stream_that_is_always_cut_ends_in_an_error(database: Database) -> None:
     async with (
-        ModelServer(answers=[ScriptedReply.cut_off("One two three.", 1)]) as server,
+        ModelServer(answers=[ScriptedReply.disconnecting("One two three.", 1)]) as server,
         open_agent(database, server) as agent,
     ):
         session = await agent.open(KEY)

@@ -11,10 +11,10 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.fact import FactRow
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.explain import explain
-from consolidator.service.facts import correct_fact, forget_fact, list_facts, list_quarantined, review_candidate
-from consolidator.service.recall import recall
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, list_quarantined, review_candidate
+from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts

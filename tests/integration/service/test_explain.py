@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.database import Database
-from consolidator.service import session_summary
+from consolidator.service.memory import session_summary
 from tests.support import log_events, tool_call
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from consolidator.cli.learned import print_screen
+from consolidator.cli.start.learned import print_screen
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune
-from consolidator.service.learned import KINDS, LearnedNews, load_learned
+from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON

@@ -11,9 +11,9 @@ from consolidator.database import Database
 from consolidator.jobs.retention import prune
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.recall import recall
-from consolidator.service.solutions import find_solutions
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.recall import recall
+from consolidator.service.memory.solutions import find_solutions
 from consolidator.settings import Settings
 from tests.nights import booking_events, failed_command_events, query_number, query_rows, run_next_night
 from tests.support import assistant_response, call_and_result, later, log_events, user_message

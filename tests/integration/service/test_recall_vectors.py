@@ -16,8 +16,8 @@ from consolidator.jobs.indexing import embeddings
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.model import calls
 from consolidator.jobs.model.calls import ModelCalls
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.recall import recall
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.search import vectors
 from consolidator.testing import ModelServer, ScriptedReply

@@ -13,8 +13,8 @@ from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.reindex import Reindexing
-from consolidator.service.erasure import erase_sessions, plan_erasure
-from consolidator.service.recall import recall
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.search import index, postings
 from consolidator.store.search import vectors as stored_vectors

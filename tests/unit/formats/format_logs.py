@@ -21,12 +21,12 @@ NO_DEADLINE = settings(deadline=None, max_examples=60, suppress_health_check=[He
 NOW = datetime(2026, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
 
-def read_text(form: Format, tmp_path: Path, text: str, name: str = "log.jsonl") -> list[Item]:
+def read_text(reader: Format, tmp_path: Path, text: str, name: str = "log.jsonl") -> list[Item]:
     """Read a text as a file of that name; every event must fit its type."""
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="")
-    items = list(form.read(path, tmp_path))
+    items = list(reader.read(path, tmp_path))
     for event in select_events(items):
         check_payload(event.type, event.data)
     return items
@@ -47,9 +47,9 @@ def select_sessions(items: Iterable[Item]) -> list[ForeignSession]:
     return [item for item in items if isinstance(item, ForeignSession)]
 
 
-def select_type(items: Iterable[Item], kind: EventType) -> list[ForeignEvent]:
+def select_type(items: Iterable[Item], event_type: EventType) -> list[ForeignEvent]:
     """Return the events of one type."""
-    return [event for event in select_events(items) if event.type is kind]
+    return [event for event in select_events(items) if event.type is event_type]
 
 
 def select_problems(items: Iterable[Item]) -> list[Problem]:
@@ -81,10 +81,10 @@ def to_log_events(items: Iterable[Item], first_seq: int = 1, session_id: str = "
 def data_directory(name: str) -> Path:
     """Return a folder of real logs, or skip the test if there is none."""
     configured = os.environ.get("CONSOLIDATOR_TEST_DATA")
-    folder = (Path(configured) if configured else Path(__file__).parents[3].parent / "shared" / "data") / name
-    if not folder.is_dir():
+    directory = (Path(configured) if configured else Path(__file__).parents[3].parent / "shared" / "data") / name
+    if not directory.is_dir():
         pytest.skip(f"no logs of {name} here")
-    return folder
+    return directory
 
 
 def types_and_data(items: Iterable[Item]) -> list[tuple[EventType, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Claude Code's logs: a person's words are told from the harness's, and nothing counts twice."""
+"""Claude Code's logs: a person's text is separated from the harness's, and nothing counts twice."""
 
 from __future__ import annotations
 

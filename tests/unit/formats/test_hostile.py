@@ -1,4 +1,4 @@
-"""Whatever JSON stands in a log, reading it ends, and says what it did not understand."""
+"""Any JSON: reading ends, and reports what it did not understand."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ values = st.recursive(
 objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=8)
 
 
-@pytest.mark.parametrize("form", [native, claw0, harness, swe_agent, intercode], ids=lambda form: str(form.NAME))
+@pytest.mark.parametrize("reader", [native, claw0, harness, swe_agent, intercode], ids=lambda reader: str(reader.NAME))
 @NO_DEADLINE
 @given(st.lists(objects, min_size=1, max_size=6))
-def test_no_log_stops_a_reader(form: ModuleType, lines: list[dict[str, Any]]) -> None:
+def test_no_log_stops_a_reader(reader: ModuleType, lines: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.any"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        items = list(form.read(path, path))
+        items = list(reader.read(path, path))
         path.write_text(json.dumps(lines[0]), encoding="utf-8")
-        items += form.read(path, path)
-        form.recognises(path.with_suffix(".jsonl"), path.read_bytes())
+        items += reader.read(path, path)
+        reader.recognises(path.with_suffix(".jsonl"), path.read_bytes())
     assert all(isinstance(item, (ForeignEvent, ForeignSession, Problem, Skipped)) for item in items)
     named = False
     for item in items:
@@ -132,10 +132,10 @@ ODD_LOGS: dict[str, tuple[ModuleType, str, list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("what", ODD_LOGS)
 def test_an_odd_value_costs_no_event(what: str, tmp_path: Path) -> None:
-    form, suffix, lines = ODD_LOGS[what]
+    reader, suffix, lines = ODD_LOGS[what]
     path = tmp_path / f"rollout-s{suffix}"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    items = list(form.read(path, path))
+    items = list(reader.read(path, path))
     assert not [item for item in items if isinstance(item, Problem)]
     types = [item.type for item in items if isinstance(item, ForeignEvent)]
     assert types[-1] is {
@@ -143,7 +143,7 @@ def test_an_odd_value_costs_no_event(what: str, tmp_path: Path) -> None:
         codex: EventType.TOOL_RESULT,
         intercode: EventType.TASK_END,
         openai_messages: EventType.USER_MESSAGE,
-    }[form]  # fmt: skip
+    }[reader]  # fmt: skip
 
 
 def test_numbers_are_floats_where_they_fit() -> None:

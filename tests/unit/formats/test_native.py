@@ -1,4 +1,4 @@
-"""Our own export: what leaves comes back, byte for byte."""
+"""Native exports: what is written is read back, byte for byte."""
 
 from __future__ import annotations
 

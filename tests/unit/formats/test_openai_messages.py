@@ -1,4 +1,4 @@
-"""Chat messages with tool calls: every shape of file, results paired in order, failures told conservatively."""
+"""Chat messages: every shape of file, results paired in order, failures detected conservatively."""
 
 from __future__ import annotations
 

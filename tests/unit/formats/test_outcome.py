@@ -1,4 +1,4 @@
-"""Whether a tool failed, told from its output alone."""
+"""Whether a tool failed, decided from its output alone."""
 
 from __future__ import annotations
 

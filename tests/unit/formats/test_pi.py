@@ -1,4 +1,4 @@
-"""pi's logs: linear files, trees with abandoned branches, and copies of what a parent already said."""
+"""pi's logs: linear files, trees with abandoned branches, and entries copied from a parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project of a working directory, the time of a foreign log, and payloads made to fit."""
+"""Projects of working directories, times of foreign logs, and coerced payloads."""
 
 from __future__ import annotations
 

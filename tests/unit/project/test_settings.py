@@ -48,8 +48,8 @@ def test_a_clock_without_a_zone_is_in_utc_wherever_the_machine_is(monkeypatch: p
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        for told in ("2026-03-01T12:00", "2026-03-01T13:00+01:00"):
-            monkeypatch.setenv("CONSOLIDATOR_CLOCK", told)
+        for settings in ("2026-03-01T12:00", "2026-03-01T13:00+01:00"):
+            monkeypatch.setenv("CONSOLIDATOR_CLOCK", settings)
             assert load_settings().clock == datetime(2026, 3, 1, 12, tzinfo=UTC)
     finally:
         monkeypatch.delenv("TZ")

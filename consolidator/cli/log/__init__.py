@@ -1,0 +1,1 @@
+"""Commands on the log and its database: sessions, events, export, erase, db."""

@@ -1,0 +1,89 @@
+"""consolidator erase: remove sessions for good, with what was derived from them."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import Annotated, Any
+
+import typer
+
+from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.output import AsJson, Limit, print_json, print_line, print_note, print_table, shorten
+from consolidator.errors import Interrupted, UsageError
+from consolidator.service.log.erasure import ErasurePlan, ErasureRow, erase_sessions, list_erasures, plan_erasure
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("erase")(erase_command)
+
+
+def erase_command(
+    session: Annotated[str | None, typer.Option(help="Erase this session and its descendants.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Erase every session with this peer.")] = None,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked to",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Erase nothing: list what was erased, when and why.")] = False,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
+    if log and (session is not None or peer is not None):
+        raise UsageError("--log lists what was erased; it goes without --session and --peer")
+    if log:
+        _list_erasures(limit, as_json=as_json)
+        return
+    if (session is None) == (peer is None) or "" in (session, peer):
+        raise UsageError("name either --session or --peer")
+
+    async def prepare() -> ErasurePlan:
+        async with open_configured() as (database, _):
+            return await plan_erasure(database, session=session, peer=peer)
+
+    async def erase() -> dict[str, Any]:
+        async with open_configured() as (database, settings):
+            return await erase_sessions(database, settings, plan, reason=reason)
+
+    plan = run_async(prepare())
+    if not yes:
+        _confirm(plan)  # outside of an event loop, which would not end before the question is answered
+    report = run_async(erase())
+    if as_json:
+        print_json(report)
+    else:
+        print_line(f"erased {report['events']} events of {report['sessions']} sessions, and what was derived from them")
+
+
+def _list_erasures(limit: int, *, as_json: bool) -> None:
+    async def work() -> list[ErasureRow]:
+        async with open_configured() as (database, _):
+            return await list_erasures(database, limit=limit)
+
+    erasures = run_async(work())
+    if as_json:
+        print_json(erasures)
+        return
+    print_table(
+        "erasures",
+        ("erased", "session", "events", "derived", "reason"),
+        ((row.erased_at, row.session_id, row.events, row.derived, row.reason) for row in erasures),
+        right=("events", "derived"),
+    )
+
+
+def _confirm(plan: ErasurePlan) -> None:
+    """Ask on stderr whether to erase; raise Interrupted if the answer is no or there is none."""
+    if not sys.stdin.isatty():
+        raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
+    for session in plan.sessions[:20]:
+        print_note(f"{session.id}  {session.kind:<9} {session.events:>7} events  {shorten(session.origin, 80)}")
+    question = f"Erase {len(plan.sessions)} sessions with {plan.events} events, for good?"
+    try:
+        with redirect_stdout(sys.stderr):  # typer's `err` prints the last character to stdout
+            confirmed = typer.confirm(question)
+    except typer.Abort:
+        print_note("")  # ends the question's line
+        confirmed = False
+    if not confirmed:
+        raise Interrupted("nothing was erased")

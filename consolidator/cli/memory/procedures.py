@@ -1,0 +1,104 @@
+"""consolidator procedures: what agents do again and again, also as Agent Skills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.common import open_configured, parse_path, run_async
+from consolidator.cli.output import (
+    OUT,
+    AgentOption,
+    AsJson,
+    Limit,
+    ProjectOption,
+    owner_name,
+    pluralize,
+    print_entry,
+    print_json,
+    print_line,
+    print_table,
+)
+from consolidator.cli.query_group import QueryGroup
+from consolidator.errors import UsageError
+from consolidator.models.procedure import ProcedureRow
+from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.skills import export_skills
+
+procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(procedures_app, name="procedures")
+
+
+@procedures_app.callback()
+def procedures_command(
+    context: typer.Context,
+    query: Annotated[str | None, typer.Argument(help="Words to look for.")] = None,
+    agent: AgentOption = None,
+    project: ProjectOption = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List procedures, those that most sessions share first (`explain ID` shows steps and evidence)."""
+    if context.invoked_subcommand:
+        return
+
+    async def work() -> list[ProcedureRow]:
+        async with open_configured() as (database, _):
+            return await list_procedures(database, query=query, agent=agent, project=project, limit=limit)
+
+    procedures = run_async(work())
+    if as_json:
+        print_json(procedures)
+        return
+    if procedures and OUT.is_terminal:
+        for procedure in procedures:
+            sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
+            print_entry(procedure.title, sessions, worked, _owner(procedure), procedure.id)
+        return
+    print_table(
+        "procedures",
+        ("id", "steps", "sessions", "worked", "of"),
+        (
+            (procedure.id, procedure.title, procedure.support, _success_rate(procedure), _owner(procedure))
+            for procedure in procedures
+        ),
+        right=("sessions", "worked"),
+    )
+
+
+def _success_rate(procedure: ProcedureRow) -> str:
+    return f"{procedure.body['success']['mean']:.0%}"
+
+
+def _owner(procedure: ProcedureRow) -> str:
+    return owner_name(procedure.project, procedure.agent)
+
+
+@procedures_app.command("export")
+def export_command(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", parser=parse_path, help="Where the folders go.")],
+    format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
+    agent: AgentOption = None,
+    project: ProjectOption = None,
+    limit: Limit = 20,
+) -> None:
+    """Export procedures as Agent Skills, which coding agents load by themselves."""
+    if format_name != "skill":
+        raise UsageError(f"--format takes skill, not {format_name!r}")
+
+    async def work() -> list[Path]:
+        async with open_configured() as (database, _):
+            return await export_skills(database, directory, agent=agent, project=project, limit=limit)
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        written = run_async(work())
+    except OSError as error:
+        raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
+    print_line(f"{len(written)} skills in {directory}")

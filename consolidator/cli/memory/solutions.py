@@ -1,0 +1,76 @@
+"""consolidator solutions: errors and what resolved them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.output import (
+    OUT,
+    AgentOption,
+    AsJson,
+    Limit,
+    ProjectOption,
+    owner_name,
+    pluralize,
+    print_entry,
+    print_json,
+    print_table,
+)
+from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.solutions import find_solutions, list_solutions
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("solutions")(solutions_command)
+
+
+def solutions_command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[QUERY]", help="Words to look for.")] = None,
+    error: Annotated[str | None, typer.Option(help="The text of an error: what is known about it.")] = None,
+    tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None,
+    agent: AgentOption = None,
+    project: ProjectOption = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List errors and what resolved them; confirmed ones (seen to work in two sessions) first."""
+
+    async def work() -> list[SolutionRow]:
+        async with open_configured() as (database, _):
+            if error is not None:
+                return await find_solutions(database, error, tool=tool, agent=agent, project=project, limit=limit)
+            query = " ".join(words or []) or None
+            return await list_solutions(database, query=query, agent=agent, project=project, limit=limit)
+
+    solutions = run_async(work())
+    if as_json:
+        print_json(solutions)
+        return
+    if solutions and OUT.is_terminal:
+        for solution in solutions:
+            confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
+            print_entry(solution.body["line"], confirmed, sessions, _owner(solution), solution.id)
+        return
+    print_table(
+        "solutions",
+        ("id", "error and fix", "confirmed", "sessions", "of"),
+        (
+            (
+                solution.id,
+                solution.body["line"],
+                "yes" if solution.confirmed else "",
+                solution.sessions,
+                _owner(solution),
+            )
+            for solution in solutions
+        ),
+        right=("sessions",),
+    )
+
+
+def _owner(solution: SolutionRow) -> str:
+    return owner_name(solution.project, solution.agent)

@@ -1,0 +1,1 @@
+"""Commands that run the nights: serve, run, runs, retry, backfill."""

@@ -1,0 +1,130 @@
+"""consolidator backfill: consolidate by hand, or derive again what was learned."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from consolidator.cli.common import open_configured, parse_moment, run_async, stop_on_signals
+from consolidator.cli.memory.revisions import print_comparison
+from consolidator.cli.output import (
+    AsJson,
+    print_json,
+    print_line,
+    print_warning,
+    progress_bar,
+    progress_callbacks,
+    shorten,
+)
+from consolidator.errors import RunFailed, UsageError
+from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill
+from consolidator.service.nights.runs import model_line, summarize
+
+_SIGNS = {"added": "+", "lost": "-", "changed": "~"}
+_MAX_LINES = 20  # of each kind of change
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("backfill")(backfill_command)
+
+
+def backfill_command(
+    since: Annotated[
+        str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
+    only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None,
+    reprocess: Annotated[
+        bool, typer.Option(help="Derive again what was learned already; shows the difference.")
+    ] = False,
+    replace: Annotated[bool, typer.Option(help="With --only or --reprocess: put the new in place of the old.")] = False,
+    model: Annotated[
+        str | None, typer.Option(help="With --reprocess: read for facts with this model, into a draft to compare.")
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option(help="With --reprocess: show what would be different, as it does anyway.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be learned; write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Consolidate by hand, or derive again. If it is interrupted, the same command resumes it.
+
+    With --reprocess --model the facts of a draft stand beside those believed: `revisions` lists, promotes, restores.
+    """
+    again = reprocess or only is not None
+    _check_options(session, agent, only, again=again, replace=replace)
+    _check_model_options(model, reprocess=reprocess, diff=diff, writes=replace or dry_run or only is not None)
+    rehearse = dry_run or (again and not replace)
+
+    async def work() -> dict[str, Any]:
+        stop = stop_on_signals()
+        async with open_configured() as (database, settings):
+            now = database.clock.now()
+            session_filter = SessionFilter(
+                session, agent, parse_moment(since, now), parse_moment(until, now), only, reprocess, (since, until)
+            )
+            with progress_bar("backfill") as bar:
+                return await run_backfill(
+                    database, settings, session_filter, stop, model=model, rehearse=rehearse, **progress_callbacks(bar)
+                )
+
+    report = run_async(work())
+    if as_json:
+        print_json(report)
+    elif model is not None:
+        _print_draft(report)
+    elif rehearse:
+        _print_rehearsal(report, again=again)
+    else:
+        print_line(f"backfill: {summarize(report)}", style="bold")
+    if report.get("status") == "failed":
+        raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
+
+
+def _check_options(session: str | None, agent: str | None, only: str | None, *, again: bool, replace: bool) -> None:
+    """Raise UsageError if the options of a backfill do not fit; an empty name must not mean everything."""
+    if session == "" or agent == "":
+        raise UsageError("--session and --agent take a name")
+    if only is not None and only not in EXTRACTORS:
+        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
+    if replace and not again:
+        raise UsageError("--replace goes with --only or --reprocess")
+
+
+def _check_model_options(model: str | None, *, reprocess: bool, diff: bool, writes: bool) -> None:
+    """Raise UsageError if --model or --diff does not fit."""
+    if (model is not None or diff) and not reprocess:
+        raise UsageError("--model and --diff go with --reprocess")
+    if model is not None and (not model.strip() or writes):
+        raise UsageError("--model makes a draft: it goes with none of --replace, --dry-run and --only")
+
+
+def _print_draft(report: dict[str, Any]) -> None:
+    print_comparison(report)
+    print_line(model_line(report) or "", style="dim")
+    if report["deferred"]:
+        print_warning(f"{report['deferred']} events could not be read now; the same command goes on with them")
+    print_line(f"`consolidator revisions promote {report['revision']}` believes it, discard gives it up", style="dim")
+
+
+def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:
+    print_line(
+        f"would read {report['events']} events of {report['sessions']} sessions; nothing was written", style="bold"
+    )
+    for kind, changes in report["memory"].items():
+        if any(changes.values()):
+            counts = ", ".join(f"{len(lines)} {change}" for change, lines in changes.items() if lines)
+            print_line(f"{kind}: {counts}", style="bold")
+        for change, lines in changes.items():
+            for line in lines[:_MAX_LINES]:
+                print_line(f"  {_SIGNS[change]} {shorten(line, 160)}")
+            if len(lines) > _MAX_LINES:
+                print_line(f"  {_SIGNS[change]} and {len(lines) - _MAX_LINES} more")
+    if not any(any(changes.values()) for changes in report["memory"].values()):
+        print_line("nothing would be different" if again else "nothing new would be learned")
+    if again:
+        print_line("--replace puts it in place of what is there", style="dim")

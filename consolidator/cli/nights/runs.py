@@ -1,0 +1,241 @@
+"""consolidator run, runs, retry: one job now, the ledger of all runs, and what could not be learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from consolidator.cli.common import open_configured, parse_span, run_async, stop_on_signals
+from consolidator.cli.output import (
+    AsJson,
+    Limit,
+    print_json,
+    print_line,
+    print_table,
+    print_warning,
+    progress_bar,
+    progress_callbacks,
+    sanitize,
+    short_id,
+    shorten,
+)
+from consolidator.errors import RunFailed, UsageError
+from consolidator.service.nights.runs import (
+    JOBS,
+    MANUAL_JOBS,
+    Job,
+    ListedRun,
+    list_runs,
+    load_run,
+    model_line,
+    preview_retention,
+    retry_dead_letters,
+    run_job,
+    summarize,
+)
+
+ALL_JOBS = (*JOBS, *MANUAL_JOBS)
+runs_app = typer.Typer(help="The ledger: what each night saw, learned, and left.", invoke_without_command=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("run")(run_command)
+    app.add_typer(runs_app, name="runs")
+    app.command("retry")(retry_command)
+
+
+def run_command(
+    job: Annotated[str, typer.Argument(metavar="JOB", help=", ".join(JOBS))],
+    older_than: Annotated[
+        str | None, typer.Option(help="retention: prune what is older than this, such as 30d.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="retention: show what would be pruned, and prune nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run one job now, as cron does: the scheduled run if one is due, else beside the schedule.
+
+    Exit code 7 if something was dead-lettered. Warns if a night learned nothing from any event it read.
+    """
+    name, age = _parse_job(job, older_than, dry_run=dry_run)
+
+    async def work() -> dict[str, Any]:
+        stop = stop_on_signals()
+        async with open_configured() as (database, settings):
+            if dry_run:
+                return await preview_retention(database, settings, older_than=age)
+            with progress_bar(job) as bar:
+                return await run_job(database, settings, name, stop, older_than=age, **progress_callbacks(bar))
+
+    report = run_async(work())
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report, dry_run=dry_run)
+    _check_report(report)
+
+
+def _parse_job(job: str, older_than: str | None, *, dry_run: bool) -> tuple[Job, timedelta | None]:
+    """Return the job and the age that a person named; raise UsageError if they do not fit."""
+    if job not in JOBS:
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
+    if (older_than is not None or dry_run) and job != "retention":
+        raise UsageError("--older-than and --dry-run go with retention")
+    age = None if older_than is None else parse_span(older_than)
+    if age is not None and age < timedelta(days=1):
+        raise UsageError(f"--older-than takes a day or more, not {older_than!r}: what is younger stays")
+    return job, age
+
+
+def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
+    print_line(f"{report['job']}{' (dry run)' if dry_run else ''}: {summarize(report)}", style="bold")
+    if report["job"] == "retention" and report["partitions"]:
+        print_line(f"whole days: {', '.join(report['partitions'])}")
+    for problem in report.get("problems", []):
+        print_line(f"not understood: {problem}", style="yellow")
+
+
+def _check_report(report: dict[str, Any]) -> None:
+    """Raise RunFailed if a run left dead letters; warn if a night learned nothing, as from plain talk."""
+    if report.get("status") == "failed":
+        run_id = report["run"]
+        raise RunFailed(f"run {run_id} left {report['dead']} events dead-lettered; `consolidator runs show {run_id}`")
+    if report["job"] == "consolidation" and report["seen"] > report["deferred"] and not report["learned"]:
+        read = report["seen"] - report["deferred"]
+        print_warning(f"run {report['run']} read {read} events and learned nothing from any of them")
+
+
+@runs_app.callback()
+def runs_command(
+    context: typer.Context,
+    job: Annotated[str | None, typer.Option(help=f"Only {', '.join(ALL_JOBS)}.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, the latest first: seen = learned + nothing + deferred + dead."""
+    if context.invoked_subcommand:
+        return
+    if job is not None and job not in ALL_JOBS:
+        raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
+
+    async def work() -> list[ListedRun]:
+        async with open_configured() as (database, _):
+            return await list_runs(database, job=job, limit=limit)
+
+    runs = run_async(work())
+    if as_json:
+        print_json(runs)
+        return
+    print_table(
+        "runs: seen = learned + nothing + deferred + dead",
+        ("run", "job", "scheduled at", "status", "events", "took"),
+        ((run.id, run.job, run.scheduled_at, run.status, _sum(run), _duration(run)) for run in runs),
+        right=("took",),
+    )
+
+
+def _sum(run: ListedRun) -> str:
+    """Return what a run saw and what came of it."""
+    return f"{run.seen} = {run.learned} + {run.nothing} + {run.deferred} + {run.dead}" if run.seen else ""
+
+
+def _duration(run: ListedRun) -> str:
+    return "" if run.finished_at is None else f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
+
+
+@runs_app.command("show")
+def show_command(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `runs` lists it.")],
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show one run: its units, what it changed, and its dead letters."""
+
+    async def work() -> dict[str, Any]:
+        async with open_configured() as (database, _):
+            return await load_run(database, run_id, limit=limit)
+
+    run = run_async(work())
+    if as_json:
+        print_json(run)
+    else:
+        _print_run(run)
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    print_line(f"{run['job']} for {sanitize(run['scheduled_at'])}: {run['status']}", style="bold")
+    print_line(
+        f"{run['seen']} seen = {run['learned']} learned + {run['nothing']} nothing to learn + "
+        f"{run['deferred']} deferred + {run['dead']} dead"
+    )
+    if (line := model_line(run["report"])) is not None:
+        print_line(line)
+    if run["error"]:
+        print_line(run["error"], style="red")
+    columns = ("kind", "unit", "status", "tries", "seen", "learned", "nothing", "deferred", "dead", "note")
+    print_table(
+        "units",
+        columns,
+        (
+            (
+                unit["kind"],
+                short_id(unit["unit"]),
+                unit["status"],
+                unit["attempts"],
+                unit["seen"],
+                unit["learned"],
+                unit["nothing"],
+                unit["deferred"],
+                unit["dead"],
+                shorten(unit["note"] or unit["error"], 100),
+            )
+            for unit in run["claims"]
+        ),
+        right=columns[3:9],
+    )
+    _print_dead_letters(run["dead_letters"])
+
+
+def _print_dead_letters(letters: Sequence[dict[str, Any]]) -> None:
+    if letters:
+        print_table(
+            "dead letters",
+            ("dead letter", "session", "seq", "extractor", "error", "settled"),
+            (
+                (
+                    letter["id"],
+                    letter["session_id"],
+                    letter["seq"],
+                    letter["extractor"],
+                    shorten(letter["error"], 80),
+                    letter["settlement"],
+                )
+                for letter in letters
+            ),
+            right=("seq",),
+        )
+
+
+def retry_command(
+    run_or_letter_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A dead letter or a run; else all open dead letters.")
+    ] = None,
+    discard: Annotated[bool, typer.Option(help="Give them up: stamp them with nothing learned.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn again from events that were set aside, or discard them."""
+
+    async def work() -> dict[str, Any]:
+        async with open_configured() as (database, settings):
+            return await retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)
+
+    report = run_async(work())
+    if as_json:
+        print_json(report)
+    else:
+        print_line(f"{report['settled']} settled, {report['remaining']} still cannot be learned from")
+    if report["remaining"]:
+        raise RunFailed("some dead letters remain; `consolidator runs show RUN` shows why, --discard gives them up")

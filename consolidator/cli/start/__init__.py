@@ -1,0 +1,1 @@
+"""The commands a newcomer needs first: demo, import, learned."""

@@ -1,0 +1,75 @@
+"""consolidator import: bring session logs of agents into ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.common import open_configured, parse_path, run_async, stop_on_signals
+from consolidator.cli.output import AsJson, print_json, print_line, progress_bar, shorten
+from consolidator.formats.registry import FORMATS
+from consolidator.service.nights.imports import ImportReport, import_logs, select_sources
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("import")(import_command)
+
+
+def import_command(
+    format_name: Annotated[str, typer.Argument(metavar="FORMAT", help=f"auto, {', '.join(FORMATS)}")] = "auto",
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH]...", parser=parse_path, help="Files or directories.")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="Write nothing if any line cannot be explained.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import session logs. Importing the same file twice adds nothing; one that has grown adds the new part.
+
+    Without a path it searches the places where agents leave their logs on this machine.
+    """
+    sources = select_sources(format_name, paths or [])
+
+    async def work() -> ImportReport:
+        stop = stop_on_signals()
+        async with open_configured() as (database, _):
+            with progress_bar("importing") as bar:
+
+                def show_progress(done: int, total: int, name: str) -> None:
+                    description = f"importing {shorten(name, 60)}"
+                    bar.update(bar.task_ids[0], completed=done, total=total, description=description)
+
+                progress = None if bar.disable else show_progress
+                return await import_logs(database, sources, stop, strict=strict, progress=progress)
+
+    report = run_async(work())
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_report(report)
+
+
+def _print_report(report: ImportReport) -> None:
+    print_line(
+        f"{report.events} new events in {len(report.sessions)} sessions from {report.files} files "
+        f"({report.unchanged} unchanged, {report.repeated} events known already"
+        + (f", {report.erased} of erased sessions left out" if report.erased else "")
+        + ")",
+        style="bold",
+    )
+    if not (report.files or report.unchanged or report.unrecognised or report.problem_count):
+        hint = "no file there has the name of such a log; `consolidator import auto PATH` looks into each file"
+        print_line(hint, style="yellow")
+    if report.skipped:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in report.skipped.most_common(12))
+        print_line(f"lines with nothing for the log: {kinds}", style="dim")
+    for path in report.unrecognised[:10]:
+        print_line(f"not a log of any known format: {path}", style="dim")
+    for misread in report.misread[:10]:
+        print_line(misread, style="yellow")
+    for problem in report.problems:
+        print_line(f"not understood: {problem}", style="yellow")
+    if report.problem_count > len(report.problems):
+        print_line(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")

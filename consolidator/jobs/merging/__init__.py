@@ -1,0 +1,12 @@
+"""Merging: what sessions left behind becomes what is published, one agent at a time, under the agent's lock.
+
+agent_merge runs the three merges of an agent in one transaction:
+
+- procedure_merge publishes procedures and tool profiles, from the sums over digests that scope_sums keeps.
+- solution_merge groups error records by fingerprint and publishes solutions.
+- deciding compares a model's candidates with similar_facts, by code and one question to the model, before the
+  transaction; reconciling then makes facts of the candidates of every attribute that changed.
+
+changes counts what was added, changed and retired, for the ledger. Merging is a function of what sessions left: it can
+be repeated, and the order of nights does not matter. No connection is held while a model is asked.
+"""

@@ -1,0 +1,33 @@
+"""Merges an agent: publishes what its sessions taught as procedures, solutions and facts.
+
+It is made from sums over digests, records and candidates, so their order does not matter and a merge can be repeated.
+What several projects share belongs to the agent.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from consolidator.database import Connection
+from consolidator.jobs.merging.changes import Changes
+from consolidator.jobs.merging.procedure_merge import merge_procedures
+from consolidator.jobs.merging.reconciling import reconcile_agent
+from consolidator.jobs.merging.solution_merge import merge_solutions
+from consolidator.models.provenance import Cause, Provenance
+from consolidator.settings import Settings
+from consolidator.store.memory import agent_locks, scopes
+
+
+async def merge_agent(
+    conn: Connection, agent: str, *, run_id: str | None, now: datetime, settings: Settings, cause: Cause = "run"
+) -> Changes:
+    """Publish what has news for an agent, in the caller's transaction."""
+    await agent_locks.lock_agent(conn, agent)
+    changes = Changes()
+    provenance = Provenance(run_id, cause, now)
+    changed_scopes = [scope for scope in await scopes.list_changed(conn) if scope.agent == agent]
+    if changed_scopes:
+        await merge_procedures(conn, agent, changed_scopes, provenance, changes, min_support=settings.min_support)
+    await merge_solutions(conn, agent, provenance, changes)
+    await reconcile_agent(conn, agent, provenance, changes)
+    return changes

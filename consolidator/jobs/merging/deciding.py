@@ -1,0 +1,167 @@
+"""Compares candidates that a model read with the existing facts, before they are merged.
+
+Code decides what is clear; a model is asked about the rest, one question per scope where possible. No connection is
+held while the model is asked. A candidate that cannot be asked about tonight stays undecided, and its fact stands
+beside the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from consolidator.database import Connection, Database
+from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
+from consolidator.jobs.merging.reconciling import candidate_of
+from consolidator.jobs.merging.similar_facts import CandidateVectors, Similarities, find_similar_facts
+from consolidator.jobs.model.calls import ModelCalls
+from consolidator.llm.client import ModelRequest
+from consolidator.memory.facts import merge_question
+from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.decisions import (
+    Decision,
+    decided_fact_id,
+    follow_moved_targets,
+    keep_beside,
+    own_fact_id,
+)
+from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
+from consolidator.memory.facts.reconcile import Scope
+from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
+from consolidator.store.memory import agent_locks, erasures, facts
+from consolidator.store.search import index
+
+log = logging.getLogger("consolidator.jobs")
+BATCH_SIZE = 200  # candidates compared at once
+MAX_CANDIDATES = 4000  # candidates of one agent compared in one night
+PURPOSE = "reconcile"
+
+
+@dataclass(slots=True)
+class CandidateDecider:
+    """Decides what a run's candidates mean for the existing facts; without a model, by code alone."""
+
+    database: Database
+    calls: ModelCalls | None = None
+    model: str | None = None
+    vectors: CandidateVectors | None = None
+
+    async def decide_agent(self, agent: str) -> int:
+        """Decide an agent's candidates in batches, the oldest first; return how many were decided."""
+        done = 0
+        while done < MAX_CANDIDATES:
+            async with self.database.connection() as conn:
+                if await index.is_rebuilding(conn):  # a search might miss the fact that a candidate repeats
+                    log.warning("recall's index is being rebuilt: candidates are compared in a later night")
+                    return done
+                erasures_before = await erasures.count_erasures(conn)
+                candidates = await _load_undecided(conn, agent)
+            triages = await self._triage(agent, list(candidates.values()))
+            decided = [decision for triage in triages.values() for decision in triage.decided]
+            if self.calls is not None:
+                for triage in triages.values():
+                    for question in split_questions(triage.unclear):
+                        decided += await self._ask_model(self.calls, question)
+            resolved = follow_moved_targets(candidates, _in_order(candidates, decided))
+            if not resolved:
+                return done
+            async with self.database.transaction() as conn:
+                await agent_locks.lock_agent(conn, agent)
+                if await erasures.count_erasures(conn) != erasures_before:
+                    continue  # the decisions may quote the erased session
+                saved = await _save_decisions(conn, candidates, resolved)
+            done += saved
+            if len(candidates) < BATCH_SIZE or not saved:
+                return done
+        return done
+
+    async def _triage(self, agent: str, candidates: Sequence[Candidate]) -> dict[Scope, CandidateTriage]:
+        """Decide by code what is clear; candidates whose words settle nothing are compared by vector, too."""
+        async with self.database.connection() as conn:
+            existing = await find_similar_facts(conn, agent, candidates)
+        triages = triage_candidates(candidates, existing)
+        unsettled = {
+            decision.candidate_id
+            for triage in triages.values()
+            for decision in triage.decided
+            if decision.operation == "add"
+        }
+        unsettled |= {unclear.candidate.id for triage in triages.values() for unclear in triage.unclear}
+        similarities = await self._find_similarities(
+            [candidate for candidate in candidates if candidate.id in unsettled]
+        )
+        if not any(similarities.values()):
+            return triages
+        async with self.database.connection() as conn:
+            existing = await find_similar_facts(conn, agent, candidates, similarities)
+        return triage_candidates(candidates, existing, similarities)
+
+    async def _find_similarities(self, candidates: Sequence[Candidate]) -> Similarities:
+        """Return the facts that candidates are near to by vector."""
+        if self.calls is None:
+            return {}
+        if self.vectors is None:
+            self.vectors = CandidateVectors(self.calls)
+        return await self.vectors.find_similarities(candidates)
+
+    async def _ask_model(self, calls: ModelCalls, question: MergeQuestion) -> list[Decision]:
+        """Ask a question, in halves if the whole gets no valid answer; decide nothing if the model is unavailable."""
+        assert self.model is not None
+        request = ModelRequest(
+            PURPOSE,
+            self.model,
+            merge_question.SYSTEM,
+            question.render(),
+            "decisions",
+            merge_question.SCHEMA,
+            merge_question.MAX_TOKENS,
+        )
+        try:
+            answer = await calls.ask(request)
+        except (ModelUnavailable, OverBudget, AnswerPending):
+            return []
+        except ModelError as error:
+            return await self._ask_halves(calls, question, error)
+        return read_decisions(question, answer, self.model)
+
+    async def _ask_halves(self, calls: ModelCalls, question: MergeQuestion, error: ModelError) -> list[Decision]:
+        unclear = question.unclear
+        if len(unclear) == 1:
+            flag = f"no answer of the model: {error}"
+            return [keep_beside(unclear[0].candidate, flag, by=self.model or "")]
+        middle = len(unclear) // 2
+        return [
+            decision
+            for half in (unclear[:middle], unclear[middle:])
+            for decision in await self._ask_model(calls, MergeQuestion(half))
+        ]
+
+
+async def decide_by_code(conn: Connection, agent: str) -> None:
+    """Decide what is clear of an agent's candidates, in the caller's transaction and without a model."""
+    candidates = await _load_undecided(conn, agent, MAX_CANDIDATES)
+    existing = await find_similar_facts(conn, agent, list(candidates.values()))
+    triages = triage_candidates(candidates.values(), existing)
+    decided = [decision for triage in triages.values() for decision in triage.decided]
+    resolved = follow_moved_targets(candidates, _in_order(candidates, decided))
+    await _save_decisions(conn, candidates, resolved)
+
+
+async def _load_undecided(conn: Connection, agent: str, limit: int = BATCH_SIZE) -> dict[str, Candidate]:
+    """Return the next undecided candidates by id, the oldest first."""
+    return {row.id: candidate_of(row) for row in await facts.load_undecided(conn, agent, limit)}
+
+
+def _in_order(candidates: Mapping[str, Candidate], decided: Sequence[Decision]) -> list[Decision]:
+    """Return decisions in the order of their candidates."""
+    positions = {candidate_id: position for position, candidate_id in enumerate(candidates)}
+    return sorted(decided, key=lambda decision: positions[decision.candidate_id])
+
+
+async def _save_decisions(conn: Connection, candidates: Mapping[str, Candidate], decided: Sequence[Decision]) -> int:
+    """Store decisions; return how many took effect."""
+    new_facts = {own_fact_id(candidate) for candidate in candidates.values()}
+    new_facts |= {decided_fact_id(decision, candidates[decision.candidate_id]) for decision in decided}
+    values = [asdict(decision) | {"target_is_new": decision.target_id in new_facts} for decision in decided]
+    return await facts.save_decisions(conn, values)

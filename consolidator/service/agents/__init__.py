@@ -1,0 +1,1 @@
+"""Sessions of agents built on the runtime: their context, costs and replay."""

@@ -1,0 +1,1 @@
+"""The log: sessions, events, recording, export, erasure."""

@@ -1,0 +1,1 @@
+"""What was learned: recall, facts, procedures, solutions, explanations, suggestions, skills, revisions."""

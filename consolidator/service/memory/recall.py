@@ -1,0 +1,205 @@
+"""Recall: what memory knows about a query, ranked, cited, and within a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from consolidator.database import Connection, Database
+from consolidator.jobs.indexing.embeddings import embed_query
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.recall import ranking
+from consolidator.memory.recall.block import RecallItem, quoted_item, render_block
+from consolidator.memory.recall.documents import RecalledFact, RecalledTurn
+from consolidator.memory.recall.fusion import fuse_channels
+from consolidator.memory.recall.postings import FACT, TURN
+from consolidator.memory.recall.query import looks_like_error, query_coverage
+from consolidator.memory.text.words import split_words, word_key
+from consolidator.models.session import SessionRow
+from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.settings import Settings
+from consolidator.store.memory import lookup
+from consolidator.store.search import index, postings, scope_sizes, vectors
+
+DEFAULT_TOKEN_BUDGET = 1500  # tokens
+DEFAULT_LIMIT = 20
+MAX_QUERY_WORDS = 24  # distinct words of a query that are searched for
+CANDIDATES_PER_CHANNEL = 100  # documents
+MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
+MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
+Channel = tuple[str, Sequence[int]]  # TURN or FACT, and the numbers of its documents, the best first
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """What memory knows about a query: a block for a prompt, and the same as items."""
+
+    block: str
+    items: list[RecallItem]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"block": self.block, "items": [item.as_json() for item in self.items]}
+
+
+async def recall(
+    database: Database,
+    query: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    token_budget: int = DEFAULT_TOKEN_BUDGET,
+    limit: int = DEFAULT_LIMIT,
+    settings: Settings | None = None,
+) -> RecallResult:
+    """Return what memory knows about a query: known errors first, then procedures, then facts and turns by rank.
+
+    Searches by words, and also by vectors if `settings` name an embedding model.
+    """
+    query = redact(query)
+    documents = await rank_documents(
+        database, query, agent=agent, project=project, peer=peer, limit=limit, settings=settings
+    )
+    solutions = await _find_solutions(database, query, agent=agent, project=project)
+    leading = [quoted_item("solution", row.id, f"{row.headline}: {row.body['line']}") for row in solutions]
+    leading += await _find_procedures(database, query, agent=agent, project=project)
+    text, items = render_block([*leading, *documents][:limit], token_budget)
+    async with database.transaction(flushed=False) as conn:
+        await index.count_recalls(
+            conn, [item.data["id"] for item in items if item.kind == "fact"], database.clock.now()
+        )
+    return RecallResult(text, items)
+
+
+async def _find_solutions(
+    database: Database, query: str, *, agent: str | None, project: str | None
+) -> list[SolutionRow]:
+    """Return the solutions of a query that reads like a known error; for any other, those with most of its words."""
+    if looks_like_error(query) and (
+        solutions := await find_solutions(database, query, agent=agent, project=project, limit=MAX_LEADING_ITEMS)
+    ):
+        return solutions
+    query_words = split_words(query)
+    async with database.connection() as conn:
+        solutions = await lookup.find_solutions_for_request(
+            conn, query[:MAX_SOLUTION_QUERY_LENGTH], agent=agent, project=project
+        )
+    # One shared word alone does not identify an error.
+    scored = [(query_coverage(query_words, [row.search], min_shared=2), row) for row in solutions]
+    scored.sort(key=lambda pair: -pair[0])  # stable: equals stay in the order of the store
+    return [row for score, row in scored[:MAX_LEADING_ITEMS] if score]
+
+
+async def _find_procedures(
+    database: Database, query: str, *, agent: str | None, project: str | None
+) -> list[RecallItem]:
+    """Return the procedures whose goals or tools fit a request."""
+    query_words = split_words(query)
+    async with database.connection() as conn:
+        procedures = await lookup.find_procedures_for_request(conn, query, agent=agent, project=project)
+    scored = [(query_coverage(query_words, [row.title, *row.goals]), row) for row in procedures]
+    scored.sort(key=lambda pair: (-pair[0], -pair[1].rank, pair[1].id))
+    return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
+
+
+async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:
+    """Return the block to show the model with a message of a session; None if memory knows nothing about it."""
+    result = await recall(
+        database, message, agent=session.agent, project=session.project, peer=session.peer, settings=settings
+    )
+    return result.block or None
+
+
+async def rank_documents(
+    database: Database,
+    query: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    settings: Settings | None = None,
+) -> list[RecallItem]:
+    """Return the facts and turns that fit a query, in one ranking."""
+    vector = await embed_query(settings, query)
+    async with database.connection() as conn:
+        sums = await scope_sizes.load_corpus(conn, agent=agent, project=project, peer=peer)
+        if not sums.scopes:
+            return []
+        channels = await _search_words(conn, query, sums)
+        if vector is not None and settings is not None and settings.embed_model is not None:
+            channels += await search_vectors(conn, settings.embed_model, vector, sums)
+        turns, facts = await load_documents(conn, channels)
+    return fuse_channels(turns, facts, channels, limit=limit)
+
+
+async def _search_words(conn: Connection, query: str, sums: scope_sizes.CorpusSums) -> list[Channel]:
+    """Return the documents that fit a query's words: turns, turns ranked with their neighbours, facts."""
+    query_words = list(dict.fromkeys(split_words(query)))[:MAX_QUERY_WORDS]
+    keys = {kind: [word_key(kind, word) for word in query_words] for kind in (TURN, FACT)}
+    hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
+    turns = _rank_hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
+    facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
+    channels: list[Channel] = []
+    if turns is not None:
+        channels.append((TURN, turns.rank_documents(CANDIDATES_PER_CHANNEL).tolist()))
+        channels.append((TURN, turns.rank_with_neighbours(CANDIDATES_PER_CHANNEL).tolist()))
+    if facts is not None:
+        channels.append((FACT, facts.rank_documents(CANDIDATES_PER_CHANNEL).tolist()))
+    return channels
+
+
+async def search_vectors(
+    conn: Connection, model: str, vector: list[float], sums: scope_sizes.CorpusSums
+) -> list[Channel]:
+    """Return the documents nearest to a query's vector; small scopes are searched exactly."""
+    exact = sums.turns + sums.facts <= vectors.EXACT_LIMIT
+    kinds = [kind for kind, count in ((TURN, sums.turns), (FACT, sums.facts)) if count]
+    nearest = await vectors.find_nearest(
+        conn, kinds, model, vector, sums.scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
+    )
+    return list(nearest.items())
+
+
+def _rank_hits(
+    hits: Sequence[tuple[int, bytes, int]], keys: Sequence[int], corpus: ranking.CorpusStatistics
+) -> ranking.Hits | None:
+    """Return the documents that hold some of the words, over all scopes; None if there are none."""
+    refs: dict[int, list[bytes]] = {}
+    documents: dict[int, int] = {}
+    wanted = set(keys)
+    for word, packed, count in hits:
+        if word in wanted:
+            refs.setdefault(word, []).append(packed)
+            documents[word] = documents.get(word, 0) + count
+    terms = [
+        ranking.TermPostings(word, documents[word], np.frombuffer(b"".join(packed), dtype=">i8").astype(np.int64))
+        for word, packed in refs.items()
+    ]
+    return ranking.Hits.from_terms(terms, corpus)
+
+
+async def load_documents(
+    conn: Connection, channels: Sequence[Channel]
+) -> tuple[list[RecalledTurn], list[RecalledFact]]:
+    """Return the documents of some channels that still exist."""
+    numbers: dict[str, set[int]] = {TURN: set(), FACT: set()}
+    for kind, ranked in channels:
+        numbers[kind].update(ranked)
+    turns = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
+    facts = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
+    return [_recalled_turn(row) for row in turns], [_recalled_fact(row) for row in facts]
+
+
+def _recalled_turn(row: index.TurnRow) -> RecalledTurn:
+    return RecalledTurn(row.id, (row.session_id, row.seq), row.role, row.speaker, row.text, row.occurred_at)
+
+
+def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
+    places = tuple((session, seq) for session, seq in row.proofs)
+    return RecalledFact(row.number, row.id, row.sentence, row.trust, row.valid_from, places, row.recalled, row.valid_to)

@@ -1,0 +1,1 @@
+"""The nights on request: imports, runs and their ledger, backfill, and the scheduler."""
