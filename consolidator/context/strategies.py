@@ -17,7 +17,7 @@ _STRIDE = 32  # events
 class ContextStrategy(Protocol):
     """Decides which events of a session a context holds.
 
-    To add a strategy, write a class with this interface and add an instance to STRATEGIES.
+    To add a strategy, write a class with this interface and add an instance to _ALL.
     """
 
     name: ClassVar[str]  # as it is configured, logged and booked

@@ -49,7 +49,10 @@ async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_agai
 
 
 async def test_each_revision_can_be_taken_back_alone(dsn: str) -> None:
-    for revision in ("0006", "0005", "0004", "0003", "0002", "0001"):
+    versions = Path(consolidator.migrations.__file__).parent / "versions"
+    older = sorted((path.name[:4] for path in versions.glob("0*.py")), reverse=True)[1:]
+    assert len(older) >= 6
+    for revision in older:
         await upgrade.downgrade(dsn, revision)
         assert await upgrade.get_revision(dsn) == revision
     await upgrade.upgrade(dsn, Clock(NOON))

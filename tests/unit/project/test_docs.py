@@ -113,3 +113,9 @@ def test_every_command_and_option_is_real(path: Path) -> None:
         if isinstance(command, TyperGroup) and len(words) > 1 and words[1] in command.commands:
             options |= command_options(command.commands[words[1]])
         assert {word for word in words if word.startswith("-")} <= options, example
+
+
+def test_every_path_of_the_architecture_page_exists() -> None:
+    paths = re.findall(r"`((?:consolidator|tests|docs|benchmarks)/[^`]*)`", page("architecture.md"))
+    assert len(paths) > 40
+    assert [path for path in paths if not (ROOT / path).exists()] == []
