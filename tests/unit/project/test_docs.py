@@ -116,6 +116,6 @@ def test_every_command_and_option_is_real(path: Path) -> None:
 
 
 def test_every_path_of_the_architecture_page_exists() -> None:
-    paths = re.findall(r"`((?:consolidator|tests|docs|benchmarks)/[^`]*)`", page("architecture.md"))
+    paths = re.findall(r"`((?:consolidator|tests|docs|benchmarks)/[^`]*)`", read_page("architecture.md"))
     assert len(paths) > 40
     assert [path for path in paths if not (ROOT / path).exists()] == []
