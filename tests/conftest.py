@@ -40,10 +40,10 @@ NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests tell by `record_property("told", ...)`, such as the size of what they went through."""
+    """Print what tests report by `record_property("summary", ...)`, such as how many cases they ran."""
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         for name, value in getattr(report, "user_properties", ()):
-            if name == "told" and report.when == "call":
+            if name == "summary" and report.when == "call":
                 terminalreporter.write_line(str(value))
 
 

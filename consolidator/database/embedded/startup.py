@@ -108,7 +108,7 @@ def _start_server(cluster: Cluster, binaries: Binaries, locks: ServerLocks) -> P
             server = _wait_ready(cluster)
             if server is not None:
                 return server
-            output = unavailable.tail(cluster.log_path, begin)
+            output = unavailable.read_log_tail(cluster.log_path, begin)
             # Backends of a killed server hold its shared memory until they notice.
             if "is still in use" not in output or time.monotonic() > deadline:
                 raise unavailable.from_output("start the embedded server", cluster.data, output)

@@ -45,11 +45,11 @@ def from_output(action: str, path: Path, output: str, advice: str = MOVE_HOME) -
     )
 
 
-def tail(log: Path, begin: int = 0) -> str:
+def read_log_tail(log: Path, start: int = 0) -> str:
     """Return the end of a log file, from byte `begin` at the earliest."""
     try:
         with log.open("rb") as file:
-            file.seek(max(begin, log.stat().st_size - 8192))
+            file.seek(max(start, log.stat().st_size - 8192))
             return file.read().decode(errors="replace")
     except OSError:
         return ""

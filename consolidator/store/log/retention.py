@@ -60,8 +60,8 @@ async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, cu
 
 async def get_pruned_seqs(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Return how far each session is marked as gone."""
-    marks = await fetch_all(conn, SessionSeq, _SQL["get_pruned_seqs"], {"ids": list(ids)})
-    return {mark.id: mark.seq for mark in marks}
+    prune_limits = await fetch_all(conn, SessionSeq, _SQL["get_pruned_seqs"], {"ids": list(ids)})
+    return {mark.id: mark.seq for mark in prune_limits}
 
 
 async def list_last_events(conn: Connection, begin: datetime, end: datetime) -> list[SessionSeq]:

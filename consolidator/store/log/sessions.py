@@ -118,16 +118,16 @@ async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
     return [sessions[session_id] for session_id in ids if session_id in sessions]
 
 
-async def find(conn: Connection, word: str) -> str:
+async def find_session_id(conn: Connection, name: str) -> str:
     """Return the id of the session that a person means by an id, a foreign name, or a prefix of either."""
-    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": word, "like": escaped + "%"})
+    escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": name, "like": escaped + "%"})
     if not matches:
-        raise NotFound(f"no session is named or begins with {word!r}; `consolidator sessions` lists them")
+        raise NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
     # A sub-agent's name begins with its parent's, so a whole name goes before a prefix.
     if len(matches) > 1 and matches[0].exactness == matches[1].exactness:
         names = ", ".join(match.id for match in matches)
-        raise UsageError(f"{word!r} names several sessions ({names}): type more of it")
+        raise UsageError(f"{name!r} names several sessions ({names}): type more of it")
     return matches[0].id
 
 

@@ -118,12 +118,12 @@ async def test_a_connection_cut_between_the_last_word_and_the_commit_says_so(dat
 
 
 async def test_a_server_that_cannot_be_reached_is_named_without_its_password(clock: Clock) -> None:
-    nowhere = Database("postgresql://ann:sesame@127.0.0.1:1/shop", clock)
+    unreachable = Database("postgresql://ann:sesame@127.0.0.1:1/shop", clock)
     with pytest.raises(DatabaseUnavailable, match="cannot connect") as error:
-        await texts(nowhere)
+        await texts(unreachable)
     assert "127.0.0.1" in str(error.value)
     assert "sesame" not in str(error.value)
-    await nowhere.close()
+    await unreachable.close()
 
 
 async def test_a_connect_that_is_cancelled_leaves_no_half_open_connection(clock: Clock) -> None:
