@@ -24,6 +24,10 @@ PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample
 
 
+class SimulatedKill(BaseException):
+    """Stands for the death of the process; no `except Exception` catches it."""
+
+
 def user_message(text: str, **fields: Any) -> NewEvent:
     """A person's message."""
     return NewEvent(EventType.USER_MESSAGE, {"text": text, **fields})

@@ -49,7 +49,7 @@ SCENARIOS = {
     "tools": Scenario([["say", "use tools"]]),
     "approval": Scenario([["say", "deploy"], ["allow"]]),
     "denial": Scenario([["say", "deploy"], ["deny"]]),
-    "steer": Scenario([["steer", "dawdle", "talk"]], same=False),
+    "steer": Scenario([["steer", "slow_tool", "talk"]], same=False),
     "interruption": Scenario([["steer", "ramble", "talk"]], same=False),
     "cap": Scenario([["say", "talk"]], config={"max_cost_usd": "0.00000001"}),
     "cut": Scenario([["say", "be cut off"]], prefill="last_message"),
@@ -86,7 +86,7 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")
     if results == 0 and wish == "deploy":
         return ScriptedReply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
-    if results == 0 and wish in ("dawdle", "linger"):
+    if results == 0 and wish in ("slow_tool", "linger"):
         return ScriptedReply.calling((wish, {}))
     return ScriptedReply(text=FINAL)
 
@@ -216,15 +216,13 @@ def assert_consistent(outcome: SessionOutcome, *, kills: int) -> None:
 
 def assert_equivalent(outcome: SessionOutcome, uninterrupted: SessionOutcome) -> None:
     """Assert that two logs are equal except for recovery (I6); a call that may have run may be uncertain."""
-    mine, theirs = outcome.comparable_log(), uninterrupted.comparable_log()
-    assert len(mine) == len(theirs), f"{mine}\n{theirs}"
-    for mine_entry, their_entry in zip(mine, theirs, strict=True):
+    log, expected_log = outcome.comparable_log(), uninterrupted.comparable_log()
+    assert len(log) == len(expected_log), f"{log}\n{expected_log}"
+    for entry, expected_entry in zip(log, expected_log, strict=True):
         uncertain = (
-            mine_entry[0] == EventType.TOOL_RESULT
-            and mine_entry[2] == "uncertain"
-            and mine_entry[1] == their_entry[1] != "look"
+            entry[0] == EventType.TOOL_RESULT and entry[2] == "uncertain" and entry[1] == expected_entry[1] != "look"
         )
-        assert mine_entry == their_entry or uncertain, f"{mine}\n{theirs}"
+        assert entry == expected_entry or uncertain, f"{log}\n{expected_log}"
 
 
 def _assert_settled(outcome: SessionOutcome) -> None:
@@ -273,7 +271,7 @@ def _assert_one_effect(outcome: SessionOutcome) -> None:
     assert effects.keys() <= calls.keys()
     for call, tool in calls.items():
         status = results[call].data["status"]
-        if tool in ("look", "dawdle", "linger"):
+        if tool in ("look", "slow_tool", "linger"):
             assert effects[call] >= 1 or status == "error"
         else:
             assert effects[call] <= 1

@@ -67,9 +67,9 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
         return effect("deploy", call)
 
     @tool(idempotent=True)
-    async def dawdle(call: CallContext) -> str:
+    async def slow_tool(call: CallContext) -> str:
         """Take long, until a person steers."""
-        effect("dawdle", call)
+        effect("slow_tool", call)
         if not call.is_retry:
             await asyncio.sleep(30)
         return "done at last"
@@ -88,7 +88,7 @@ def create_tools(world: Path, database: Database) -> list[Tool]:
         async with database.connection() as conn:
             return (await rows.get(conn, session)).lease_until
 
-    return [look, send_mail, deploy, dawdle, linger]
+    return [look, send_mail, deploy, slow_tool, linger]
 
 
 async def run_script(run: dict[str, Any]) -> dict[str, Any]:

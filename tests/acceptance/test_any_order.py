@@ -27,7 +27,7 @@ from consolidator.runtime.harness import Delta
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.runtime import open_agent
-from tests.support import FULL, PATIENCE, assert_invariants
+from tests.support import FULL, PATIENCE, SimulatedKill, assert_invariants
 
 NAMES = (
     "after lease", "after commit thinking", "after model", "before commit chunk", "after commit chunk", "after send",
@@ -46,10 +46,6 @@ LOST = (DatabaseUnavailable, StaleEpoch, SessionBusy)
 
 
 BoundaryPosition = tuple[int, str | None]  # the n-th boundary of a name, or of all
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @dataclass
@@ -75,7 +71,7 @@ async def open_stage(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> As
     async def channel(delta: Delta) -> None:
         shown.append((delta.message_id, delta.seq, delta.text, delta.kind))
 
-    def having(name: str, **more: Any) -> Any:
+    def tool_with(name: str, **more: Any) -> Any:
         async def act(call: CallContext, what: str = "", to: str = "", where: str = "") -> str:
             """Act."""
             effects.append((name, call.call_id))
@@ -84,7 +80,7 @@ async def open_stage(dsn: str, clock: FrozenClock, runner: asyncio.Runner) -> As
         act.__name__ = name
         return tool(act, **more) if not more else tool(**more)(act)
 
-    tools = [having("look", idempotent=True), having("send_mail"), having("deploy", needs_approval=True)]
+    tools = [tool_with("look", idempotent=True), tool_with("send_mail"), tool_with("deploy", needs_approval=True)]
     database = Database(dsn, clock, pool_size=6)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
@@ -151,14 +147,14 @@ class Conversation(RuleBasedStateMachine):
         self._maybe_send(wish)
 
         def be_dead(_: str) -> None:
-            raise Killed
+            raise SimulatedKill
 
         def die(_: str) -> None:
             self._expire_lease()
             set_hook(be_dead)
-            raise Killed
+            raise SimulatedKill
 
-        with BoundaryListener(call_once_at(position, die)), suppress(Killed):
+        with BoundaryListener(call_once_at(position, die)), suppress(SimulatedKill):
             self.run((self.stage.first_agent.wake if whole else self.stage.first_agent.step)(self.id))
 
     @rule(position=POSITIONS, wish=WISHES)
@@ -289,7 +285,7 @@ def test_whatever_happens_in_whatever_order_the_history_is_right(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    record_property("told", f"conversations in any order: {EXAMPLES} of up to {STEPS} steps")
+    record_property("summary", f"conversations in any order: {EXAMPLES} of up to {STEPS} steps")
     monkeypatch.setattr(generation, "BATCH_PIECES", 4)
     monkeypatch.setattr(lease, "POLL_SECONDS", 0.02)  # notice steers at once
     monkeypatch.setattr(lease, "uptime", lambda: clock.now().timestamp())

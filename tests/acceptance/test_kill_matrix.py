@@ -71,7 +71,7 @@ async def test_every_boundary_survives_a_kill(
     assert matrix.find_unpaired_messages(server.requests) == []
     await assert_invariants(database)
     passed = sum(len(names) for names in points.values())
-    record_property("told", f"kill matrix: {len(cases)} deaths, of {passed} boundaries in {len(points)} scenarios")
+    record_property("summary", f"kill matrix: {len(cases)} deaths, of {passed} boundaries in {len(points)} scenarios")
 
 
 async def _run_on_all(runs: Iterable[Matrix], work: Iterable[T], do: Callable[[Matrix, T], Awaitable[None]]) -> None:

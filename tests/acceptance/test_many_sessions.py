@@ -31,7 +31,7 @@ KILLED = (-9, -14)  # at a boundary, or by its alarm
 def dice(record_property: Callable[[str, object], None]) -> random.Random:
     """A random generator; the report names its seed."""
     seed = random.randrange(2**32) if FULL else 4
-    record_property("told", f"twenty sessions: seed {seed}")
+    record_property("summary", f"twenty sessions: seed {seed}")
     return random.Random(seed)
 
 
@@ -62,7 +62,9 @@ async def test_twenty_sessions_on_two_harnesses_that_die_have_every_message_answ
     await _assert_each_answered(database, tmp_path, messages, deaths)
     await assert_invariants(database)
     many = sum(map(len, messages.values()))
-    record_property("told", f"twenty sessions: {many} messages, each answered once; two harnesses died {deaths} times")
+    record_property(
+        "summary", f"twenty sessions: {many} messages, each answered once; two harnesses died {deaths} times"
+    )
 
 
 async def _serve_until_done(forker: ForkServer, request: dict[str, Any], dice: random.Random) -> int:

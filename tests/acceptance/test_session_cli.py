@@ -23,7 +23,7 @@ from consolidator.testing.kill_points import interrupt_at
 from tests.acceptance.command_line import CommandLine
 from tests.conftest import NOON
 from tests.runtime import describe_log, open_agent, read_log
-from tests.support import assistant_response, call_and_result, later, log_events, run_job, user_message
+from tests.support import SimulatedKill, assistant_response, call_and_result, later, log_events, run_job, user_message
 
 
 def prepare(dsn: str, settings: Settings) -> None:
@@ -133,10 +133,6 @@ def test_cost_tells_tokens_money_and_what_is_left(prepared_cli: CommandLine) -> 
     assert run_json(prepared_cli, "cost", "--since", "2030-01-01")["costs"] == []
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 @tool
 def send_mail(to: str) -> str:
     """Send a mail."""
@@ -150,7 +146,7 @@ def deploy(where: str) -> str:
 
 
 def die(_: str) -> None:
-    raise Killed
+    raise SimulatedKill
 
 
 async def leave_waiting_calls(dsn: str) -> str:
@@ -164,7 +160,7 @@ async def leave_waiting_calls(dsn: str) -> str:
         ):
             session = await agent.open("main:test:ines")
             await sessions.send_message(database, session.id, "ship it")
-            with interrupt_at(1, die, "after tool"), pytest.raises(Killed):
+            with interrupt_at(1, die, "after tool"), pytest.raises(SimulatedKill):
                 await agent.wake(session.id)
             assert (await agent.wake(session.id)).finish_reason == "approval"
             return session.id

@@ -17,7 +17,7 @@ from consolidator.testing.kill_points import interrupt_at
 from tests import nights
 from tests.nights import start_cli
 from tests.runtime import describe_log, open_agent, read_log
-from tests.support import PATIENCE, in_thread, run_cli
+from tests.support import PATIENCE, SimulatedKill, in_thread, run_cli
 
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
 TOOLS = '''
@@ -31,14 +31,10 @@ def look(what: str) -> str:
 '''
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 @tool(idempotent=True)
 def look(what: str) -> str:
     """Look at something."""
-    raise Killed
+    raise SimulatedKill
 
 
 def create_reply(request: dict[str, Any]) -> ScriptedReply:
@@ -52,11 +48,11 @@ async def stop_session(agent: Consolidator, key: str, name: str) -> str:
     """Stop a session in the middle of its turn, and return its id."""
 
     def die(_: str) -> None:
-        raise Killed
+        raise SimulatedKill
 
     session = await agent.open(key)
     await sessions.send_message(agent.database, session.id, "hello?")
-    with interrupt_at(1, die, name), pytest.raises(Killed):
+    with interrupt_at(1, die, name), pytest.raises(SimulatedKill):
         await agent.wake(session.id)
     return session.id
 

@@ -147,7 +147,7 @@ async def test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing(
         assert len(passed) > 30
         last = {name: number for number, name in enumerate(passed, 1)}
         record_property(
-            "told", f"zombies: overtaken at {len(passed) - 1 if FULL else len(last)} of {len(passed)} boundaries"
+            "summary", f"zombies: overtaken at {len(passed) - 1 if FULL else len(last)} of {len(passed)} boundaries"
         )
         for number, name in enumerate(passed, 1):
             if number == 1 or (last[name] != number and not FULL):  # at the first boundary it holds no lease yet

@@ -16,7 +16,7 @@ from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
 from tests.oracle import oracle, with_model
-from tests.support import assert_invariants, log_events, run_job, user_message
+from tests.support import SimulatedKill, assert_invariants, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
 
@@ -146,18 +146,15 @@ async def test_i12_a_batch_that_the_provider_took_without_an_answer_has_cost_its
 async def test_i12_a_batch_whose_process_died_while_it_was_handed_in_has_cost_its_reserve(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        """Where a process ends, nothing else happens."""
-
     async def killed(*_: Any) -> Any:
-        raise Killed
+        raise SimulatedKill
 
     await log_three_sessions(database, clock)
     async with ModelServer(oracle) as server:
         model_settings = with_model(settings, server, batch=True)
         with monkeypatch.context() as patch:
             patch.setattr(ModelBatches, "_upload", killed)
-            with pytest.raises(Killed):
+            with pytest.raises(SimulatedKill):
                 await run_job(database, model_settings)
         clock.advance(HOUR)
         assert await JobRunner(database, model_settings).collect_batches() is None

@@ -131,12 +131,12 @@ async def test_a_model_out_of_reach_loses_nothing_and_the_next_night_merges_with
 ) -> None:
     reach = {"ok": False}
 
-    def shaky(request: dict[str, Any]) -> ScriptedReply:
+    def flaky_model(request: dict[str, Any]) -> ScriptedReply:
         if schema_name(request) == "decisions" and not reach["ok"]:
             return ScriptedReply.failed(500)
         return home_reader()(request)
 
-    async with ModelServer(shaky) as server:
+    async with ModelServer(flaky_model) as server:
         model_settings = with_model(settings, server)
         for number, words in enumerate(["Mara has a home in Bern.", "Bern it is, says Mara about where home is."]):
             await log_home(database, f"s{number}", "Bern", words)

@@ -32,7 +32,7 @@ SOURCE = FactExtractor(SessionContext("s1", "s1", "coder", peer="mara"), model_e
 WORD = re.compile(r"\w+")
 
 
-def credulous_model(request: dict[str, Any]) -> ScriptedReply:
+def model_that_believes_everything(request: dict[str, Any]) -> ScriptedReply:
     """Answer as a model that believes whatever it reads, and takes the user for its author."""
     facts = []
     for name, _, words in parse_lines(request):
@@ -86,7 +86,7 @@ async def test_an_order_from_anybody_but_the_user_is_never_believed(
     kind = {"kind": "sub-agent"} if "sub-agent" in attack else {}
     await log_events(database, "s1", talk, peer="mara", project="/home/mara/shop", **kind)
     clock.advance(HOUR)
-    async with ModelServer(credulous_model) as server:
+    async with ModelServer(model_that_believes_everything) as server:
         await run_job(database, with_model(settings, server))
         assert any(ORDER in body for body in server.raw_bodies) == (outcome is not NOT_SHOWN)
     facts, proposed = await load_learned(database)
@@ -116,7 +116,7 @@ async def test_the_same_words_from_the_user_are_a_constraint(
         database, "s1", [user_message(f"ZEBRA crossings matter. {ORDER}")], peer="mara", project="/home/mara/shop"
     )
     clock.advance(HOUR)
-    async with ModelServer(credulous_model) as server:
+    async with ModelServer(model_that_believes_everything) as server:
         await run_job(database, with_model(settings, server))
     facts, _ = await load_learned(database)
     assert any(ORDER in fact["value"] for fact in facts)

@@ -59,14 +59,14 @@ async def billed_sessions(database: Database, clock: FrozenClock) -> Database:
 
 
 async def test_costs_are_summed_by_whatever_people_ask(billed_sessions: Database) -> None:
-    dear = calculate_cost(DEAR, input_tokens=90, cached_tokens=50, output_tokens=5)
+    expensive = calculate_cost(DEAR, input_tokens=90, cached_tokens=50, output_tokens=5)
     other = calculate_cost(DEAR, input_tokens=80, output_tokens=5)
     cheap = calculate_cost(CHEAP, input_tokens=500, output_tokens=50)
     aside = calculate_cost(DEAR, input_tokens=100, output_tokens=10)
-    assert dear is not None
+    assert expensive is not None
     assert other is not None
     assert cheap is not None
-    first = Cost("one", 3, 670, 50, 60, dear + other + cheap, Decimal(0), 0, 1 / 3)
+    first = Cost("one", 3, 670, 50, 60, expensive + other + cheap, Decimal(0), 0, 1 / 3)
     costs = await costs_by(billed_sessions, "session")
     assert costs["one"] == first
     assert (costs["two"].calls, costs["two"].unpriced, costs["two"].set_aside) == (2, 1, aside)

@@ -21,7 +21,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at, record_boundaries
 from tests.nights import query_number, query_rows
 from tests.reuse import dsn, emptied
-from tests.support import assistant_response, later, user_message
+from tests.support import SimulatedKill, assistant_response, later, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 MODEL, CAP = "gpt-4o", Decimal("0.05")
@@ -29,10 +29,6 @@ SUMMARY = {"summary": "They add numbers.", "next_steps": []}
 TALK: list[NewEvent] = [
     event for n in range(12) for event in (user_message(f"Add {n}! " * 30), assistant_response(f"{n} it is. " * 30))
 ]
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @tool(idempotent=True)
@@ -101,12 +97,12 @@ async def die_at(
     """Die at a boundary, wake the session elsewhere, and look at the money."""
 
     def die(_: str) -> None:
-        raise Killed
+        raise SimulatedKill
 
     case, database = f"{number}: {name}", agent.database
     server.requests.clear()
     session = await long_session(agent, f"n{number}")
-    with interrupt_at(number, die), pytest.raises(Killed):
+    with interrupt_at(number, die), pytest.raises(SimulatedKill):
         await send_and_collect(session)
     clock.set(later(clock.now(), minutes=10))  # its lease runs out
     async with open_agent(database, settings, server) as other:

@@ -15,19 +15,15 @@ from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
-from tests.support import assert_invariants
+from tests.support import SimulatedKill, assert_invariants
 
 __all__ = ["dsn", "emptied"]  # fixtures
 WHOLE = "one two three four"
 PREFILL: dict[str, Any] = {"prefill": "last_message"}
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 def die(_: str) -> None:
-    raise Killed
+    raise SimulatedKill
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +39,7 @@ async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database
         async with open_agent(database, server, channel=RecordingChannel(), **PREFILL) as agent:
             session = await agent.open(KEY)
             await sessions.send_message(database, session.id, "count")
-            with interrupt_at(1, die, "after delivery"), pytest.raises(Killed):
+            with interrupt_at(1, die, "after delivery"), pytest.raises(SimulatedKill):
                 await agent.wake(session.id)
 
         async def say_more(delta: Delta) -> None:
@@ -83,7 +79,7 @@ async def test_a_cap_that_ends_an_answer_to_be_gone_on_with_is_told_once(databas
     ):
         session = await agent.open(KEY, max_cost_usd=Decimal("0.01"))
         await sessions.send_message(database, session.id, "count")
-        with interrupt_at(1, die, "after delivery"), pytest.raises(Killed):
+        with interrupt_at(1, die, "after delivery"), pytest.raises(SimulatedKill):
             await agent.wake(session.id)
         async with database.connection() as conn:
             await conn.execute("update session set max_cost = 0.000001 where id = %s", [session.id])
@@ -112,12 +108,12 @@ async def test_whoever_was_shown_an_answer_that_is_replaced_is_told(
             await sessions.send_message(database, session.id, "count")
             with (
                 interrupt_at(1, die, "after send" if "decision" in boundary_name else boundary_name),
-                pytest.raises(Killed),
+                pytest.raises(SimulatedKill),
             ):
                 await agent.wake(session.id)
         async with open_agent(database, server, channel=None if elsewhere else channel) as agent:
             if "decision" in boundary_name:
-                with interrupt_at(1, die, boundary_name), pytest.raises(Killed):
+                with interrupt_at(1, die, boundary_name), pytest.raises(SimulatedKill):
                     await agent.wake(session.id)
             await agent.wake(session.id)
         async with open_agent(database, server, channel=channel) as agent:
@@ -134,7 +130,7 @@ async def test_whoever_was_shown_an_answer_that_was_given_up_elsewhere_is_told(d
         async with open_agent(database, server, channel=channel) as agent:
             session = await agent.open(KEY)
             await sessions.send_message(database, session.id, "count")
-            with interrupt_at(1, die, "after delivery"), pytest.raises(Killed):
+            with interrupt_at(1, die, "after delivery"), pytest.raises(SimulatedKill):
                 await agent.wake(session.id)
         async with open_agent(database, server) as agent:
             assert (await agent.wake(session.id)).finish_reason == "error"

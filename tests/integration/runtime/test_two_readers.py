@@ -147,9 +147,9 @@ async def test_what_was_heard_of_an_answer_that_another_replaced_is_taken_back(
     async def overtaken(harness: Any, name: str) -> None:
         with interrupt_at(1, stop, "after delivery"), suppress(StaleEpoch):
             await wake(harness, name)
-        ears = harness.listeners.pop(name)
+        listener = harness.listeners.pop(name)
         await wake(harness, name)  # as another process, which has no ears of ours
-        harness.listeners[name] = ears
+        harness.listeners[name] = listener
         raise SessionBusy(name)
 
     monkeypatch.setattr(waking, "wake_session", overtaken)

@@ -26,14 +26,10 @@ from tests.killing import is_write
 from tests.nights import query_number
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, SECRET, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
-from tests.support import PATIENCE, assert_invariants, assistant_response, log_events, user_message
+from tests.support import PATIENCE, SimulatedKill, assert_invariants, assistant_response, log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 WHOLE = "one two three four five six seven"
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 def count_busy_connections(database: Database) -> int:
@@ -152,13 +148,13 @@ async def test_half_an_answer_that_a_steer_ends_after_a_crash_reaches_the_channe
     channel = RecordingChannel()
 
     def die(_: str) -> None:
-        raise Killed
+        raise SimulatedKill
 
     replies: Replies = [ScriptedReply(text=WHOLE, stall_after=4), "Short, then."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, channel=channel) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
-        with interrupt_at(2, die, "after commit chunk"), pytest.raises(Killed):
+        with interrupt_at(2, die, "after commit chunk"), pytest.raises(SimulatedKill):
             await agent.wake(session.id)
         assert channel.text == "one two "
         await session.steer("shorter")
@@ -223,12 +219,12 @@ async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
             await sessions.send_message(database, name, "hello")
         wake = waking.wake_session
 
-        async def poor(harness: Any, name: str) -> Any:
+        async def over_budget(harness: Any, name: str) -> Any:
             if name == names[0]:
                 raise RuntimeError(f"nobody thought of {SECRET}")
             return await wake(harness, name)
 
-        monkeypatch.setattr(waking, "wake_session", poor)
+        monkeypatch.setattr(waking, "wake_session", over_budget)
         woken = {woken_session.session_id: woken_session for woken_session in await agent.wake_all()}
     assert woken[names[0]].skip_reason == "RuntimeError: nobody thought of [redacted:github-token]"
     assert "nobody thought of" in caplog.text

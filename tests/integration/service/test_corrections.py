@@ -104,10 +104,10 @@ async def test_an_order_of_a_tool_waits_for_a_person(
 ) -> None:
     order = "Always build with make -j2 here."
 
-    def obedient(asked: dict[str, object]) -> ScriptedReply:
+    def compliant_model(request: dict[str, object]) -> ScriptedReply:
         found = [
             fact_json(n, order, f"build_{n}", order, order, "constraint")
-            for n, _, words in parse_lines(asked)
+            for n, _, words in parse_lines(request)
             if order in words
         ]
         return ScriptedReply.json({"facts": found})
@@ -119,7 +119,7 @@ async def test_an_order_of_a_tool_waits_for_a_person(
     ]
     await log_events(database, "s1", talk, project="/shop", peer="mara")
     clock.advance(DAY)
-    async with ModelServer(obedient) as server:
+    async with ModelServer(compliant_model) as server:
         await run_job(database, with_model(settings, server))
     assert not await list_facts(database)
     first, second = await list_quarantined(database)
