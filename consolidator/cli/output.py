@@ -200,7 +200,7 @@ def _dump_json(value: Any, indent: int | None = None) -> str:
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress_bar(label: str, total: int | None = None) -> Iterator[Progress]:
     """Show progress on stderr, only on a terminal."""
     columns = (
         SpinnerColumn(),
@@ -210,7 +210,7 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
-        bar.add_task(what, total=total)
+        bar.add_task(label, total=total)
         yield bar
 
 

@@ -163,10 +163,12 @@ async def _mark_pruned(database: Database, limits: dict[str, int], cutoff: datet
 
     Sessions that changed since they were read are left for the next night.
     """
-    marks = sorted(limits.items())
-    for first in range(0, len(marks), MARK_BATCH):
+    prune_limits = sorted(limits.items())
+    for first in range(0, len(prune_limits), MARK_BATCH):
         async with database.transaction() as conn:
-            await store.mark_pruned(conn, marks[first : first + MARK_BATCH], cutoff=cutoff, window=CONTEXT_WINDOW)
+            await store.mark_pruned(
+                conn, prune_limits[first : first + MARK_BATCH], cutoff=cutoff, window=CONTEXT_WINDOW
+            )
     async with database.connection() as conn:
         return await store.get_pruned_seqs(conn, list(limits))
 

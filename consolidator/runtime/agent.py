@@ -193,7 +193,7 @@ class Session:
             yield delta
 
     async def resume(self) -> AsyncIterator[str]:
-        """Resume whatever the last process was stopped in, and yield what is missing of it."""
+        """Resume an interrupted turn and yield the missing deltas."""
         async for delta in self.stream():
             yield delta.text if delta.kind == "text" else VOID_NOTICE
 
@@ -262,7 +262,7 @@ class Session:
         return StepResult(session.head, "approval" if session.attention and message_seq is None else "idle")
 
     async def _put_missed_answers(self, session: SessionRow, message_seq: int, queue: DeltaQueue) -> None:
-        """Put into the queue what it has not received of the answers after a message."""
+        """Queue the undelivered deltas after a message."""
         async with self._agent.database.connection() as conn:
             answers = await store.list_answers(conn, self.id, "", after=message_seq, bounds=session.ingest_bounds)
             for answer in answers:

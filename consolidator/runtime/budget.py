@@ -28,20 +28,20 @@ _EXACTLY_COUNTED = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
 class BudgetStop(OverBudget):
     """The call would exceed the session's cap, or the model's price is unknown and the cap cannot be enforced."""
 
-    def __init__(self, model: str, cap: Decimal, spent: Decimal, wanted: Decimal | None) -> None:
-        self.model, self.cap, self.spent, self.wanted = model, cap, spent, wanted
+    def __init__(self, model: str, cap: Decimal, spent: Decimal, reserve_usd: Decimal | None) -> None:
+        self.model, self.cap, self.spent, self.reserve_usd = model, cap, spent, reserve_usd
         super().__init__(
             f"the price of {model} is unknown, so a cap of {cap:f} USD cannot be enforced"
-            if wanted is None
+            if reserve_usd is None
             else f"the session's cap of {cap:f} USD is reached: {spent:.4f} are spent or reserved, "
-            f"and the next call may cost {wanted:.4f}"
+            f"and the next call may cost {reserve_usd:.4f}"
         )
 
     def events(self) -> list[NewEvent]:
         """Return the events to log: the decision, and what the person is told."""
         data: dict[str, Any] = {"cap": str(self.cap), "spent": str(self.spent), "model": self.model}
-        if self.wanted is not None:
-            data["wanted"] = str(self.wanted)
+        if self.reserve_usd is not None:
+            data["wanted"] = str(self.reserve_usd)
         return [
             NewEvent(EventType.POLICY_DECISION, {"decision": "budget_stop", **data}),
             NewEvent(EventType.ERROR, {"message": str(self), "kind": "budget"}),

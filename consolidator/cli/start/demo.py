@@ -167,10 +167,10 @@ def _print_week(week: DemoWeek) -> None:
 
 
 def _print_end(figures: dict[str, Any]) -> None:
-    known = figures["memory"]
+    memory_counts = figures["memory"]
     print_line(
-        f"\nAfter four weeks: {known['facts']} facts, {known['superseded']} superseded, "
-        f"{known['procedures']} procedures, {known['confirmed']} confirmed solutions",
+        f"\nAfter four weeks: {memory_counts['facts']} facts, {memory_counts['superseded']} superseded, "
+        f"{memory_counts['procedures']} procedures, {memory_counts['confirmed']} confirmed solutions",
         "bold cyan",
     )
     if (fact := figures["pruned_fact"]) is not None:

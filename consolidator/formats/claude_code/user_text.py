@@ -87,7 +87,7 @@ def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[E
         yield from _draft_command(part, plain)
     elif plain.startswith(("<local-command-std", "<bash-std")):
         yield draft_decision(
-            part, "command_run", output="\n".join(found[2] for found in _COMMAND_OUTPUT.finditer(plain)).strip()
+            part, "command_run", output="\n".join(match[2] for match in _COMMAND_OUTPUT.finditer(plain)).strip()
         )
     elif shell_input := _SHELL_INPUT.match(plain):
         yield draft_decision(part, "command_run", command="!" + shell_input[1].strip())

@@ -31,7 +31,7 @@ class _TextWindow:
         self._ended = False
         self.line = 1
 
-    def _grow(self) -> bool:
+    def _read_more(self) -> bool:
         """Read more, doubling the window, so that a long member is parsed only a few times."""
         if self._ended:
             return False
@@ -54,7 +54,7 @@ class _TextWindow:
             self._advance(end)
             if end < len(self._text):
                 return self._text[end]
-            if not self._grow():
+            if not self._read_more():
                 return ""
 
     def expect(self, expected: str) -> None:
@@ -74,10 +74,10 @@ class _TextWindow:
                 value, end = parse_prefix(self._text, self._position)
             except ValueError as error:
                 # The value may continue beyond the window.
-                if len(self._text) - self._position > MAX_MEMBER or not self._grow():
+                if len(self._text) - self._position > MAX_MEMBER or not self._read_more():
                     raise _DamagedJson(str(error)) from None
                 continue
-            if end == len(self._text) and self._grow():
+            if end == len(self._text) and self._read_more():
                 continue  # a number may continue
             self._advance(end)
             return value

@@ -42,17 +42,17 @@ async def retry_dead_letters(
     ledger = Ledger(database, settings, "", asyncio.Event())
     await resume_or_start_run(ledger, {"word": run_or_letter_id, "discard": discard}, job="retry")
     async with manual_run(ledger):
-        return await _settle_all(ledger, run_or_letter_id, discard=discard)
+        return await _retry_letters(ledger, run_or_letter_id, discard=discard)
 
 
-async def _settle_all(ledger: Ledger, run_or_letter_id: str | None, *, discard: bool) -> dict[str, Any]:
+async def _retry_letters(ledger: Ledger, run_or_letter_id: str | None, *, discard: bool) -> dict[str, Any]:
     database, settings = ledger.database, ledger.settings
     tried: set[str] = set()
     settled = 0
     async with open_model_calls(database, settings, ledger.run_id) as calls:
         reader = await create_fact_reader(settings, calls)
         while letters := await _list_untried(database, run_or_letter_id, tried):
-            settled += await _settle(ledger, letters, None if discard else reader, discard=discard)
+            settled += await _retry_session_letters(ledger, letters, None if discard else reader, discard=discard)
             tried |= {letter.id for letter in letters}
     report = {"settled": settled, "remaining": len(tried) - settled}
     now = database.clock.now()
@@ -85,7 +85,9 @@ async def _list_untried(database: Database, run_or_letter_id: str | None, tried:
     return [letter for letter in letters if letter.id not in tried]
 
 
-async def _settle(ledger: Ledger, letters: list[ListedDeadLetter], reader: FactReader | None, *, discard: bool) -> int:
+async def _retry_session_letters(
+    ledger: Ledger, letters: list[ListedDeadLetter], reader: FactReader | None, *, discard: bool
+) -> int:
     """Settle those dead letters whose events can be read now, session by session; return how many."""
     database, now = ledger.database, ledger.database.clock.now()
     seqs_of: defaultdict[str, list[int]] = defaultdict(list)

@@ -17,7 +17,7 @@ _CLOSING = (EventType.TASK_END, EventType.SESSION_END)
 def safe_point_finder(settings: Settings, now: datetime) -> SafePointFinder:
     """Return the function that finds a session's safe point at a time."""
 
-    def find(session: SessionRow, events: list[Event]) -> int:
+    def find_session_safe_point(session: SessionRow, events: list[Event]) -> int:
         return find_safe_point(
             events,
             ended=session.status == "ended",
@@ -27,7 +27,7 @@ def safe_point_finder(settings: Settings, now: datetime) -> SafePointFinder:
             abandoned=timedelta(hours=settings.abandoned_hours),
         )
 
-    return find
+    return find_session_safe_point
 
 
 def find_safe_point(

@@ -77,7 +77,7 @@ async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None)
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(outcome: T | None, error: Exception | None) -> None:
+    def set_future_result(outcome: T | None, error: Exception | None) -> None:
         if not done.done():
             done.set_exception(error) if error else done.set_result(cast(T, outcome))
 
@@ -88,7 +88,7 @@ async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None)
         except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
             failure = error
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, outcome, failure)
+            loop.call_soon_threadsafe(set_future_result, outcome, failure)
 
     threading.Thread(target=run, daemon=True).start()  # a thread of asyncio's pool would keep the process from ending
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())

@@ -41,7 +41,7 @@ async def merge_procedures(
         writer = _ScopeWriter(conn, agent, provenance, changes)
         shared = PublishedScope([], {})
         if sums.has_shared_scope:
-            shared = await _mine(conn, sums, ALL_PROJECTS, min_support)
+            shared = await _mine_patterns(conn, sums, ALL_PROJECTS, min_support)
         symbols_before = set(await procedures.list_shared_symbols(conn, agent))
         await writer.save(ALL_PROJECTS, shared)
         shared_symbols = {procedure.symbols for procedure in shared.procedures}
@@ -49,7 +49,7 @@ async def merge_procedures(
         if shared_symbols != symbols_before:  # what is shared is not published for each project, too
             projects.update(sums.by_project)
         for project in sorted(projects - {ALL_PROJECTS}):
-            mined = await _mine(conn, sums, project, min_support)
+            mined = await _mine_patterns(conn, sums, project, min_support)
             own = exclude_shared(mined.procedures, shared_symbols)
             await writer.save(project, PublishedScope(own, mined.profiles))
         for scope in changed_scopes:
@@ -68,7 +68,7 @@ def _gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-async def _mine(conn: Connection, sums: AgentSums, project: str, min_support: int) -> PublishedScope:
+async def _mine_patterns(conn: Connection, sums: AgentSums, project: str, min_support: int) -> PublishedScope:
     """Return the procedures and profiles of a project, or what several projects share."""
     scope_sums = await sums.load(conn, project)
     return await asyncio.to_thread(_mine_scope, sums, project, scope_sums, min_support)

@@ -152,21 +152,23 @@ async def _compute_changes(
         unchanged.append(
             _DigestCounts(relative.root_id, relative.project, _unpack_ints(row.keys), _unpack_ints(row.counts))
         )
-    now, was = list(unchanged), list(unchanged)
+    current, previous = list(unchanged), list(unchanged)
     for digest in news:
         keys, counts = _unpack_ints(digest.keys), _unpack_ints(digest.counts)
-        now.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
+        current.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
         if digest.summed_keys is not None and digest.summed_counts is not None:
             keys, counts = _unpack_ints(digest.summed_keys), _unpack_ints(digest.summed_counts)
-            was.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
-    return await asyncio.to_thread(_changes_by_scope, now, was, shared)
+            previous.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
+    return await asyncio.to_thread(_changes_by_scope, current, previous, shared)
 
 
-def _changes_by_scope(now: Sequence[_DigestCounts], was: Sequence[_DigestCounts], shared: bool) -> dict[str, KeySums]:
-    changes = {ALL_PROJECTS: KeySums.of_sessions(now).minus(KeySums.of_sessions(was))} if shared else {}
-    for project in sorted({session.project for session in now} - {ALL_PROJECTS}):
-        project_now = KeySums.of_sessions(session for session in now if session.project == project)
-        project_was = KeySums.of_sessions(session for session in was if session.project == project)
+def _changes_by_scope(
+    current: Sequence[_DigestCounts], previous: Sequence[_DigestCounts], shared: bool
+) -> dict[str, KeySums]:
+    changes = {ALL_PROJECTS: KeySums.of_sessions(current).minus(KeySums.of_sessions(previous))} if shared else {}
+    for project in sorted({session.project for session in current} - {ALL_PROJECTS}):
+        project_now = KeySums.of_sessions(session for session in current if session.project == project)
+        project_was = KeySums.of_sessions(session for session in previous if session.project == project)
         changes[project] = project_now.minus(project_was)
     return changes
 

@@ -1,4 +1,4 @@
-"""Publishes an agent's solutions: the error records of every fingerprint that has news, grouped anew."""
+"""Publishes an agent's solutions: the error records of every fingerprint that has news, grouped again."""
 
 from __future__ import annotations
 

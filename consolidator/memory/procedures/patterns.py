@@ -159,9 +159,9 @@ def mine_patterns(
     log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
     grams_by_length: list[_Grams] = []
     kept_by_length: list[Bools] = []
-    longer = _grow(log, _single_symbols(log, rule), 2, rule)
+    longer = _extend_patterns(log, _single_symbols(log, rule), 2, rule)
     for length in range(MIN_LENGTH, MAX_LENGTH + 1):
-        grams, longer = longer, _grow(log, longer, length + 1, rule)
+        grams, longer = longer, _extend_patterns(log, longer, length + 1, rule)
         kept = rule.is_closed(grams.support, _longer_support(grams, longer if length < MAX_LENGTH else None))
         if rule.min_projects > 1:
             kept &= rule.is_shared(_count_projects(log, grams))
@@ -200,7 +200,7 @@ def _single_symbols(log: _SequenceLog, rule: PublicationRule) -> _Grams:
     return _keep_frequent(log, np.arange(len(log.symbols)), log.symbols.view(np.uint64), rule)
 
 
-def _grow(log: _SequenceLog, grams: _Grams, length: int, rule: PublicationRule) -> _Grams:
+def _extend_patterns(log: _SequenceLog, grams: _Grams, length: int, rule: PublicationRule) -> _Grams:
     """Return the frequent patterns of `length`: only two frequent ones that overlap can make one."""
     if not len(grams.positions):
         return grams

@@ -33,17 +33,17 @@ class PreconditionFold:
         """Take a completed call."""
         self.call_count += 1
         self.failed_calls = [call for call in self.failed_calls if self.call_count - call.position <= WINDOW]
-        given = frozenset(values)
+        value_hashes = frozenset(values)
         if not ok:
             self.failed_calls.append(_FailedCall(symbol, self.call_count, values, []))
             del self.failed_calls[:-MAX_FAILED]
             return
         still_failed = []
         for failed in self.failed_calls:
-            if given.isdisjoint(failed.values):
+            if value_hashes.isdisjoint(failed.values):
                 still_failed.append(failed)
             elif failed.symbol != symbol:
-                is_same_thing = 2 * len(given.intersection(failed.values)) >= len(given)
+                is_same_thing = 2 * len(value_hashes.intersection(failed.values)) >= len(value_hashes)
                 if is_same_thing and symbol not in failed.done_since and len(failed.done_since) < MAX_FAILED:
                     failed.done_since.append(symbol)
                 still_failed.append(failed)

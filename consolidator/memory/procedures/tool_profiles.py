@@ -89,15 +89,26 @@ class ToolProfile:
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON; it shares the profile's lists."""
         values = {name: getattr(self, name) for name in _PROFILE_FIELDS}
-        return {**values, "bindings": {path: list(map(_binding_json, found)) for path, found in self.bindings.items()}}
+        return {
+            **values,
+            "bindings": {
+                path: list(map(_binding_json, bindings_at_path)) for path, bindings_at_path in self.bindings.items()
+            },
+        }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> ToolProfile:
         """Read what `to_json` returned."""
-        bindings = {path: [Binding(**binding) for binding in found] for path, found in state["bindings"].items()}
+        bindings = {
+            path: [Binding(**binding) for binding in bindings_at_path]
+            for path, bindings_at_path in state["bindings"].items()
+        }
         shapes = [(paths, count) for paths, count in state["shapes"]]
         whole = [(arguments, count, roots) for arguments, count, roots in state["whole"]]
-        follows = {context: [(symbol, count) for symbol, count in found] for context, found in state["follows"].items()}
+        follows = {
+            context: [(symbol, count) for symbol, count in symbol_counts]
+            for context, symbol_counts in state["follows"].items()
+        }
         return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
 
 

@@ -70,7 +70,7 @@ def _rank_items(
         return []
     newest = max(_time_of(document) for document in documents)
     shown: dict[EventRef, RecalledTurn | RecalledFact] = {**turns, **facts}
-    ranked = [(score * _lift(shown[event], newest), event) for event, score in scores.items() if event in shown]
+    ranked = [(score * _boost(shown[event], newest), event) for event, score in scores.items() if event in shown]
     ranked.sort(key=lambda entry: (-entry[0], entry[1]))
     items: dict[str, RecallItem] = {}  # by citation: one fact may stand for several events
     for score, event in ranked:
@@ -86,11 +86,11 @@ def _time_of(document: RecalledTurn | RecalledFact) -> datetime:
     return document.occurred_at if isinstance(document, RecalledTurn) else document.valid_from
 
 
-def _lift(document: RecalledTurn | RecalledFact, newest: datetime) -> float:
+def _boost(document: RecalledTurn | RecalledFact, newest: datetime) -> float:
     """Return the factor of recency, trust and use; it is small, so that the score decides first."""
     days = max((newest - _time_of(document)).total_seconds(), 0) / 86_400
-    lift = 1 + _RECENCY_WEIGHT * math.exp(-days / _RECENCY_DAYS)
+    boost = 1 + _RECENCY_WEIGHT * math.exp(-days / _RECENCY_DAYS)
     if isinstance(document, RecalledTurn):
-        return lift * (1.0 if document.role == "user" else _TRUST_WEIGHT["agent"])
+        return boost * (1.0 if document.role == "user" else _TRUST_WEIGHT["agent"])
     use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
-    return lift * _TRUST_WEIGHT.get(document.trust, 0.9) * use
+    return boost * _TRUST_WEIGHT.get(document.trust, 0.9) * use

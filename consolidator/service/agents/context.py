@@ -36,7 +36,7 @@ async def preview_context(
 ) -> tuple[Context, SessionRow]:
     """Return what the model would see of a session now, and the session; what is not given is the session's own."""
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find(conn, session_name))
+        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
     config = session.config
     recalled = await _recall_for_last_message(database, settings, session) if with_recall else None
     strategy = strategy or config.get("strategy") or "budget"
@@ -74,7 +74,7 @@ async def compact_session(
     """Replace the older part of a session's contexts by a summary; None where there is too little to compact."""
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
-            session = await sessions.get(conn, await sessions.find(conn, session_name))
+            session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
         model = settings.extract_model or session.model or settings.model
         client = create_client(settings) if by_model and model else None
         if client is not None:
@@ -90,4 +90,4 @@ async def compact_session(
 async def list_compactions(database: Database, session_name: str) -> list[Event]:
     """Return the events of a session's compactions, in order."""
     async with database.connection() as conn:
-        return await context.read_compactions(conn, await sessions.find(conn, session_name))
+        return await context.read_compactions(conn, await sessions.find_session_id(conn, session_name))

@@ -14,5 +14,5 @@ async def replay_session(
 ) -> AsyncIterator[ReplayedItem]:
     """Yield what people saw of a session, in order: on `channel`, else on the session's own."""
     async with database.connection() as conn:
-        async for item in replay(conn, await sessions.find(conn, session_name), channel=channel):
+        async for item in replay(conn, await sessions.find_session_id(conn, session_name), channel=channel):
             yield item

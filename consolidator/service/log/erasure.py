@@ -39,7 +39,9 @@ async def plan_erasure(database: Database, *, session: str | None = None, peer: 
     """Return what erasing a session or a peer would remove; raise NotFound if there is no such session."""
     async with database.connection() as conn:
         ids = (
-            [await sessions.find(conn, session)] if session else await erasures.list_sessions_of_peer(conn, peer or "")
+            [await sessions.find_session_id(conn, session)]
+            if session
+            else await erasures.list_sessions_of_peer(conn, peer or "")
         )
         if not ids:
             raise NotFound(f"there is no session with peer {peer!r}")

@@ -18,7 +18,7 @@ async def read_events(
 ) -> AsyncIterator[Event]:
     """Yield a session's events in order, after a seq or only the `last` ones; with `follow` wait for new ones."""
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find(conn, session_name))
+        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
     seq = after if last is None else max(after, session.head - last)
     while True:
         async with database.connection() as conn:

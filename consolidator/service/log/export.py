@@ -42,7 +42,7 @@ async def export_sessions(
     """
     writer = find_writer(format_name)
     async with database.connection() as conn:
-        ids = [await sessions.find(conn, name) for name in session_names] or await sessions.list_ids(conn)
+        ids = [await sessions.find_session_id(conn, name) for name in session_names] or await sessions.list_ids(conn)
     if len(ids) > 1 and getattr(writer, "ONE_SESSION", False):
         raise UsageError(
             f"{format_name} can hold one session a file, and these are {len(ids)}: name one (--session), or use "

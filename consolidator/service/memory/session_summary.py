@@ -16,7 +16,7 @@ EVENTS_PER_READ = 2000
 async def summarize_session(database: Database, session_name: str) -> dict[str, Any]:
     """Return a session's summary as state and as text: what the nights folded, then the events since."""
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find(conn, session_name))
+        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
         digest = (await digests.get_each(conn, [session.id])).get(session.id)
         after = session.consolidated_to if digest else session.pruned_to
         fold = SummaryFold.from_json(digest.summary) if digest else SummaryFold()

@@ -21,7 +21,7 @@ MAX_EVENTS_READ = 2000
 async def suggest_next_calls(database: Database, session_name: str, *, limit: int = 5) -> list[dict[str, Any]]:
     """Return the calls that usually follow in a session, from its last two thousand events."""
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find(conn, session_name))
+        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
         rows = await lookup.load_tool_profiles(conn, session.agent, session.project)
         after = max(session.head - MAX_EVENTS_READ, session.pruned_to)
         latest = await events.read(conn, session.id, after=after, bounds=session.ingest_bounds)

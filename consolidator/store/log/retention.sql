@@ -51,7 +51,7 @@ delete from event where (session_id, seq, created_at) in (
 select exists (
     select from generation_chunk c join session s on s.id = c.session_id
     where c.created_at >= %(begin)s and c.created_at < %(end)s and c.started_seq > s.pruned_to
-) as kept
+) as has_live_chunks
 
 -- name: list_sessions_with_stale_output
 -- Sessions with chunks or deliveries of messages whose first event is gone.

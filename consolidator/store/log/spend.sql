@@ -1,6 +1,6 @@
 -- name: reserve
 -- Reserves money for a call, unless it would pass the session's cap or another harness holds the session.
-with held as (
+with locked_session as (
     update session
     set reserved = reserved + coalesce(%(amount)s::numeric, 0)
     where id = %(session)s
@@ -13,21 +13,21 @@ insert into spend (call_id, session_id, message_id, purpose, model, day, reserve
 select %(call)s, id, %(message)s, %(purpose)s, %(model)s, (%(now)s::timestamptz at time zone 'UTC')::date,
        coalesce(%(amount)s::numeric, 0), %(input)s, %(output)s, %(tier)s, %(strategy)s,
        coalesce(%(turn)s::integer, turns), %(now)s
-from held
+from locked_session
 
 -- name: get_budget
 select cost, reserved, max_cost, lease_epoch from session where id = %(session)s
 
 -- name: settle
 -- Replaces a call's reserve by what it took, once; the session's row is locked first, as in `reserve`.
-with held as (
+with locked_session as (
     select id from session where id = (select session_id from spend where call_id = %(call)s) for update
 ), closed as (
     update spend
     set cost = %(cost)s, input_tokens = %(input)s, cached_tokens = %(cached)s, output_tokens = %(output)s,
         settled_at = %(now)s
-    from held
-    where call_id = %(call)s and session_id = held.id and settled_at is null
+    from locked_session
+    where call_id = %(call)s and session_id = locked_session.id and settled_at is null
     returning session_id, reserved
 )
 update session
@@ -42,12 +42,12 @@ select * from spend where call_id = %(call)s
 
 -- name: settle_open
 -- What a dead process had reserved counts as spent: nobody knows what its calls took.
-with held as (
+with locked_session as (
     select id from session where id = %(session)s for update
 ), closed as (
     update spend set cost = case when tier is null then null else reserved end, settled_at = %(now)s
-    from held
-    where session_id = held.id and settled_at is null
+    from locked_session
+    where session_id = locked_session.id and settled_at is null
     returning reserved, input_tokens, output_tokens
 ), summed as (
     select count(*) as calls, coalesce(sum(reserved), 0) as reserved, coalesce(sum(input_tokens), 0)::bigint as input,

@@ -119,14 +119,14 @@ returning (xmax = 0) as added
 update fact f set superseded_at = coalesce(f.superseded_at, %(now)s), superseded_by = outdated.successor,
                   superseded_reason = outdated.reason
 from (
-    select o.id, coalesce(kept.id, o.superseded_by) as successor,
-           case when coalesce(kept.id, o.superseded_by) is not null then 'replaced'
+    select o.id, coalesce(kept_fact.id, o.superseded_by) as successor,
+           case when coalesce(kept_fact.id, o.superseded_by) is not null then 'replaced'
                 else coalesce(o.superseded_reason, 'revision') end as reason
     from fact o
     left join lateral (
         select k.id from fact k where k.agent = o.agent and k.id = any(%(kept)s) and k.evidence && o.evidence
         order by k.id limit 1
-    ) as kept on true
+    ) as kept_fact on true
     where o.agent = %(agent)s and o.trust <> 'person' and not (o.id = any(%(kept)s))
       and (o.level, coalesce(o.project, o.peer, ''), o.subject, o.predicate) in (
           select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])

@@ -104,20 +104,24 @@ async def list_facts(
     by what is known now (or at `as_of`). `flagged` selects facts that were kept beside similar ones because neither
     code nor model could decide.
     """
-    statement, then = _select_facts(as_of)
-    statement = statement.order_by(col(FactTable.sessions).desc(), then["valid_from"].desc(), col(FactTable.id))
-    superseded_at, valid_to = then["superseded_at"], then["valid_to"]
+    statement, columns_as_of = _select_facts(as_of)
+    statement = statement.order_by(
+        col(FactTable.sessions).desc(), columns_as_of["valid_from"].desc(), col(FactTable.id)
+    )
+    superseded_at, valid_to = columns_as_of["superseded_at"], columns_as_of["valid_to"]
     if as_of is not None:
         statement = statement.where(
             col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
         )
     if valid_at is not None:
         forgotten = select(col(TombstoneTable.fact_id))
-        statement = statement.where(then["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at))
+        statement = statement.where(
+            columns_as_of["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at)
+        )
         statement = statement.where(col(FactTable.id).not_in(forgotten))
         # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
         statement = statement.where(or_(superseded_at.is_(None), valid_to.is_not(None)))
-        statement = statement.where(then["superseded_reason"].is_distinct_from("revision"))
+        statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
     if not superseded_too and as_of is None and valid_at is None:
         statement = statement.where(superseded_at.is_(None))
     if agent:
@@ -128,14 +132,14 @@ async def list_facts(
         statement = statement.where(FactTable.peer == peer)
     if flagged:
         statement = statement.where(col(FactTable.flagged).is_not(None))
-    return await _search(conn, FactRow, statement, then["sentence"], query, limit)
+    return await _search(conn, FactRow, statement, columns_as_of["sentence"], query, limit)
 
 
 def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     """Return a select of facts as they were at a time (None: now), and the expressions of its versioned columns."""
-    now = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
+    current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
     if as_of is None:
-        return select(FactTable), now
+        return select(FactTable), current_columns
     fact_id, until = col(FactVersionTable.fact_id), col(FactVersionTable.until)
     first = select(fact_id, func.min(until).label("until")).where(until > as_of).group_by(fact_id).subquery("first")
     version = (
@@ -143,13 +147,18 @@ def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
         .join(first, and_(fact_id == first.c.fact_id, until == first.c.until))
         .subquery("version")
     )
-    then = {name: case((version.c.fact_id.is_not(None), version.c[name]), else_=now[name]) for name in _VERSIONED}
+    columns_as_of = {
+        name: case((version.c.fact_id.is_not(None), version.c[name]), else_=current_columns[name])
+        for name in _VERSIONED
+    }
     columns = [
-        then[field.name].label(field.name) if field.name in then else col(getattr(FactTable, field.name))
+        columns_as_of[field.name].label(field.name)
+        if field.name in columns_as_of
+        else col(getattr(FactTable, field.name))
         for field in fields(FactRow)
     ]
     statement: Any = select(*columns).select_from(FactTable)
-    return statement.outerjoin(version, version.c.fact_id == FactTable.id), then
+    return statement.outerjoin(version, version.c.fact_id == FactTable.id), columns_as_of
 
 
 async def list_procedures(
