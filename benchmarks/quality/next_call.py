@@ -327,7 +327,7 @@ async def _score_held_out(
 
 
 def _score_with_product(events: list[Event], profiles: dict[str, ToolProfile], baseline: Baseline) -> Counter[str]:
-    """Score a session call by call; one digest is fed along, with the same result as folding each prefix anew."""
+    """Score a session call by call; one digest is fed along, with the same result as folding each prefix again."""
 
     def predict(digest: Digest) -> list[PredictedCall]:
         suggestions = suggest_from_digest(profiles, digest)

@@ -30,7 +30,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
-        raise Interrupted("what was finished is kept; the same command goes on from there") from None
+        raise Interrupted("what was finished is kept; the same command resumes there") from None
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ def parse_path(text: str) -> Path:
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set, so that the unit in hand is finished or handed back.
+    """Return an event that SIGTERM and SIGINT set, so that the current unit is finished or released.
 
     A second signal ends the process at once.
     """

@@ -1,1 +1,5 @@
-"""Alembic migrations, read by hand: env.py runs them on the connection it is handed."""
+"""Alembic's migrations: env.py, and one version a subject in versions/.
+
+`database.upgrade` runs them on start. They are static SQL, written by hand, and import nothing from the package but
+the table metadata, for the drift check.
+"""

@@ -47,5 +47,5 @@ async def reindex(
     started: Callable[[int], None] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Build recall's index anew; with `vectors` make all vectors anew, too. Return the run's report."""
+    """Rebuild recall's index; with `vectors`, recompute all vectors. Return the run's report."""
     return await Reindexing(database, settings, vectors, stop, started=started, progress=progress).run()

@@ -23,7 +23,7 @@ def test_what_usually_follows_may_be_nothing_however_it_is_asked(cli: CommandLin
     asyncio.run(start_fresh_session(dsn))
     assert json.loads(cli("next", "fresh", "--json")[1]) == []
     code, out, _ = cli("next", "fresh")
-    assert (code, out) == (0, "nothing usually follows: too few sessions have been where this one is\n")
+    assert (code, out) == (0, "no prediction: too few sessions contain this sequence\n")
 
 
 async def start_fresh_session(dsn: str) -> None:

@@ -1,1 +1,5 @@
-"""Commands for agents built on the runtime: chat, wake, approve, deny, resolve, context, compact, replay, cost."""
+"""Commands for agents: chat, wake, approve, deny, resolve, context, compact, replay, cost.
+
+chat, wake and the answers to calls drive sessions through `runtime`; the others call `service.agents`. No event is
+written here: the runtime appends.
+"""

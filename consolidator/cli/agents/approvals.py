@@ -22,14 +22,14 @@ def register(app: typer.Typer) -> None:
 
 
 def approve_command(call: CallId) -> None:
-    """Allow a call that waits for approval; the session goes on at its next wake."""
+    """Allow a call that waits for approval; the session continues at its next wake."""
     _decide(call, allow=True, reason=None)
 
 
 def deny_command(
     call: CallId, reason: Annotated[str | None, typer.Option(help="The reason that the model is told.")] = None
 ) -> None:
-    """Deny a call that waits for approval; the model is told, and goes on at the session's next wake."""
+    """Deny a call that waits for approval; the model is told, and continues at the session's next wake."""
     _decide(call, allow=False, reason=reason)
 
 
@@ -39,7 +39,7 @@ def _decide(call: str, *, allow: bool, reason: str | None) -> None:
             return await decide_approval(database, call, allow=allow, reason=reason)
 
     session_id = run_async(work())
-    print_line(f"{'allowed' if allow else 'denied'}; `consolidator wake {session_id}` goes on with it")
+    print_line(f"{'allowed' if allow else 'denied'}; `consolidator wake {session_id}` continues it")
 
 
 def resolve_command(

@@ -134,7 +134,7 @@ def compact_command(
     if as_json:
         print_json(None if compaction is None else _compaction_json(compaction))
     elif compaction is None:
-        print_line("nothing to compact: little was said since the last time")
+        print_line("nothing to compact: too little since the last compaction")
     else:
         before, after = compaction.tokens_before, compaction.tokens_after
         print_line(f"compacted up to event {compaction.kept_from - 1}: {before} tokens became {after}")

@@ -40,7 +40,7 @@ _HINTS = {
 
 
 class UserLeft(Exception):
-    """The person left the chat; what is in flight goes on at the next start."""
+    """The person left the chat; what is in flight continues at the next start."""
 
 
 @dataclass
@@ -302,6 +302,6 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "history": (TerminalChat._history, "N: show the last turns"),
     "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
     "cost": (TerminalChat._cost, "tokens and money of this session"),
-    "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight goes on at the next start"),
+    "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight continues at the next start"),
     "help": (TerminalChat._help, "this list"),
 }

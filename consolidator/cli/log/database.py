@@ -71,7 +71,9 @@ def verify_command(as_json: AsJson = False) -> None:
 
 @db.command("reindex")
 def reindex_command(
-    vectors: Annotated[bool, typer.Option("--vectors", help="Also make all vectors anew; asks their model.")] = False,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="Also recompute all vectors with the embedding model.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild recall's index from the turns and facts that are kept. If interrupted, the same command resumes it."""

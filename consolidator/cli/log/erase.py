@@ -30,7 +30,7 @@ def erase_command(
 ) -> None:
     """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
     if log and (session is not None or peer is not None):
-        raise UsageError("--log lists what was erased; it goes without --session and --peer")
+        raise UsageError("--log lists what was erased; it cannot be combined with --session or --peer")
     if log:
         _list_erasures(limit, as_json=as_json)
         return

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 def events_command(
     session: SessionName,
     after: Annotated[int, typer.Option(min=0, max=_MAX_SEQ, help="Begin after this seq.")] = 0,
-    last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last so many.")] = None,
+    last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last N events.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     full: Annotated[bool, typer.Option(help="Whole texts.")] = False,
     as_json: AsJson = False,

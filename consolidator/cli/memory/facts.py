@@ -62,7 +62,7 @@ def facts_command(
     if context.invoked_subcommand:
         return
     if rejected and (as_of or valid_at or history):
-        raise UsageError("--rejected goes with none of --all, --as-of and --valid-at")
+        raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
     if rejected:
         _list_rejected(query, agent, project, peer, limit, as_json=as_json)
         return

@@ -29,7 +29,7 @@ def next_command(session: SessionName, limit: Limit = 5, as_json: AsJson = False
         print_json(suggestions)
         return
     if not suggestions:
-        print_line("nothing usually follows: too few sessions have been where this one is")
+        print_line("no prediction: too few sessions contain this sequence")
         return
     print_table(
         "what usually follows",

@@ -92,22 +92,22 @@ def _check_options(session: str | None, agent: str | None, only: str | None, *, 
     if only is not None and only not in EXTRACTORS:
         raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
     if replace and not again:
-        raise UsageError("--replace goes with --only or --reprocess")
+        raise UsageError("--replace requires --only or --reprocess")
 
 
 def _check_model_options(model: str | None, *, reprocess: bool, diff: bool, writes: bool) -> None:
     """Raise UsageError if --model or --diff does not fit."""
     if (model is not None or diff) and not reprocess:
-        raise UsageError("--model and --diff go with --reprocess")
+        raise UsageError("--model and --diff require --reprocess")
     if model is not None and (not model.strip() or writes):
-        raise UsageError("--model makes a draft: it goes with none of --replace, --dry-run and --only")
+        raise UsageError("--model makes a draft: it cannot be combined with --replace, --dry-run or --only")
 
 
 def _print_draft(report: dict[str, Any]) -> None:
     print_comparison(report)
     print_line(model_line(report) or "", style="dim")
     if report["deferred"]:
-        print_warning(f"{report['deferred']} events could not be read now; the same command goes on with them")
+        print_warning(f"{report['deferred']} events could not be read now; repeat the same command to read them")
     print_line(f"`consolidator revisions promote {report['revision']}` believes it, discard gives it up", style="dim")
 
 
@@ -125,6 +125,6 @@ def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:
             if len(lines) > _MAX_LINES:
                 print_line(f"  {_SIGNS[change]} and {len(lines) - _MAX_LINES} more")
     if not any(any(changes.values()) for changes in report["memory"].values()):
-        print_line("nothing would be different" if again else "nothing new would be learned")
+        print_line("no changes" if again else "nothing new would be learned")
     if again:
-        print_line("--replace puts it in place of what is there", style="dim")
+        print_line("add --replace to write these changes", style="dim")

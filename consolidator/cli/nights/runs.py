@@ -56,7 +56,7 @@ def run_command(
     dry_run: Annotated[bool, typer.Option(help="retention: show what would be pruned, and prune nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run one job now, as cron does: the scheduled run if one is due, else beside the schedule.
+    """Run one job now: the scheduled run if it is due, otherwise an unscheduled one.
 
     Exit code 7 if something was dead-lettered. Warns if a night learned nothing from any event it read.
     """
@@ -83,10 +83,10 @@ def _parse_job(job: str, older_than: str | None, *, dry_run: bool) -> tuple[Job,
     if job not in JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
     if (older_than is not None or dry_run) and job != "retention":
-        raise UsageError("--older-than and --dry-run go with retention")
+        raise UsageError("--older-than and --dry-run require the job retention")
     age = None if older_than is None else parse_span(older_than)
     if age is not None and age < timedelta(days=1):
-        raise UsageError(f"--older-than takes a day or more, not {older_than!r}: what is younger stays")
+        raise UsageError(f"--older-than must be at least one day, got {older_than!r}")
     return job, age
 
 

@@ -24,7 +24,7 @@ def serve_command() -> None:
 
     With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start,
     and sessions that a crash interrupted go on.
-    SIGTERM or SIGINT ends it with exit code 0: the unit in hand is finished or handed back, and the next start goes on.
+    SIGTERM or SIGINT ends it with exit code 0: the current unit is finished or released, and the next start resumes.
     """
 
     from consolidator.mcp_server import HttpMount, mount_http  # a second of loading

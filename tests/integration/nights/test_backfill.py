@@ -255,7 +255,7 @@ async def test_what_differs_is_shown_and_replaced_only_on_request(
     wrong = await dump_tables(database)
     environment["CONSOLIDATOR_CLOCK"] = later(clock.now(), hours=1).isoformat()
     shown = (await in_thread(run_cli, "backfill", "--reprocess", environment=environment)).stdout
-    assert "--replace puts it in place" in shown
+    assert "add --replace to write these changes" in shown
     assert "tabs for indentation" in shown
     assert await dump_tables(database) == wrong
     clock.advance(HOUR)

@@ -219,12 +219,12 @@ async def test_a_session_that_fails_to_wake_does_not_keep_the_others(
             await sessions.send_message(database, name, "hello")
         wake = waking.wake_session
 
-        async def over_budget(harness: Any, name: str) -> Any:
+        async def wake_with_failure(harness: Any, name: str) -> Any:
             if name == names[0]:
                 raise RuntimeError(f"nobody thought of {SECRET}")
             return await wake(harness, name)
 
-        monkeypatch.setattr(waking, "wake_session", over_budget)
+        monkeypatch.setattr(waking, "wake_session", wake_with_failure)
         woken = {woken_session.session_id: woken_session for woken_session in await agent.wake_all()}
     assert woken[names[0]].skip_reason == "RuntimeError: nobody thought of [redacted:github-token]"
     assert "nobody thought of" in caplog.text
