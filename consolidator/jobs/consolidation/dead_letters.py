@@ -33,7 +33,7 @@ async def retry_dead_letters(
 ) -> dict[str, Any]:
     """Learn again from dead letters, or discard them; return how many were settled and how many remain.
 
-    `run_or_letter_id` is the id of a letter or of a run, to settle only those letters; raises NotFound if it is neither.
+    `run_or_letter_id` names a letter, or a run with its letters; raises NotFound if it is neither.
     """
     async with database.connection() as conn:
         await _check_id(conn, run_or_letter_id)
