@@ -41,19 +41,17 @@ def backfill_command(
     reprocess: Annotated[
         bool, typer.Option(help="Derive again what was learned already; shows the difference.")
     ] = False,
-    replace: Annotated[bool, typer.Option(help="With --only or --reprocess: put the new in place of the old.")] = False,
+    replace: Annotated[bool, typer.Option(help="With --only or --reprocess: write the result.")] = False,
     model: Annotated[
         str | None, typer.Option(help="With --reprocess: read for facts with this model, into a draft to compare.")
     ] = None,
-    diff: Annotated[
-        bool, typer.Option(help="With --reprocess: show what would be different, as it does anyway.")
-    ] = False,
+    diff: Annotated[bool, typer.Option(help="With --reprocess: show the differences (the default).")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be learned; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Consolidate by hand, or derive again. If it is interrupted, the same command resumes it.
 
-    With --reprocess --model the facts of a draft stand beside those believed: `revisions` lists, promotes, restores.
+    With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
     """
     again = reprocess or only is not None
     _check_options(session, agent, only, again=again, replace=replace)
