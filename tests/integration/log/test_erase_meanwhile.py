@@ -218,7 +218,7 @@ async def test_what_was_decided_beside_a_fact_that_is_erased_is_decided_anew(
     assert [row["decided_by"] for row in await query_rows(database, "select decided_by from candidate")] == ["code"]
 
 
-@pytest.mark.parametrize("when", ["handing in", "collecting"])
+@pytest.mark.parametrize("when", ["submitting", "collecting"])
 async def test_a_batch_keeps_nothing_of_who_was_erased(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
@@ -227,7 +227,7 @@ async def test_a_batch_keeps_nothing_of_who_was_erased(
         await log_talk(database, clock, "tea is my fuel.", name="mine", peer="karl")
     async with ModelServer(oracle) as server:
         model_settings = with_model(settings, server, batch=True)
-        if when == "handing in":
+        if when == "submitting":
             erase_after(monkeypatch, calls.ModelCalls, "reserve", database, settings)
         await run_job(database, model_settings)
         if when == "collecting":
