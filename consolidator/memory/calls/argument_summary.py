@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.directory import strip_cd
 from consolidator.memory.calls.operation import scalar_leaves
 from consolidator.memory.calls.symbols import shell_command
 
 MAX_SUMMARY = 120
 _MAX_COMMAND = 16384  # characters of a command that are read
 
-_CD_PREFIX = re.compile(r"^\s*(?:cd|pushd)\s+(?:\"[^\"]+\"|'[^']+'|[^\s;&|]+)\s*(?:&&|;)\s*")
 _MESSAGE_OPTION = re.compile(
     r"(?P<option>\s(?:-m|-am|--message|--body|--title|-F))[ =]"
     r"(?:\"\$\(cat <<-?\s*['\"]?(?P<end>\w+)['\"]?\n.*?\n[^\S\n]*(?P=end)\s*\)\"|\"(?:[^\"\\]|\\.)*\"|'[^']*')",
@@ -30,7 +30,7 @@ _OUTPUT_SUFFIX = re.compile(  # starts at the first space of a run only: else ea
 
 def strip_command(line: str) -> str:
     """Return a command line without what does not change its effect: a leading cd, messages, output filters."""
-    line = _MESSAGE_OPTION.sub(r"\g<option> …", _CD_PREFIX.sub("", line[:_MAX_COMMAND])).strip()
+    line = _MESSAGE_OPTION.sub(r"\g<option> …", strip_cd(line[:_MAX_COMMAND])).strip()
     for _ in range(6):
         shorter = _OUTPUT_SUFFIX.sub("", line)
         if shorter == line or not shorter:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls import shell, tool_kinds
+from consolidator.memory.calls.directory import call_directory, line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.symbols import shell_command
 
@@ -19,7 +20,6 @@ MAX_OPERANDS = 24
 MAX_WORDS = 80
 
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
-_CD = re.compile(r"\s*(?:cd|pushd)\s+(\"[^\"]+\"|'[^']+'|[^\s;&|]+)\s*(?:&&|;)")
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -31,7 +31,7 @@ class Operation:
     name: str  # "git push"; "" for files; else the tool's name
     operands: tuple[str, ...] = ()  # paths, URLs, names, normalised
     words: tuple[str, ...] = ()  # name parts of code, queries and other text, sorted
-    directory: str | None = None  # where the command line says it runs
+    directory: str | None = None  # where the call says that it runs
     inspects: bool = False  # reads only, changes nothing
     hidden: bool = False  # a pipe or `||` after the program hides its exit status
 
@@ -68,7 +68,8 @@ def parse_operations(tool: str, arguments: Any) -> list[Operation]:
     """Return what a call does: first the operation whose outcome it reports, then those that its success implies."""
     line = shell_command(tool, arguments)
     if line is not None:
-        return _shell_operations(line)
+        directory = call_directory(tool, arguments)
+        return [replace(operation, directory=directory) for operation in _shell_operations(line)]
     name = tool_kinds.tool_base_name(tool)
     paths = _file_path(arguments)
     if paths and isinstance(arguments, Mapping):
@@ -150,8 +151,7 @@ def _parse_shell_line(line: str) -> tuple[Operation, ...]:
     reported = shell.reported_command(commands)
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
-    cd = _CD.match(line)
-    directory = normalize_operand(cd[1].strip("'\"")) if cd else None
+    directory = line_directory(line)
     hidden = _is_status_hidden(commands, reported)
     implied = [command for command in _implied_successes(commands) if command is not reported]
     return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])

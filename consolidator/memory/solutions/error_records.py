@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from consolidator.memory.calls.argument_diff import ArgumentChange
@@ -19,8 +19,34 @@ class FixStep:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorVariable:
+    """A value in an error's headline that differs between two cases of the error, and that a template may bind."""
+
+    kind: str  # what masks it in the fingerprint: quoted | path | id | n | url | date
+    text: str  # as the headline has it, without quotes
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """A later run of the failed operation that failed, too: what was tried, and what it led to."""
+
+    index: int  # of the call in its session
+    seq: int
+    symbol: str
+    arguments: dict[str, str]  # as in `ErrorRecord.arguments`
+    directory: str | None
+    headline: str
+    same_error: bool  # else it met another error: the first one was gone, or not reached any more
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """A failed call and its outcome. All texts are redacted."""
+    """A failed call and its outcome. All texts are redacted.
+
+    A case worked where `outcome` is "worked". "another error" means that the operation was run again, failed
+    otherwise, and was never seen to succeed: as a fix that is a failure. `cause` says whether the success proves that
+    the cause is gone.
+    """
 
     seq: int  # of the ToolCall event
     index: int  # of the call in its session, 0-based
@@ -43,6 +69,14 @@ class ErrorRecord:
     fix: tuple[ArgumentChange, ...] = ()  # failing -> resolving
     between: tuple[FixStep, ...] = ()  # successes in between, up to the first run that failed with another error
     tried: tuple[str, ...] = ()  # attempts in between that failed with the same error
+    arguments: dict[str, str] = field(default_factory=dict)  # of the failed call, by key; a shell has "command" alone
+    directory: str | None = None  # where the failed call says that it runs: a leading `cd`, or an argument; else None
+    variables: tuple[ErrorVariable, ...] = ()  # of the headline, in its order
+    resolver_arguments: dict[str, str] = field(default_factory=dict)  # as `arguments`; {} where nothing resolved it
+    resolver_directory: str | None = None
+    outcome: str | None = None  # worked | another error; None where nothing resolved it
+    cause: str | None = None  # gone | avoided (by another way) | unknown (a part succeeded, or the next error came)
+    attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
@@ -51,6 +85,8 @@ class ErrorRecord:
             "fix": [asdict(change) for change in self.fix],
             "between": [asdict(step) for step in self.between],
             "tried": list(self.tried),
+            "variables": [asdict(variable) for variable in self.variables],
+            "attempts": [asdict(attempt) for attempt in self.attempts],
         }
 
     @classmethod
@@ -60,5 +96,7 @@ class ErrorRecord:
             "fix": tuple(ArgumentChange(**change) for change in data["fix"]),
             "between": tuple(FixStep(**step) for step in data["between"]),
             "tried": tuple(data["tried"]),
+            "variables": tuple(ErrorVariable(**variable) for variable in data.get("variables", ())),
+            "attempts": tuple(FailedAttempt(**attempt) for attempt in data.get("attempts", ())),
         }
         return cls(**{**data, **tuples})

@@ -16,6 +16,7 @@ from consolidator.memory.calls.argument_diff import argument_texts, describe_edi
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.calls.directory import call_directory
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.solutions.error_line import (
@@ -26,8 +27,8 @@ from consolidator.memory.solutions.error_line import (
     reports_failure,
     truncate_middle,
 )
-from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
-from consolidator.memory.solutions.fingerprint import fingerprint_headline
+from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
+from consolidator.memory.solutions.fingerprint import fingerprint_headline, masked_values
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
@@ -43,6 +44,9 @@ MAX_BETWEEN = 8
 MAX_TRIED = 5
 MAX_QUOTE = 500  # characters
 MAX_FAILING = 300  # characters
+MAX_ATTEMPTS = 5
+MAX_ARGUMENT = 500  # characters of an argument that a record keeps
+MAX_ARGUMENTS = 12
 _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted before they are shortened
 _MISSING = re.compile(r"not exist|no such file|not found|cannot find|enoent", re.IGNORECASE)
 _UNUSABLE = re.compile(
@@ -60,6 +64,7 @@ class ResolutionGrade(IntEnum):
     SAME = 4
 
 
+_CAUSES = {ResolutionGrade.SAME: "gone", ResolutionGrade.SUBSTITUTION: "avoided"}
 _RULES = {ResolutionGrade.SUPERSEDED: "superseded", ResolutionGrade.SUBSTITUTION: "substitution"}
 
 
@@ -200,6 +205,9 @@ class ErrorTracker:
             failing=summarize_arguments(call.tool, arguments, MAX_FAILING),
             status="noise" if reason else "open",
             noise_reason=reason,
+            arguments=_kept_arguments(argument_texts(call.tool, arguments)),
+            directory=call_directory(call.tool, arguments),
+            variables=tuple(ErrorVariable(kind, value) for kind, value in masked_values(headline)),
         )
 
     def _save(self, record: ErrorRecord) -> None:
@@ -245,7 +253,11 @@ class ErrorTracker:
         for error in self._errors_before(later.call):
             if later.match(error) is not OperationMatch.SAME:
                 continue
-            if _signature(record) == _signature(error.record):
+            is_same_error = _signature(record) == _signature(error.record)
+            attempts = (*error.record.attempts, _failed_attempt(record, is_same_error))[-MAX_ATTEMPTS:]
+            error.record = replace(error.record, attempts=attempts)
+            self._save(error.record)
+            if is_same_error:
                 self._add_vain_try(error, record)
             elif error.grade < ResolutionGrade.SUPERSEDED:
                 error.failed_differently = True
@@ -267,12 +279,17 @@ class ErrorTracker:
                 resolving=None,
                 fix=(),
                 between=(),
+                resolver_arguments={},
+                resolver_directory=None,
+                outcome=None,
+                cause=None,
             )
         self._save(error.record)
 
     def _resolve(self, error: _OpenError, later: _LaterCall, grade: ResolutionGrade) -> None:
         call = later.call
         arguments = redact_arguments(call.arguments, self.redact)
+        texts = argument_texts(call.tool, arguments)
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
             between = self._steps_between(error.record.index, call.index)
@@ -285,8 +302,12 @@ class ErrorTracker:
             resolver_symbol=call_symbol(call),
             rule=_RULES.get(grade, "same-operation"),
             resolving=summarize_arguments(call.tool, arguments, MAX_FAILING),
-            fix=tuple(diff_arguments(error.argument_texts, argument_texts(call.tool, arguments))),
+            fix=tuple(diff_arguments(error.argument_texts, texts)),
             between=between,
+            resolver_arguments=_kept_arguments(texts),
+            resolver_directory=call_directory(call.tool, arguments),
+            outcome="another error" if grade is ResolutionGrade.SUPERSEDED else "worked",
+            cause=_CAUSES.get(grade, "unknown"),
         )
         self._save(error.record)
 
@@ -323,6 +344,23 @@ class ErrorTracker:
 def _signature(record: ErrorRecord) -> str:
     """Return the part of a record's fingerprint that does not depend on the tool."""
     return record.fingerprint.split("|", 1)[-1]
+
+
+def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return a call's `argument_texts` as a record keeps them: of many the first, of long ones the beginning."""
+    return {key: text[:MAX_ARGUMENT] for key, text in list(texts.items())[:MAX_ARGUMENTS]}
+
+
+def _failed_attempt(record: ErrorRecord, is_same_error: bool) -> FailedAttempt:
+    return FailedAttempt(
+        index=record.index,
+        seq=record.seq,
+        symbol=record.symbol,
+        arguments=record.arguments,
+        directory=record.directory,
+        headline=record.headline,
+        same_error=is_same_error,
+    )
 
 
 def _quote_from(text: str, line: ErrorLine) -> str:

@@ -12,6 +12,8 @@ from consolidator.memory.solutions.error_line import MAX_LINE, headline
 VERSION = "v1"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
+MAX_VALUES = 8  # masked values of a headline that are kept
+MAX_VALUE = 200  # characters of one
 
 _COMMAND_NOT_FOUND = (
     re.compile(r"command not found: (?P<name>[\w.+-]+)\s*$"),
@@ -63,6 +65,7 @@ _COMPOUND_WORD = re.compile(
 )
 _MASK_WITH_POSITION = re.compile(r"(<path>|<id>)(?:[:(]<n>(?:[:,]\s*<n>)*\)?)+")
 _REPEATED_MASK = re.compile(r"(<(?:id|path|n|quoted|url|date)>)(?:(?:,| and| or|\|)?\s*\1)+")
+_MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
 _STOP_WORD = re.compile(r"the|and|for|with|this|that|from|not|has|have|was|were|are|but|you|your|its|into|than|then")
 
 
@@ -108,6 +111,24 @@ def mask_line(line: str) -> str:
     line = _REPEATED_MASK.sub(r"\1", _MASK_WITH_POSITION.sub(r"\1", line))
     line = re.sub(r"[\s│┃━─═╌]+", " ", line).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
     return line[:MAX_SIGNATURE] or NO_MESSAGE
+
+
+def masked_values(line: str) -> list[tuple[str, str]]:
+    """Return what `mask_line` masks in a line, in order: the kind of mask, and the text without quotes.
+
+    The masked line's constant parts are looked up in the line one after the other; what stands between is masked.
+    """
+    plain = re.sub(r"[\s│┃━─═╌]+", " ", line[:MAX_LINE])
+    parts = _MASK.split(mask_line(line))  # constant, kind, constant, kind ... constant
+    values: list[tuple[str, str]] = []
+    position = max(plain.find(parts[0]), 0) + len(parts[0])
+    for kind, constant in zip(parts[1::2], parts[2::2], strict=True):
+        end = plain.find(constant, position + 1) if constant else -1
+        value = plain[position : end if end >= 0 else len(plain)]
+        position += len(value) + len(constant)
+        if value := value.strip(" '\"`‘’“”«»").rstrip(".,;:"):
+            values.append((kind, value[:MAX_VALUE]))
+    return values[:MAX_VALUES]
 
 
 def _mask_quoted(match: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ from consolidator.formats.claude_code import reader as claude_code
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
-from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
+from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FixStep
 from consolidator.memory.solutions.error_tracker import WINDOW, ErrorTracker
 from consolidator.models.event import Event
 
@@ -424,3 +424,41 @@ def track_labelled_session(session: str) -> list[ErrorRecord]:
             if call is not None:
                 tracker.feed(call)
     return tracker.records
+
+
+def test_a_record_says_what_both_calls_were_given_where_they_ran_and_which_values_the_error_names() -> None:
+    session = TrackedSession()
+    failing = session.run_failing(
+        "cd web && npm test -- cart", "fatal: The current branch a-b1 has no upstream branch."
+    )
+    session.run_shell("cd /srv/web && npm test -- cart --fast")
+    record = session[failing]
+    assert (record.arguments, record.directory) == ({"command": "npm test -- cart"}, "web")
+    assert (record.resolver_arguments, record.resolver_directory) == (
+        {"command": "npm test -- cart --fast"},
+        "/srv/web",
+    )
+    assert record.variables == (ErrorVariable("id", "a-b1"),)
+
+
+def test_a_record_says_whether_its_case_worked_and_what_was_tried_before() -> None:
+    session = TrackedSession()
+    first = session.run_failing("make app", "error: first thing")
+    session.run_failing("make app FAST=1", "error: first thing")
+    session.run_failing("make app", "error: something else")
+    assert (session[first].outcome, session[first].cause) == ("another error", "unknown")
+    session.run_shell("make app")
+    record = session[first]
+    assert (record.outcome, record.cause) == ("worked", "gone")
+    assert [(attempt.arguments["command"], attempt.same_error) for attempt in record.attempts] == [
+        ("make app FAST=1", True),
+        ("make app", False),
+    ]
+    assert ErrorRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+def test_a_substitute_avoids_the_cause() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("tree /app/lib", "zsh: command not found: tree")
+    session.run_shell("find /app/lib")
+    assert (session[failing].outcome, session[failing].cause) == ("worked", "avoided")

@@ -1,0 +1,78 @@
+"""Tell in which directory a call runs, as far as the call itself says it.
+
+Pure. The directory that a shell kept from an earlier call is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from consolidator.memory.calls.symbols import shell_command
+
+_DIRECTORY_KEYS = ("workdir", "cwd", "working_directory", "working_dir", "workingDirectory", "directory")
+_CD = re.compile(
+    r"[\s(]*(?:set [-+]\w+\s*(?:&&|;|\n)\s*)*(?:cd|pushd)\s+(?:--\s+)?(\"[^\"\n]+\"|'[^'\n]+'|[^\s;&|()]+)"
+    r"\s*(?:>\s*/dev/null\s*)?(?:&&|;|\n)"
+)
+
+
+def call_directory(tool: str, arguments: Any) -> str | None:
+    """Return where a call runs: the `cd`s that start its command line, after its directory argument; None if unsaid."""
+    line = shell_command(tool, arguments)
+    if line is None:
+        return None
+    directory = None
+    if isinstance(arguments, Mapping):
+        said = (arguments.get(key) for key in _DIRECTORY_KEYS)
+        directory = next((_normalize(path) for path in said if isinstance(path, str) and path.strip()), None)
+    return line_directory(line, directory)
+
+
+def line_directory(line: str, start: str | None = None) -> str | None:
+    """Return where a command line runs after the `cd`s that start it; `start` is where it starts."""
+    position = 0
+    directory = start
+    while match := _CD.match(line, position):
+        directory = _join(directory, _normalize(match[1].strip("'\"")))
+        position = match.end()
+    return directory
+
+
+def strip_cd(line: str) -> str:
+    """Return a command line without the `cd`s that start it; a group in parentheses stays whole."""
+    position = 0
+    if line.lstrip().startswith("("):
+        return line
+    while match := _CD.match(line, position):
+        position = match.end()
+    return line[position:]
+
+
+def is_other_directory(first: str | None, second: str | None) -> bool:
+    """Whether two directories are certainly different; an unknown one may be any, "app" may be "/srv/app"."""
+    if not first or not second or first == second:
+        return False
+    shorter, longer = sorted((first.removeprefix("~/"), second.removeprefix("~/")), key=len)
+    return not longer.endswith("/" + shorter.lstrip("/"))
+
+
+def _normalize(path: str) -> str:
+    path = path.strip().replace("\\", "/")
+    while path.startswith("./"):
+        path = path[2:]
+    return (path.rstrip("/") or path)[:200]
+
+
+def _join(start: str | None, path: str) -> str:
+    """Return a path as seen from a directory, with its leading `..` resolved."""
+    if start is None or path.startswith(("/", "~", "$", "-")) or re.match(r"[A-Za-z]:", path):
+        return path
+    parts = start.split("/")
+    for part in path.split("/"):
+        if part == ".." and parts and parts[-1] not in ("..", "", "~"):
+            parts.pop()
+        elif part not in (".", ""):
+            parts.append(part)
+    return "/".join(parts) or "."

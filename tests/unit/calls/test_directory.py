@@ -1,0 +1,42 @@
+"""Where a call runs is read from the `cd`s that start its line, and from its arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.memory.calls.directory import call_directory, is_other_directory, strip_cd
+
+
+@pytest.mark.parametrize(
+    ("command", "directory"),
+    [
+        ("make", None),
+        ("cd app && make", "app"),
+        ("cd /srv/app/; make", "/srv/app"),
+        ("cd '/srv/my app' && make", "/srv/my app"),
+        ("cd /srv && cd app/../web && make", "/srv/web"),
+        ("(cd app && make)", "app"),
+        ("set -e; cd app\nmake", "app"),
+        ("make && cd app", None),
+    ],
+)
+def test_the_directory_of_a_line(command: str, directory: str | None) -> None:
+    assert call_directory("Bash", {"command": command}) == directory
+
+
+def test_an_argument_names_the_directory_and_a_cd_starts_from_it() -> None:
+    assert call_directory("shell", {"command": ["bash", "-lc", "make"], "workdir": "/srv/app"}) == "/srv/app"
+    assert call_directory("shell", {"command": "cd web && make", "workdir": "/srv/app"}) == "/srv/app/web"
+    assert call_directory("Read", {"path": "/srv", "cwd": "/srv/app"}) is None
+
+
+def test_a_line_without_its_cds() -> None:
+    assert strip_cd("cd a && cd b; make x") == " make x"
+    assert strip_cd("(cd a && make)") == "(cd a && make)"
+
+
+def test_directories_differ_only_where_that_is_certain() -> None:
+    assert is_other_directory("/srv/app", "/srv/web")
+    assert not is_other_directory("app", "/srv/app")
+    assert not is_other_directory("~/app", "/home/a/app")
+    assert not is_other_directory(None, "/srv/app")
