@@ -112,7 +112,8 @@ class CorrectionRow:
     subject: str
     predicate: str
     value: str
-    stated_id: str | None  # the stated fact; None for a forgotten value
+    fact_id: str  # the forgotten fact, or the one that a person stated
+    is_stated: bool
 
 
 class AssertionColumns(SQLModel):

@@ -15,7 +15,7 @@ from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.corrections import apply_corrections, collect_corrections
-from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates
+from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates, unify_refined_values
 from consolidator.models.provenance import Provenance
 from consolidator.store.memory import facts
 from consolidator.store.memory.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
@@ -56,6 +56,7 @@ async def _reconcile_rows(conn: Connection, agent: str, rows: Sequence[LineageCa
     candidates = [candidate_of(row) for row in rows]
     corrections = collect_corrections(await facts.load_corrections(conn, agent))
     refined = {row.id: (row.value, row.sentence) for row in rows if row.operation == "refine"}
+    candidates = unify_refined_values(candidates, refined)
     believed = apply_corrections(reconcile_candidates(candidates), candidates, corrections)
     return apply_corrections(apply_refinements(believed, refined), candidates, corrections) if refined else believed
 

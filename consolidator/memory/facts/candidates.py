@@ -44,6 +44,7 @@ class Candidate(Assertion):
     valid_from: datetime | None = None  # since when it is true, where its words say so
     valid_to: datetime | None = None
     is_additive: bool = False  # it replaces no other value, since nobody has decided that it may
+    is_repetition: bool = False  # whether its value replaces others is for those to say that it repeats
 
 
 @dataclass(frozen=True, slots=True)

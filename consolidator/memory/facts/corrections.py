@@ -16,14 +16,16 @@ class Corrections:
     """What people told an agent's memory."""
 
     forgotten: frozenset[tuple[Attribute, str]]  # normalized values that are not believed again
+    forgotten_ids: frozenset[str]  # facts: they stay forgotten in the words that they had before a refinement
     stated: Mapping[Attribute, str]  # the id of the fact that a person stated for an attribute
 
 
 def collect_corrections(rows: Sequence[CorrectionRow]) -> Corrections:
     """Return an agent's tombstones, and the facts that people stated, by attribute."""
     return Corrections(
-        forgotten=frozenset((attribute_of(row), row.value) for row in rows if row.stated_id is None),
-        stated={attribute_of(row): row.stated_id for row in rows if row.stated_id is not None},
+        forgotten=frozenset((attribute_of(row), row.value) for row in rows if not row.is_stated),
+        forgotten_ids=frozenset(row.fact_id for row in rows if not row.is_stated),
+        stated={attribute_of(row): row.fact_id for row in rows if row.is_stated},
     )
 
 
@@ -36,7 +38,7 @@ def apply_corrections(facts: Sequence[Fact], candidates: Sequence[Candidate], co
 def _apply(fact: Fact, single_valued: set[Attribute], corrections: Corrections) -> Fact:
     attribute = attribute_of(fact)
     stated = corrections.stated.get(attribute)
-    if (attribute, normalize_value(fact.value)) in corrections.forgotten:
+    if (attribute, normalize_value(fact.value)) in corrections.forgotten or fact.id in corrections.forgotten_ids:
         return replace(fact, superseded_by=stated, superseded_reason="forgotten" if stated is None else "replaced")
     if stated is not None and attribute in single_valued and fact.superseded_reason is None:
         return replace(fact, superseded_by=stated, superseded_reason="replaced")

@@ -99,20 +99,53 @@ def apply_refinements(facts: Iterable[Fact], refinements: Mapping[str, tuple[str
     return refined_facts
 
 
+def unify_refined_values(
+    candidates: Iterable[Candidate], refinements: Mapping[str, tuple[str, str]]
+) -> list[Candidate]:
+    """Return candidates, those with a refined value counting for the value that was refined: it is one fact.
+
+    `refinements` are as for `apply_refinements`.
+    """
+    ordered = sorted(candidates, key=_time_order)
+    origins: dict[tuple[Attribute, str], str] = {}  # what a refined value refines, by attribute and normalized value
+
+    def find_origin(attribute: Attribute, value: str) -> str:
+        while (origin := origins.get((attribute, normalize_value(value)))) is not None:
+            value = origin
+        return value
+
+    for candidate in ordered:
+        if candidate.id in refinements:
+            attribute = attribute_of(candidate)
+            origin = find_origin(attribute, candidate.value)
+            refined = find_origin(attribute, refinements[candidate.id][0])
+            if normalize_value(origin) != normalize_value(refined):
+                origins[attribute, normalize_value(refined)] = origin
+    return [
+        replace(candidate, value=find_origin(attribute_of(candidate), candidate.value)) if origins else candidate
+        for candidate in ordered
+    ]
+
+
 def _time_order(candidate: Candidate) -> tuple[datetime, str, int, str]:
     return candidate.occurred_at, candidate.session_id, candidate.seq, candidate.id
 
 
 def _facts_of_attribute(ordered: Sequence[Candidate]) -> list[Fact]:
     """Let values that are single-valued replace each other; the others hold beside them."""
-    replacing = {
-        normalize_value(candidate.value)
-        for candidate in ordered
-        if candidate.single_valued and not candidate.is_additive and not _is_over(candidate)
-    }
+    replacing = _replacing_values(ordered)
     chained = [candidate for candidate in ordered if normalize_value(candidate.value) in replacing]
     others = [candidate for candidate in ordered if normalize_value(candidate.value) not in replacing]
     return (_chain_values(chained) if chained else []) + _keep_each_value(others)
+
+
+def _replacing_values(ordered: Sequence[Candidate]) -> set[str]:
+    """Return the values that may replace others: a rule or a decision says so; repetitions count where nobody does."""
+    claims = [candidate for candidate in ordered if candidate.single_valued and not _is_over(candidate)]
+    decided = {normalize_value(c.value) for c in claims if not c.is_additive and not c.is_repetition}
+    repeated = {normalize_value(c.value) for c in claims if c.is_repetition}
+    undecided = {normalize_value(c.value) for c in ordered if c.is_additive}
+    return decided | (repeated - undecided)
 
 
 def _is_over(candidate: Candidate) -> bool:

@@ -53,6 +53,7 @@ class LineageCandidateRow(CandidateRow):
 
     root_id: str
     is_additive: bool  # it replaces no other value: nobody has decided that it may
+    is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ order by id collate "C" for update
 -- name: candidates
 -- Every candidate that counts for one of these attributes; other owners' candidates are not read.
 select c.*, s.root_id,
-       c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as is_additive
+       c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as is_additive,
+       c.revision > 0 and c.operation in ('reinforce', 'refine', 'noop') as is_repetition
 from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
      as attribute (level, owner, subject, predicate)
 join candidate c on c.agent = %(agent)s and c.level = attribute.level and c.owner = attribute.owner
@@ -31,7 +32,7 @@ update candidate set reconciled = true where agent = %(agent)s and id = any(%(id
 
 -- name: undecided
 -- Candidates of models that were not yet compared with the facts.
-select c.*, s.root_id, false as is_additive
+select c.*, s.root_id, false as is_additive, false as is_repetition
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.agent = %(agent)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null
   and c.active
@@ -147,9 +148,9 @@ delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any
 
 -- name: corrections
 -- What persons told an agent's memory: the values to forget, and the facts that they stated.
-select agent, level, project, peer, subject, predicate, value, null as stated_id from tombstone where agent = %(agent)s
+select agent, level, project, peer, subject, predicate, value, fact_id, false as is_stated from tombstone where agent = %(agent)s
 union all
-select agent, level, project, peer, subject, predicate, value, id from fact
+select agent, level, project, peer, subject, predicate, value, id, true from fact
 where agent = %(agent)s and trust = 'person' and superseded_at is null
 
 -- name: add_tombstone

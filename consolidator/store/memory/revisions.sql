@@ -89,5 +89,5 @@ where c.retired_by = r.id and r.promoted_at < %(cutoff)s and not exists (
     select from fact f
     where f.agent = c.agent and f.subject in (c.subject, c.as_subject) and f.predicate in (c.predicate, c.as_predicate)
       and c.id = any(f.evidence)
-      and not (f.superseded_reason = 'revision' and f.superseded_at < %(cutoff)s)
+      and (f.superseded_reason is distinct from 'revision' or f.superseded_at >= %(cutoff)s)
 )

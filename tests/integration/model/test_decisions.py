@@ -25,7 +25,7 @@ from consolidator.store.nights import runs
 from consolidator.store.queries import execute
 from consolidator.testing import ModelServer, ScriptedReply, model_server
 from tests.databases import Row, fetch_dicts
-from tests.oracle import decide_all, fact_json, parse_lines, schema_name, with_model
+from tests.oracle import candidate_names, decide_all, fact_json, parse_lines, schema_name, with_model
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
@@ -327,6 +327,65 @@ async def test_a_bad_answer_keeps_both_and_says_so(
     assert first["flagged"] is None
     assert second["flagged"]
     assert any("kept" in line for line in (await explain(database, second["id"]))["lines"])
+
+
+def operation_reader(operation: str) -> Answer:
+    """Return a model that takes "HOME: value: sentence" for a fact of one attribute, and answers with one operation."""
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) == "decisions":
+            operations = [
+                {"saying": name, "operation": operation, "target": None if operation == "add" else "f1", "reason": "so"}
+                for name in candidate_names(request)
+            ]
+            return ScriptedReply.json({"operations": operations})
+        facts = []
+        for name, who, words in parse_lines(request):
+            if who == "user" and words.startswith("HOME: "):
+                _, value, sentence = words.split(": ", 2)
+                facts.append(fact_json(name, words, "lives_in", value, sentence, "profile"))
+        return ScriptedReply.json({"facts": facts})
+
+    return answer
+
+
+async def run_homes(
+    database: Database, clock: FrozenClock, settings: Settings, operation: str, *homes: tuple[str, str]
+) -> None:
+    """Let a model read one home each night."""
+    async with ModelServer(operation_reader(operation)) as server:
+        for number, (value, sentence) in enumerate(homes):
+            await log_home(database, f"s{number}", value, sentence)
+            clock.advance(HOUR)
+            await run_job(database, with_model(settings, server))
+
+
+FINER = ("Bern, Switzerland", "Mara lives in Bern, Switzerland.")
+
+
+async def test_a_repetition_of_a_refined_fact_is_the_same_fact(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await run_homes(database, clock, settings, "refine", ("Bern", "Mara lives in Bern."), FINER, FINER)
+    (only,) = await load_facts(database)
+    assert (only["value"], only["sessions"]) == ("Bern, Switzerland", 3)
+    await forget_fact(database, only["id"])
+    async with database.transaction() as conn:
+        await execute(conn, "update candidate set operation = null, target = null, as_subject = null", {})
+        await execute(conn, "update candidate set active = value = 'Bern', reconciled = false", {})
+    clock.advance(HOUR)
+    await run_job(database, settings)
+    assert await load_believed_facts(database) == []  # its first wording is forgotten with it
+
+
+async def test_what_was_kept_beside_stays_so_when_it_is_repeated(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    basel = ("Basel", "Mara lives in Basel.")
+    await run_homes(database, clock, settings, "add", ("Bern", "Mara lives in Bern."), basel, basel, basel)
+    first, second = await load_believed_facts(database)
+    assert (first["value"], first["valid_to"]) == ("Bern", None)
+    assert (second["value"], second["sessions"], bool(second["flagged"])) == ("Basel", 3, True)
 
 
 async def test_a_late_backfill_ends_where_timely_nights_would_have(

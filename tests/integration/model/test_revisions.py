@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
 from consolidator.store.memory import agent_locks, lookup
 from consolidator.store.memory import revisions as store
+from consolidator.store.queries import execute
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
 from tests.nights import hold_locks, wait_for_lock_waiters
@@ -32,6 +33,7 @@ from tests.oracle import decide_all, fact_json, parse_lines, schema_name, with_m
 from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
 
 HOUR = timedelta(hours=1)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BETTER = "gpt-4o"
 NOTHING = ScriptedReply.json({"facts": []})
 LIKES = re.compile(r"(\w+) delights me")
@@ -281,6 +283,24 @@ async def test_after_retention_the_revision_before_is_gone(
         assert not await fetch_dicts(conn, "select 1 from candidate where retired_by is not null")
     assert await load_believed_sentences(database) == after
     await assert_invariants(database)
+
+
+async def test_retention_keeps_what_a_believed_fact_cites(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(two_models) as server:
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.")
+        await run_job(database, model_settings)
+        await promote_draft(database, model_settings, (await read_draft(database, model_settings))["revision"])
+    async with database.transaction() as conn:  # as a merge leaves it that was interrupted before it reconciled
+        await execute(conn, "update fact set evidence = array(select id from candidate where not active)", {})
+        clock.advance(timedelta(days=40))
+        await store.delete_retired(conn, clock.now())
+        assert await fetch_dicts(conn, "select 1 from candidate where retired_by is not null")
+        await execute(conn, "update fact set superseded_at = %(now)s, superseded_reason = 'revision'", {"now": NOON})
+        await store.delete_retired(conn, clock.now())
+        assert await fetch_dicts(conn, "select 1 from candidate where retired_by is not null") == []
 
 
 async def test_an_erased_session_leaves_every_revision(

@@ -12,7 +12,12 @@ import pytest
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import Decision, ExistingFact, follow_moved_targets, own_fact_id
 from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
-from consolidator.memory.facts.reconcile import apply_refinements, reconcile_candidates, scope_of
+from consolidator.memory.facts.reconcile import (
+    apply_refinements,
+    reconcile_candidates,
+    scope_of,
+    unify_refined_values,
+)
 from consolidator.memory.facts.triage import UnclearCandidate, triage_candidates
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -243,6 +248,43 @@ def test_what_nobody_decided_takes_no_place() -> None:
         "b", "Bern", "The user lives in Bern.", is_additive=True, occurred_at=NOON + timedelta(days=3)
     )
     assert len(reconcile_candidates([bern, again])) == 1
+
+
+def test_a_repetition_of_what_was_kept_beside_decides_nothing() -> None:
+    bern = make_candidate("z", "Bern", "The user lives in Bern.", occurred_at=NOON)
+    basel = make_candidate("a", "Basel", "The user lives in Basel.", is_additive=True)
+    again = make_candidate("b", "Basel", "The user lives in Basel.", is_repetition=True)
+    assert [fact.superseded_by for fact in reconcile_candidates([bern, basel, again])] == [None, None]
+    decided = make_candidate("c", "Basel", "The user lives in Basel.")
+    first, second = reconcile_candidates([bern, basel, again, decided])
+    assert (first.superseded_by, second.superseded_by) == (second.id, None)
+    alone = reconcile_candidates([bern, again])  # what it repeats was erased: it stood in that place
+    assert alone[0].superseded_by == alone[1].id
+
+
+def test_what_says_a_refined_value_again_counts_for_the_fact_that_was_refined() -> None:
+    bern = make_candidate("z", "Bern", "The user lives in Bern.", occurred_at=NOON)
+    finer = make_candidate("a", "Bern", "The user lives in Bern, near the river.")
+    finest = make_candidate("c", "Bern, near the river", "The user lives in Bern, near the river Aare.")
+    again = make_candidate("b", "Bern, near the river Aare", "The user lives in Bern, near the river Aare.")
+    refinements = {
+        "a": ("Bern, near the river", finer.sentence),
+        "c": ("Bern, near the river Aare", finest.sentence),
+    }
+    (plain,) = reconcile_candidates([bern])
+    for candidates in ([bern, finer, finest, again], [again, finest, finer, bern]):
+        unified = unify_refined_values(candidates, refinements)
+        (fact,) = apply_refinements(reconcile_candidates(unified), refinements)
+        assert (fact.id, fact.value, len(fact.evidence)) == (plain.id, "Bern, near the river Aare", 4)
+    elsewhere = make_candidate("d", "Bern, near the river", "They ate in Bern.", predicate="ate_in")
+    assert len(reconcile_candidates(unify_refined_values([bern, finer, elsewhere], refinements))) == 2
+
+
+def test_values_that_refine_one_another_are_one_fact() -> None:
+    first = make_candidate("a", "tea with milk", "The user drinks tea with milk.", occurred_at=NOON)
+    second = make_candidate("b", "milk in tea", "The user drinks milk in tea.")
+    refinements = {"a": ("milk in tea", first.sentence), "b": ("tea with milk", second.sentence)}
+    assert len(reconcile_candidates(unify_refined_values([first, second], refinements))) == 1
 
 
 def test_a_refined_fact_keeps_its_name_and_takes_the_words_of_the_latest() -> None:
