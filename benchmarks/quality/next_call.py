@@ -120,10 +120,15 @@ def _default_folds(tasks: Collection[str]) -> int:
 
 def to_shares(hits: Counter[str]) -> dict[str, Any]:
     """Return counts as shares of the calls and of the arguments."""
-    calls, arguments, filled = (max(hits[name], 1) for name in ("calls", "arguments", "filled"))
+    calls, arguments, filled, beside_open = (
+        max(hits[name], 1) for name in ("calls", "arguments", "filled", "beside_open")
+    )
     figures: dict[str, Any] = {"calls": hits["calls"]}
     for name in ("tool", "learned", "bigram", "last_value", "constant", "answered", "answered_right"):
         figures[name] = round(hits[name] / calls, 4)
+    figures["beside_open"] = hits["beside_open"]
+    figures["beside_open_right"] = round(hits["beside_open_right"] / beside_open, 4)
+    figures["under_way"] = round(hits["under_way"] / beside_open, 4)
     figures["arguments"] = hits["arguments"]
     figures["filled"] = round(hits["filled"] / arguments, 4)
     figures["filled_right"] = round(hits["filled_right"] / filled, 4)
@@ -176,37 +181,51 @@ def score_session(
     calls = _completed_calls(events)
     call_by_seq = {call.seq: call for call in calls}
     call_by_result_seq = {call.result_seq: call for call in calls}
-    earlier: list[CompletedCall] = []
+    earlier: list[CompletedCall] = []  # calls made, also those without a result yet
+    open_calls: dict[int, CompletedCall] = {}  # by seq
     for event in events:
         call = call_by_seq.get(event.seq)
         if call is not None:
             hits["calls"] += 1
-            hits += _score_call(call, predict(digest))
+            hits += _score_call(call, predict(digest), list(open_calls.values()))
             hits += _score_baseline(call, earlier, baseline)
             hits += _score_arguments(call, profiles, digest)
+            earlier.append(call)
+            open_calls[call.seq] = call
         digest.feed(event)
         if event.seq in call_by_result_seq:
-            earlier.append(call_by_result_seq[event.seq])
+            del open_calls[call_by_result_seq[event.seq].seq]
     return hits
 
 
-def _score_call(call: CompletedCall, predictions: list[PredictedCall]) -> Counter[str]:
-    hits: Counter[str] = Counter()
+def _score_call(
+    call: CompletedCall, predictions: list[PredictedCall], open_calls: Sequence[CompletedCall]
+) -> Counter[str]:
+    """Score the predictions of a call; `open_calls` are those made before it whose results come after it."""
+    hits: Counter[str] = Counter(beside_open=bool(open_calls))
     if predictions:
         best = predictions[0]
         likeliest = max(predictions, key=lambda prediction: prediction.likelihood)
         hits["tool"] += likeliest.symbol == call_symbol(call)
-        is_right = (best.symbol, _canonical(best.arguments)) == (call_symbol(call), _canonical(call.arguments))
+        suggested = (best.symbol, _canonical(best.arguments))
+        is_right = suggested == _identify(call)
         hits["learned"] += is_right
+        if open_calls:
+            hits["beside_open_right"] += is_right
+            hits["under_way"] += not is_right and suggested in map(_identify, open_calls)
         if best.confidence >= 0.5:
             hits["answered"] += 1
             hits["answered_right"] += is_right
     return hits
 
 
+def _identify(call: CompletedCall) -> tuple[str, str]:
+    return call_symbol(call), _canonical(call.arguments)
+
+
 def _score_baseline(call: CompletedCall, earlier: list[CompletedCall], baseline: Baseline) -> Counter[str]:
     hits: Counter[str] = Counter()
-    symbol, arguments = call_symbol(call), _canonical(call.arguments)
+    symbol, arguments = _identify(call)
     prediction = baseline.predict(earlier)
     if prediction is not None:
         hits["bigram"] += prediction.symbol == symbol
@@ -345,6 +364,10 @@ def build_report(figures: dict[str, Any], folder: Path) -> Report:
     report.add("whole call, bigram + last value", figures["last_value"], "of calls")
     report.add("whole call, bigram + constant", figures["constant"], "of calls")
     report.add("learned - better baseline", figures["learned"] - better, "of calls", at_least=-MAX_BELOW_BASELINE)
+    if figures["beside_open"]:
+        report.add("calls made beside one still open", figures["beside_open"])
+        report.add("whole call, beside one still open", figures["beside_open_right"], "of these calls")
+        report.add("a call already under way suggested", figures["under_way"], "of these calls")
     report.add("name alone, learned", figures["tool"], "of calls")
     report.add("name alone, bigram", figures["bigram"], "of calls")
     report.add(f"arguments filled at {MIN_CONFIDENCE}", figures["filled"], "of arguments")

@@ -8,11 +8,12 @@ Values are kept as salted hashes, and only those of recent calls.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from consolidator.memory.calls.argument_redaction import argument_redactor
+from consolidator.memory.calls.call_pairing import MAX_PENDING
 from consolidator.memory.calls.columns import (
     MAX_TEXT,
     Columns,
@@ -52,7 +53,7 @@ class ValueSource:
                 self.index.setdefault(value, []).append(path)
 
 
-def first_unused(column: list[int], used: Mapping[int, None]) -> int | None:
+def first_unused(column: list[int], used: Container[int]) -> int | None:
     """Return the first value of a column that was not used yet; a single value may be used again."""
     if len(column) == 1:
         return column[0]
@@ -62,8 +63,20 @@ def first_unused(column: list[int], used: Mapping[int, None]) -> int | None:
     return None
 
 
+class _GivenArguments(NamedTuple):
+    """The arguments of a call by path."""
+
+    columns: Columns  # redacted; of a command also its template and operands
+    hashed: dict[str, list[int]]  # the salted hashes of `columns`
+    own_paths: tuple[str, ...]  # the paths that are in the arguments themselves
+    has_secret: bool
+
+
 class BindingFold:
     """Counts bindings into `counts`. Feed it a session's calls and user messages in order.
+
+    A call is begun when it is made and finished when its result comes: a call made in between knows of the open one's
+    arguments, but of no result.
 
     With `keep_values` it also keeps the clear values, in memory only, so that predictions can fill arguments.
     """
@@ -81,6 +94,8 @@ class BindingFold:
         self._reserved_uses: set[tuple[str, str, str]] = set()  # symbol, path and source
         self._shape_keys: dict[tuple[str, tuple[str, ...]], CountKey] = {}
         self.clear_values: dict[int, Scalar] | None = {} if keep_values else None
+        self._open_calls: dict[int, tuple[str, dict[str, list[int]]]] = {}  # by index: symbol, hashes by path
+        self._open_values: dict[str, dict[int, int]] = {}  # "symbol path" -> values of open calls, how often
         self._hash = _salted_hasher(salt)
         self._hash_cached = lru_cache(maxsize=1 << 14)(self._hash)
 
@@ -102,31 +117,82 @@ class BindingFold:
             self.user_words.append((value_shape(word), self.hash_values([word])[0]))
         del self.user_words[:-MAX_WORDS]
 
-    def feed_call(self, symbol: str, arguments: Any, result: Any, *, ok: bool) -> None:
-        """Take a call: count what would have predicted its arguments, then remember its values."""
-        raw_columns = flatten(arguments)
-        columns = self.redactor.redact_columns(raw_columns)
-        hashed = {path: self.hash_values(column) for path, column in columns.items()}
-        is_shell = symbol.startswith(SHELL_PREFIX)
-        line = command_argument(arguments) if is_shell else None
-        redacted_line = None if line is None else self.redactor.redact_command(line)
-        has_secret = columns is not raw_columns or redacted_line != line
-        self._count_shape(symbol, arguments, columns, hashed, has_secret=has_secret)
-        if redacted_line is not None:
-            template = template_columns(redacted_line)
-            columns |= template
-            hashed |= {path: self.hash_values(column) for path, column in template.items()}
-        for path, column in hashed.items():
-            self._count_argument(symbol, path, column, columns[path])
-        paths = {"<" + path: column for path, column in hashed.items()}
-        if ok and not is_shell:
-            for path, values in self.redactor.redact_columns(flatten_result(result)).items():
-                paths[">" + path] = self.hash_values(values)
-        elif not ok and symbol in self.sources:  # a failed call leaves the last result as it is
+    def begin_call(self, index: int, symbol: str, arguments: Any) -> None:
+        """Take a call that is made: count what would have predicted its arguments, then remember them."""
+        given = self._read_arguments(symbol, arguments)
+        self._count_shape(symbol, arguments, given)
+        for path, column in given.hashed.items():
+            self._count_argument(symbol, path, column, given.columns[path])
+        paths = {"<" + path: column for path, column in given.hashed.items()}
+        if symbol in self.sources:  # the last result stays known until the next one
             paths |= {path: column for path, column in self.sources[symbol].paths.items() if path[0] == ">"}
         self._add_source(symbol, ValueSource(paths))
+        self._open_call(index, symbol, given.hashed)
+
+    def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> list[int]:
+        """Take a call's result; return the hashed values that the call was given, of a command its operands."""
+        open_call = self._close_call(index)
+        hashed = self._read_arguments(symbol, arguments).hashed if open_call is None else open_call[1]
+        is_shell = symbol.startswith(SHELL_PREFIX)
         if ok:
             self._mark_used(symbol, hashed)
+            if not is_shell and symbol in self.sources:  # a failed call leaves the last result as it is
+                paths = {path: column for path, column in self.sources[symbol].paths.items() if path[0] == "<"}
+                for path, values in self.redactor.redact_columns(flatten_result(result)).items():
+                    paths[">" + path] = self.hash_values(values)
+                self.sources[symbol] = ValueSource(paths)
+        columns = {path: column for path, column in hashed.items() if not is_shell or path[:1] == "$"}
+        return [value for path, column in columns.items() if path not in _WRITTEN_FOR_CALL for value in column]
+
+    def reopen_call(self, index: int, symbol: str, arguments: Any) -> None:
+        """Take a call that was begun before `load`, and is still open."""
+        self._open_call(index, symbol, self._read_arguments(symbol, arguments).hashed)
+
+    def is_open(self, index: int) -> bool:
+        """Whether a call was begun and not finished."""
+        return index in self._open_calls
+
+    def _read_arguments(self, symbol: str, arguments: Any) -> _GivenArguments:
+        raw_columns = flatten(arguments)
+        columns = self.redactor.redact_columns(raw_columns)
+        line = command_argument(arguments) if symbol.startswith(SHELL_PREFIX) else None
+        redacted_line = None if line is None else self.redactor.redact_command(line)
+        has_secret = columns is not raw_columns or redacted_line != line
+        own_paths = tuple(columns)
+        if redacted_line is not None:
+            columns = columns | template_columns(redacted_line)
+        hashed = {path: self.hash_values(column) for path, column in columns.items()}
+        return _GivenArguments(columns, hashed, own_paths, has_secret)
+
+    def _open_call(self, index: int, symbol: str, hashed: dict[str, list[int]]) -> None:
+        self._open_calls[index] = (symbol, hashed)
+        for path, column in hashed.items():
+            values = self._open_values.setdefault(f"{symbol} {path}", {})
+            for value in column:
+                values[value] = values.get(value, 0) + 1
+        if len(self._open_calls) > MAX_PENDING:
+            self._close_call(next(iter(self._open_calls)))
+
+    def _close_call(self, index: int) -> tuple[str, dict[str, list[int]]] | None:
+        open_call = self._open_calls.pop(index, None)
+        if open_call is not None:
+            symbol, hashed = open_call
+            for path, column in hashed.items():
+                name = f"{symbol} {path}"
+                values = self._open_values[name]
+                for value in column:
+                    values[value] -= 1
+                    if not values[value]:
+                        del values[value]
+                if not values:
+                    del self._open_values[name]
+        return open_call
+
+    def used(self, symbol: str, path: str) -> Container[int]:
+        """Return the values that an argument was given in calls that worked or are open."""
+        name = f"{symbol} {path}"
+        used, under_way = self.used_values.get(name, _NOT_USED), self._open_values.get(name)
+        return used.keys() | under_way.keys() if under_way else used
 
     def _add_source(self, symbol: str, source: ValueSource) -> None:
         if self.sources.pop(symbol, None) is None:
@@ -137,18 +203,9 @@ class BindingFold:
             self._count_uses_of(oldest)
             del self.sources[oldest], self._counted_uses[oldest]
 
-    def last_argument_values(self, symbol: str) -> list[int]:
-        """Return the hashed argument values of a symbol's last call; of a command its operands."""
-        source = self.sources.get(symbol)
-        if source is None:
-            return []
-        prefix = "<$" if symbol.startswith(SHELL_PREFIX) else "<"
-        paths = {path: column for path, column in source.paths.items() if path.startswith(prefix)}
-        return [value for path, column in paths.items() if path[1:] not in _WRITTEN_FOR_CALL for value in column]
-
     @property
     def latest_symbol(self) -> str:
-        """The symbol of the last call; "" before the first one."""
+        """The symbol of the call made last; "" before the first one."""
         return next(reversed(self.sources), "")
 
     def _mark_used(self, symbol: str, hashed: dict[str, list[int]]) -> None:
@@ -161,11 +218,9 @@ class BindingFold:
         while len(self.used_values) > MAX_USED:
             del self.used_values[next(iter(self.used_values))]
 
-    def _count_shape(
-        self, symbol: str, arguments: Any, columns: Columns, hashed: dict[str, list[int]], *, has_secret: bool
-    ) -> None:
+    def _count_shape(self, symbol: str, arguments: Any, given: _GivenArguments) -> None:
         """Count which arguments were given together, and the whole call."""
-        paths = tuple(hashed)
+        paths = given.own_paths
         shape_key = self._shape_keys.get((symbol, paths))
         if shape_key is None:
             shape_key = self._shape_keys[(symbol, paths)] = ("shape", symbol, "\n".join(sorted(paths)))
@@ -173,10 +228,10 @@ class BindingFold:
         parts: list[str | int] = ["call", symbol]
         for path in sorted(paths):
             parts.append(path)
-            parts += hashed[path]
+            parts += given.hashed[path]
         call_key: CountKey = tuple(parts)
         if call_key not in self.counts:
-            literal = None if has_secret else _short_literal(["call", symbol, arguments], columns)
+            literal = None if given.has_secret else _short_literal(["call", symbol, arguments], given.columns)
             if literal is not None and len(literal) <= MAX_CALL + len(symbol):
                 self.counts.set_text(call_key, literal)
             else:
@@ -196,7 +251,7 @@ class BindingFold:
         self._count_constant(symbol, path, column, values)
         if not column or not _can_come_from(symbol, path, ""):
             return
-        used = self.used_values.get(f"{symbol} {path}", _NOT_USED)
+        used = self.used(symbol, path)
         own_only = path == "command" and symbol.startswith(SHELL_PREFIX)  # a command comes from the same program only
         value, is_list, latest = column[0], "[]" in path, self.latest_symbol
         if latest and (not own_only or latest == symbol):
@@ -205,6 +260,8 @@ class BindingFold:
             origins = source.index.get(value)
             if origins is None or (own_only and source_symbol != symbol):
                 continue
+            if own_only:
+                origins = [origin for origin in origins if not origin.startswith("<$")]
             for origin in origins[:MAX_HITS]:
                 offered = source.paths[origin]
                 if (offered == column) if is_list else (first_unused(offered, used) == value):
@@ -242,7 +299,7 @@ class BindingFold:
                 self.counts.add(("use", symbol, path, source_symbol), new_uses)
         self._counted_uses[source_symbol] = dict(self.argument_counts)
 
-    def find_user_word(self, shape: str, used: Mapping[int, None]) -> int | None:
+    def find_user_word(self, shape: str, used: Container[int]) -> int | None:
         """Return the user's last word of this shape that was not used yet, else the last one of this shape."""
         last: int | None = None
         for word_shape, value in reversed(self.user_words):

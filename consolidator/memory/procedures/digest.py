@@ -10,20 +10,20 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, assert_never
+from typing import Any, NamedTuple, Protocol, assert_never
 
 import numpy as np
 
 from consolidator.memory.calls.argument_summary import summarize_arguments
-from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
-from consolidator.memory.calls.symbols import call_symbol
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall, parse_json_text
+from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
 from consolidator.memory.procedures.preconditions import PreconditionFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = "d2"  # of what is counted; digests of another version are derived again
+DIGEST_VERSION = "d3"  # of what is counted; digests of another version are derived again
 START = "^"  # the symbol before the first call
 _MAX_QUOTE = 120  # characters
 _MAX_REDACTED = 1000  # characters that are redacted before the cut to a quote, so that no half of a credential remains
@@ -34,6 +34,13 @@ class CallListener(Protocol):
 
     def feed(self, call: CompletedCall) -> None:
         """Take the next completed call."""
+
+
+class LastStep(NamedTuple):
+    """One of the last calls made."""
+
+    symbol: str  # "!" at its end marks a failed call
+    call: int  # its index in the session; -1 before the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Digest:
         self.quotes: list[str] = []  # what the first call of each element was given
         self.pairer = CallPairer()
         self.completed_calls = 0
-        self.last_symbols = (START, START)  # of the last two calls, the latest last; "!" marks a failed call
+        self.last_steps = [LastStep(START, -1)] * 2  # the last two calls, the latest last
         self.last_step = ""  # the last symbol of the sequence
         self.last_step_repeats = False
         self.user_spoke = False  # since the last call
@@ -88,10 +95,13 @@ class Digest:
     def feed(self, event: Event) -> None:
         """Take the next event."""
         match event.type:
-            case EventType.TOOL_CALL | EventType.TOOL_RESULT:
+            case EventType.TOOL_CALL:
+                self.pairer.feed(event)
+                self._begin_call(self.pairer.pending[-1])
+            case EventType.TOOL_RESULT:
                 call = self.pairer.feed(event)
                 if call is not None:
-                    self._feed_call(call)
+                    self._finish_call(call)
             case EventType.USER_MESSAGE:
                 if event.data.get("origin", "user") == "user":
                     self.bindings.feed_user_message(str(event.data.get("text", "")))
@@ -116,29 +126,46 @@ class Digest:
             case _:
                 assert_never(event.type)
 
-    def _feed_call(self, call: CompletedCall) -> None:
+    def _begin_call(self, open_call: Mapping[str, Any]) -> None:
+        """Take a call when it is made: calls beside it must not wait for its result."""
+        arguments = parse_json_text(open_call["arguments"])
+        symbol = tool_symbol(open_call["tool"], arguments)
+        self._count_step(symbol, open_call["tool"], open_call["index"])
+        self.bindings.begin_call(open_call["index"], symbol, arguments)
+
+    def _finish_call(self, call: CompletedCall) -> None:
         symbol = call_symbol(call)
-        self._count_step(symbol, call)
+        self.counts.add(("ok" if call.ok else "failed", symbol))
+        if not call.ok:
+            self.last_steps = [
+                step._replace(symbol=symbol + "!") if step.call == call.index else step for step in self.last_steps
+            ]
         self._extend_sequence(symbol, call)
-        self.bindings.feed_call(symbol, call.arguments, call.result, ok=call.ok)
-        self.preconditions.feed(symbol, self.bindings.last_argument_values(symbol), ok=call.ok)
+        values = self.bindings.finish_call(call.index, symbol, call.arguments, call.result, ok=call.ok)
+        self.preconditions.feed(symbol, values, ok=call.ok)
         if self.call_listener is not None:
             self.call_listener.feed(call)
         self.completed_calls += 1
 
-    def _count_step(self, symbol: str, call: CompletedCall) -> None:
-        """Count the call's outcome, and what came before it."""
-        before_last, last = self.last_symbols
-        user = "user" if self.user_spoke else ""
+    def _count_step(self, symbol: str, tool: str, index: int) -> None:
+        """Count the call, and what came before it."""
+        before_last, last = (step.symbol for step in self.last_steps)
+        since = self.since_last_call
         add = self.counts.add
-        add(("tool", symbol, call.tool))
-        add(("ok" if call.ok else "failed", symbol))
-        add(("next", last, user, symbol))
-        add(("after", last, user))
-        add(("next", before_last, last, user, symbol))
-        add(("after", before_last, last, user))
-        self.last_symbols = (last, symbol if call.ok else symbol + "!")
+        add(("tool", symbol, tool))
+        add(("next", last, since, symbol))
+        add(("after", last, since))
+        add(("next", before_last, last, since, symbol))
+        add(("after", before_last, last, since))
+        self.last_steps = [self.last_steps[1], LastStep(symbol, index)]
         self.user_spoke = False
+
+    @property
+    def since_last_call(self) -> str:
+        """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
+        if self.user_spoke:
+            return "user"
+        return "open" if self.bindings.is_open(self.last_steps[1].call) else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
         """Add a call to the cleaned sequence: failed calls are dropped, and X X X becomes one element, X.
@@ -190,7 +217,7 @@ class Digest:
         return {
             "calls": self.pairer.to_json(),
             "done": self.completed_calls,
-            "previous": self.last_symbols,
+            "previous": self.last_steps,
             "running": self.last_step,
             "repeated": self.last_step_repeats,
             "spoken": self.user_spoke,
@@ -201,11 +228,14 @@ class Digest:
     def _load_state(self, state: Mapping[str, Any]) -> None:
         self.pairer = CallPairer.from_json(state["calls"])
         self.completed_calls = state["done"]
-        self.last_symbols = (state["previous"][0], state["previous"][1])
+        self.last_steps = [LastStep(symbol, index) for symbol, index in state["previous"]]
         self.last_step = state["running"]
         self.last_step_repeats = state["repeated"]
         self.user_spoke = state["spoken"]
         self.bindings.load(state["bindings"])
+        for call in self.pairer.pending:
+            arguments = parse_json_text(call["arguments"])
+            self.bindings.reopen_call(call["index"], tool_symbol(call["tool"], arguments), arguments)
         self.preconditions.load(state["fixes"])
 
 

@@ -5,11 +5,12 @@ Pure: reads tool profiles and a digest that was folded with clear values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from consolidator.memory.calls.columns import Scalar, unflatten
+from consolidator.memory.calls.call_pairing import parse_json_text
+from consolidator.memory.calls.columns import Scalar, flatten, unflatten
 from consolidator.memory.calls.command_templates import count_holes, fill_template
 from consolidator.memory.calls.symbols import SHELL_PREFIX
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
@@ -54,13 +55,16 @@ _UNPREDICTED = PredictedValue(None, 0.0, "")
 
 
 def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, limit: int = 5) -> list[Suggestion]:
-    """Return the calls that may come next, the most confident first."""
+    """Return the calls that may come next, the most confident first; none that is under way with the same arguments."""
     suggestions = []
+    under_way = [(call["tool"], parse_json_text(call["arguments"])) for call in digest.pairer.pending]
     for symbol, likelihood, after in _next_symbols(profiles, digest):
         profile = profiles.get(symbol)
         if profile is None or not profile.tool:
             continue
         filled = _fill_arguments(profile, digest.bindings)
+        if (profile.tool, filled.arguments) in under_way:
+            filled = _leave_free(filled.arguments)
         why = f"{likelihood:.0%} after {after}" + (f"; {filled.why}" if filled.why else "")
         confidence = likelihood * filled.confidence
         suggestions.append(Suggestion(profile.tool, symbol, filled.arguments, likelihood, confidence, why, filled.free))
@@ -73,17 +77,17 @@ def _next_symbols(profiles: Mapping[str, ToolProfile], digest: Digest) -> list[t
 
     Blends contexts, the longest first; each counts for as much as it was seen.
     """
-    before_last, last = digest.last_symbols
-    user = "user" if digest.user_spoke else ""
+    before_last, last = (step.symbol for step in digest.last_steps)
+    since = digest.since_last_call
     profile = profiles.get(last.removesuffix("!"))
     if profile is None:
         return []
     likelihoods: dict[str, float] = {}
     remaining = 1.0
     contexts = (
-        context_key(before_last, last, user),
-        context_key(last, user),
-        context_key(last, "" if user else "user"),
+        context_key(before_last, last, since),
+        context_key(last, since),
+        *(context_key(last, other) for other in ("", "user") if other != since),
     )
     for context in contexts:
         chances = profile.chances.get(context, 0)
@@ -106,6 +110,13 @@ def _fill_arguments(profile: ToolProfile, bindings: BindingFold) -> _FilledArgum
             why = f"the same arguments {count} of {profile.calls} times"
             best = _FilledArguments(arguments, confidence, why, ())
     return best
+
+
+def _leave_free(arguments: Any) -> _FilledArguments:
+    """Return a call of the same form with every argument free."""
+    paths = tuple(flatten(arguments))
+    columns: list[tuple[str, list[Scalar]]] = [(path, [FREE]) for path in paths]
+    return _FilledArguments(FREE if paths == ("",) else unflatten(columns), 0.0, "", paths)
 
 
 def _fill_each_argument(profile: ToolProfile, bindings: BindingFold) -> _FilledArguments:
@@ -161,7 +172,7 @@ def _fill_command_template(profile: ToolProfile, bindings: BindingFold) -> Predi
 
 def _apply_best_binding(profile: ToolProfile, path: str, bindings: BindingFold) -> PredictedValue:
     """Return what the best binding that applies now gives."""
-    used = bindings.used_values.get(f"{profile.symbol} {path}", {})
+    used = bindings.used(profile.symbol, path)
     for binding in profile.bindings.get(path, []):
         column = _apply_binding(binding, path, bindings, used)
         if column is not None:
@@ -169,7 +180,7 @@ def _apply_best_binding(profile: ToolProfile, path: str, bindings: BindingFold) 
     return _UNPREDICTED
 
 
-def _apply_binding(binding: Binding, path: str, bindings: BindingFold, used: Mapping[int, None]) -> list[Scalar] | None:
+def _apply_binding(binding: Binding, path: str, bindings: BindingFold, used: Container[int]) -> list[Scalar] | None:
     """Return the value that a binding gives now, or None where it does not apply."""
     if binding.kind == "constant":
         return list(binding.value) if "[]" in path else [binding.value]

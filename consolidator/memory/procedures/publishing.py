@@ -17,6 +17,7 @@ from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import MinedPatterns, Pattern
 from consolidator.memory.procedures.publication_rule import DEFAULT_RULE, ProcedureSelection, PublicationRule
 from consolidator.memory.procedures.tool_profiles import (
+    SINCE_LAST_CALL,
     Binding,
     ToolProfile,
     build_profiles,
@@ -200,12 +201,12 @@ def _estimate_success(pattern: Pattern, symbols: Iterable[str], profiles: Mappin
 
 
 def _likely_followers(symbols: Sequence[str], profiles: Mapping[str, ToolProfile]) -> tuple[tuple[str, float], ...]:
-    """Return what usually comes after the last two steps, else the last one, whether or not the user spoke."""
+    """Return what usually comes after the last two steps, else the last one, whatever happened since."""
     profile = profiles.get(symbols[-1])
     if profile is None:
         return ()
     for last_symbols in (tuple(symbols[-2:]), (symbols[-1],)):
-        contexts = [context_key(*last_symbols, ""), context_key(*last_symbols, "user")]
+        contexts = [context_key(*last_symbols, since) for since in SINCE_LAST_CALL]
         chances = sum(profile.chances.get(context, 0) for context in contexts)
         counts: dict[str, int] = {}
         for context in contexts:

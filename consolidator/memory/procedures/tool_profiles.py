@@ -21,6 +21,7 @@ MIN_PRECISION = 0.6  # of a reliable binding
 MIN_ROOTS = 3  # that support a reliable binding
 MIN_SHARE = 0.4  # of an argument's uses that a binding must explain
 MAX_BINDINGS = 12  # candidates kept of one argument, for prediction
+SINCE_LAST_CALL = ("", "user", "open")  # what happened since the last call: nothing, the user spoke, no result yet
 MAX_CHOICES = 12  # shapes, whole calls and followers kept
 
 
@@ -131,7 +132,7 @@ def _binding_json(binding: Binding) -> dict[str, Any]:
 
 
 def context_key(*parts: str) -> str:
-    """Return the key of what came before a call: symbols, oldest first, then "user" where the user spoke since."""
+    """Return the key of what came before a call: symbols, oldest first, then one of `SINCE_LAST_CALL`."""
     return "\n".join(parts)
 
 

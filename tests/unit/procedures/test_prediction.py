@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from consolidator.memory.procedures.prediction import FREE, predict_next_calls
+from consolidator.models.payload import EventType
+from consolidator.service.memory.suggestions import suggest_from_events
 from tests.unit.calls.session_log import SessionLog, fold_events, learn_profiles
 from tests.unit.procedures.test_tool_profiles import customer_session, learn_customer_profiles
 
@@ -65,3 +67,57 @@ def test_nothing_is_suggested_where_nothing_is_known() -> None:
         )
         == []
     )
+
+
+def open_call(log: SessionLog, tool: str, arguments: dict[str, str]) -> SessionLog:
+    return log.add(EventType.TOOL_CALL, call_id=f"open{len(log.events)}", tool=tool, arguments=arguments)
+
+
+def parallel_session(number: int) -> SessionLog:
+    """One message reads all orders at once; their results come after the last call."""
+    orders = [f"W{number}{n}77" for n in range(3)]
+    log = SessionLog(f"p{number}").user("Hello").call("get_user", {}, {"orders": orders})
+    first = len(log.events)
+    for order in orders:
+        open_call(log, "get_order", {"order_id": order})
+    for offset, order in enumerate(orders):
+        name = f"open{first + offset}"
+        log.add(EventType.TOOL_RESULT, call_id=name, tool="get_order", status="ok", content={"id": order})
+    return log.call("report", {})
+
+
+def test_calls_under_way_count_as_made() -> None:
+    profiles = learn_profiles(parallel_session(number) for number in range(4))
+    log = SessionLog().user("Hello").call("get_user", {}, {"orders": ["W9", "W8", "W7"]})
+    for order in ("W9", "W8", "W7"):
+        first = predict_next_calls(profiles, fold_events(log.events, keep_values=True))[0]
+        assert (first.tool, first.arguments) == ("get_order", {"order_id": order})
+        open_call(log, "get_order", {"order_id": order})
+
+
+def test_what_is_under_way_is_not_suggested() -> None:
+    profiles = learn_profiles(SessionLog(f"s{n}").call("start").call("deploy", {"to": "prod"}) for n in range(4))
+    log = SessionLog().call("start")
+    assert predict_next_calls(profiles, fold_events(log.events, keep_values=True))[0].arguments == {"to": "prod"}
+    open_call(open_call(log, "deploy", {"to": "prod"}), "start", {})
+    (only,) = predict_next_calls(profiles, fold_events(log.events, keep_values=True))
+    assert (only.tool, only.arguments, only.free, only.confidence) == ("deploy", {"to": FREE}, ("to",), 0.0)
+
+
+def test_a_call_that_failed_after_the_next_one_frees_its_values() -> None:
+    log = open_call(SessionLog().call("get_user", {}, {"orders": ["W9", "W8"]}), "get_order", {"order_id": "W9"})
+    open_call(log, "note", {})
+    digest = fold_events(log.events, keep_values=True)
+    (order,) = digest.bindings.hash_values(["W9"])
+    assert order in digest.bindings.used("get_order", "order_id")
+    log.add(EventType.TOOL_RESULT, call_id="open2", tool="get_order", status="error", content="boom")
+    digest = fold_events(log.events, keep_values=True)
+    assert order not in digest.bindings.used("get_order", "order_id")
+    assert [step.symbol for step in digest.last_steps] == ["get_order!", "note"]
+
+
+def test_the_live_suggestion_sees_open_calls() -> None:
+    profiles = learn_profiles(parallel_session(number) for number in range(4))
+    log = SessionLog().user("Hello").call("get_user", {}, {"orders": ["W9", "W8"]})
+    open_call(log, "get_order", {"order_id": "W9"})
+    assert suggest_from_events(profiles, log.events, 1)[0]["arguments"] == {"order_id": "W8"}
