@@ -1,0 +1,51 @@
+"""Look at the members of a large JSON object without parsing it: their names, and how their values begin.
+
+Bounded in memory and in bytes read. Independent of any log format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_SCANNED = 64 * 1024 * 1024  # bytes; members that begin later are not seen
+MAX_MEMBER_START = 4096  # bytes of a member that are yielded
+_CHUNK = 1024 * 1024
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\]]', re.DOTALL)  # a string, or one that is not complete yet
+_COLON = re.compile(rb"\s*:")
+
+
+def read_member_starts(path: Path) -> Iterator[bytes]:
+    """Yield the beginning of each member of the object in a file: `"key": [{"id": ...`, cut after some KiB.
+
+    Yields nothing if the file does not begin with an object, and stops where the text is damaged.
+    """
+    with path.open("rb") as file:
+        window = file.read(_CHUNK)
+        scanned = len(window)
+        if window.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
+            return
+        position = depth = 0
+        ended = False
+        while True:
+            token = _TOKEN.search(window, position)
+            is_cut = token is None or token[0] == b'"' or (depth == 1 and len(window) - token.end() < MAX_MEMBER_START)
+            if is_cut and not ended:
+                rest = window[token.start() :] if token else b""
+                # Doubling the window, so that a long string is scanned only a few times.
+                more = file.read(min(max(_CHUNK, len(rest)), MAX_SCANNED - scanned))
+                ended, scanned = not more, scanned + len(more)
+                window, position = rest + more, 0
+                continue
+            if token is None or token[0] == b'"':
+                return
+            position = token.end()
+            if token[0] in (b"{", b"["):
+                depth += 1
+            elif token[0] in (b"}", b"]"):
+                depth -= 1
+                if depth <= 0:
+                    return
+            elif depth == 1 and _COLON.match(window, position):
+                yield window[token.start() : token.start() + MAX_MEMBER_START]
