@@ -7,8 +7,7 @@ revisions read there; these can be restored until retention deletes them.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -28,14 +27,13 @@ from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.model.extraction import FactReader, ReadResult
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
-from consolidator.memory.text.similarity import SIMILAR, word_overlap
+from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event
 from consolidator.models.provenance import Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from consolidator.store.memory import agent_locks, facts, rederive, revisions, scopes
-from consolidator.store.memory.published import PublishedItem, load_published
 from consolidator.store.nights import runs
 
 MAX_LISTED_EVENTS = 20  # events that a unit's note names
@@ -165,47 +163,18 @@ async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
     async with database.transaction() as conn:
         agents = {*await revisions.list_agents(conn, revision), *await scopes.list_agents_with_news(conn)}
         await agent_locks.lock_agents(conn, agents)
-        before = (await load_published(conn))["facts"]
+        before = await _list_believed(conn)
         await revisions.activate_candidates(conn, revision)
         for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
             await decide_by_code(conn, agent)
             await reconcile_agent(conn, agent, Provenance("rehearsal", "run", database.clock.now()), Changes())
-        after = (await load_published(conn))["facts"]
+        after = await _list_believed(conn)
         raise psycopg.Rollback
-    return {"revision": revision, "model": row.model, "status": row.status, **_diff_facts(before, after)}
+    return {"revision": revision, "model": row.model, "status": row.status, **asdict(diff_facts(before, after))}
 
 
-def _diff_facts(before: Mapping[str, PublishedItem], after: Mapping[str, PublishedItem]) -> dict[str, Any]:
-    """Return the lines of added, lost and changed facts; a lost fact is paired with the most similar added one."""
-    added = {fact_id: fact.line for fact_id, fact in after.items() if fact_id not in before}
-    lost = {fact_id: fact.line for fact_id, fact in before.items() if fact_id not in after}
-    changed = [
-        (before[fact_id].line, fact.line)
-        for fact_id, fact in after.items()
-        if fact_id in before and fact.line != before[fact_id].line
-    ]
-    added_by_agent: dict[str, list[str]] = defaultdict(list)
-    for fact_id, line in added.items():
-        added_by_agent[_agent_of(line)].append(fact_id)
-    for fact_id, line in list(lost.items()):
-        overlaps = [
-            (word_overlap(line, added[other_id]), other_id)
-            for other_id in added_by_agent[_agent_of(line)]
-            if other_id in added
-        ]
-        overlap, most_similar = max(overlaps, default=(0.0, ""))
-        if overlap > SIMILAR:
-            changed.append((lost.pop(fact_id), added.pop(most_similar)))
-    return {
-        "kept": len(before) - len(lost) - len(changed),
-        "added": sorted(added.values()),
-        "lost": sorted(lost.values()),
-        "changed": sorted(changed),
-    }
-
-
-def _agent_of(line: str) -> str:
-    return line.partition(": ")[0]
+async def _list_believed(conn: Connection) -> list[BelievedFact]:
+    return [BelievedFact(**asdict(row)) for row in await revisions.list_believed(conn)]
 
 
 async def promote_revision(

@@ -20,7 +20,7 @@ from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import ExistingFact, own_fact_id
-from consolidator.memory.facts.reconcile import scope_of
+from consolidator.memory.facts.reconcile import UNKNOWN_START, scope_of
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.similarity import content_words
@@ -87,6 +87,9 @@ def _existing_fact(row: ComparableFactRow) -> ExistingFact:
         is_stated or bool(row.single_valued),
         row.trust,
         forgotten=row.superseded_at is not None,
+        valid_from=None if row.valid_from == UNKNOWN_START else row.valid_from,
+        valid_to=row.valid_to,
+        said_at=row.said_at,
     )
 
 

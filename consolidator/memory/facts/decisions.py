@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.reconcile import fact_id, scope_of
@@ -25,6 +26,9 @@ class ExistingFact:
     single_valued: bool
     trust: str
     forgotten: bool = False
+    valid_from: datetime | None = None  # since when it is true, if that is known
+    valid_to: datetime | None = None
+    said_at: datetime | None = None  # when its latest evidence was said
 
 
 @dataclass(frozen=True, slots=True)

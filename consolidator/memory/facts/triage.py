@@ -6,11 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
-from consolidator.memory.facts.decisions import BY_CODE, Decision, ExistingFact, decide_onto, own_fact_id
+from consolidator.memory.facts.decisions import (
+    BY_CODE,
+    MAX_REASON_CHARS,
+    Decision,
+    ExistingFact,
+    decide_onto,
+    own_fact_id,
+)
 from consolidator.memory.facts.reconcile import Scope, normalize_value, scope_of
 from consolidator.memory.text import similarity
 
 MAX_OPTIONS = 6  # facts that are shown with one candidate
+CLOSE_VALUES = 0.5  # share of the shorter value's words that the other has, from which both may be the same
+CLOSE_WORDS = 0.5  # word overlap from which sentences of other relations are compared, the subject's name left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +57,14 @@ def triage_candidates(
         decision = _decide_by_code(candidate, facts)
         options = () if decision else _likely_options(candidate, facts, (near or {}).get(candidate.id, {}))
         if decision is None and not options:
-            decision = Decision(candidate.id, "add", None, BY_CODE, "nothing like it is known")
+            decision = Decision(
+                candidate.id, "add", None, BY_CODE, "nothing like it is known", _likeness_to_forgotten(candidate, facts)
+            )
         if decision is None:
             triage.unclear.append(UnclearCandidate(candidate, options))
         else:
             triage.decided.append(decision)
-        if decision is None or decision.operation == "add":
+        if decision is None or decision.operation in ("add", "supersede"):
             earlier_here.append(_as_fact(candidate))
     return triages
 
@@ -73,11 +84,14 @@ def _as_fact(candidate: Candidate) -> ExistingFact:
         candidate.sentence,
         candidate.single_valued,
         candidate.trust,
+        valid_from=candidate.valid_from,
+        valid_to=candidate.valid_to,
+        said_at=candidate.occurred_at,
     )
 
 
 def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Decision | None:
-    """Decide a candidate that says what a fact says: in the same words, or the same value in much the same words."""
+    """Decide a candidate that says what a fact says, or that gives a single-valued attribute another value."""
     same_subject = [fact for fact in facts if _has_same_subject(candidate, fact)]
     for fact in same_subject:
         if _has_same_predicate(candidate, fact) and normalize_value(fact.value) == normalize_value(candidate.value):
@@ -96,6 +110,49 @@ def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Deci
             and TRUST_RANK[candidate.trust] >= TRUST_RANK[fact.trust]
         ):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same value in much the same words")
+    return _decide_other_value(candidate, same_subject)
+
+
+def _decide_other_value(candidate: Candidate, same_subject: Sequence[ExistingFact]) -> Decision | None:
+    """Decide a candidate with quite another value of a single-valued attribute: the later of the two holds."""
+    rivals = [
+        (fact.said_at, fact)
+        for fact in same_subject
+        if fact.said_at is not None and not fact.forgotten and _has_same_predicate(candidate, fact)
+    ]
+    said_at, fact = max(rivals, key=lambda rival: rival[0], default=(None, None))
+    if said_at is None or fact is None or said_at == candidate.occurred_at or not _excludes(candidate, fact):
+        return None
+    if said_at < candidate.occurred_at:
+        return decide_onto(candidate, fact, "supersede", BY_CODE, "a later value", value=candidate.value)
+    return Decision(candidate.id, "add", None, BY_CODE, "an earlier value")
+
+
+def _excludes(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether a candidate and a fact of one attribute cannot both hold, and either may take the other's place."""
+    values_differ = similarity.is_same_but_numbers(candidate.value, fact.value) or not (
+        similarity.content_words(candidate.value) & similarity.content_words(fact.value)
+    )
+    is_denial = similarity.is_negated(candidate.sentence) or similarity.is_negated(fact.sentence)
+    is_over = candidate.valid_to is not None or fact.valid_to is not None
+    return (
+        candidate.single_valued
+        and fact.single_valued
+        and candidate.trust == fact.trust
+        and values_differ
+        and not is_denial
+        and not is_over
+    )
+
+
+def _likeness_to_forgotten(candidate: Candidate, facts: Sequence[ExistingFact]) -> str | None:
+    """Return the flag of a candidate that resembles what a person told memory to forget, for a person to decide.
+
+    Its words are not repeated, and no model is shown them.
+    """
+    for fact in facts:
+        if fact.forgotten and _is_related(candidate, fact, 0.0):
+            return f"it resembles what a person had forgotten or corrected: {fact.id}"[:MAX_REASON_CHARS]
     return None
 
 
@@ -115,13 +172,46 @@ def _says_the_same(candidate: Candidate, fact: ExistingFact) -> bool:
 def _likely_options(
     candidate: Candidate, facts: Sequence[ExistingFact], near: Mapping[str, float]
 ) -> tuple[ExistingFact, ...]:
-    """Return the facts that a candidate may be about, the likeliest first."""
+    """Return the facts that a candidate may be about, the likeliest first; never those of another subject.
+
+    What a person told memory to forget is compared by code alone: it is not shown to a model.
+    """
     ranked: list[tuple[float, int, ExistingFact]] = []
     for position, fact in enumerate(facts):
-        likeness = max(similarity.word_overlap(candidate.sentence, fact.sentence), near.get(fact.id, 0.0))
-        same_attribute = has_same_attribute(candidate, fact)
-        same_value = _has_same_subject(candidate, fact) and similarity.is_same_value(fact.value, candidate.value)
-        if same_attribute or same_value or likeness >= similarity.SIMILAR:
-            ranked.append((-(likeness + same_attribute + same_value), position, fact))
+        cosine = near.get(fact.id, 0.0)
+        if not fact.forgotten and _is_related(candidate, fact, cosine):
+            likeness = max(similarity.word_overlap(candidate.sentence, fact.sentence), cosine)
+            is_close = has_same_attribute(candidate, fact) + _value_closeness(candidate, fact)
+            ranked.append((-(likeness + is_close), position, fact))
     ranked.sort(key=lambda item: item[:2])
     return tuple(fact for _, _, fact in ranked[:MAX_OPTIONS])
+
+
+def _is_related(candidate: Candidate, fact: ExistingFact, cosine: float) -> bool:
+    """Tell whether a candidate may be about a fact: the same subject, and close values, sentences or vectors.
+
+    Two values of one relation that share few words hold beside each other, unless the relation is single-valued.
+    """
+    if not _has_same_subject(candidate, fact):
+        return False
+    if cosine or similarity.is_same_value(fact.value, candidate.value):
+        return True
+    is_close = _value_closeness(candidate, fact) >= CLOSE_VALUES
+    overlap = _overlap_beside_subject(candidate, fact)
+    if _has_same_predicate(candidate, fact):
+        return (candidate.single_valued and fact.single_valued) or is_close or overlap >= CLOSE_WORDS
+    return overlap >= CLOSE_WORDS or (is_close and overlap >= similarity.SIMILAR)
+
+
+def _value_closeness(candidate: Candidate, fact: ExistingFact) -> float:
+    """Return the share of the shorter value's content words that the other value has, too: 0 to 1."""
+    first, second = similarity.content_words(candidate.value), similarity.content_words(fact.value)
+    return len(first & second) / min(len(first), len(second)) if first and second else 0.0
+
+
+def _overlap_beside_subject(candidate: Candidate, fact: ExistingFact) -> float:
+    """Return the word overlap of two sentences without the name of their subject, which both have anyway."""
+    subject = similarity.content_words(candidate.subject)
+    first = similarity.content_words(candidate.sentence) - subject
+    second = similarity.content_words(fact.sentence) - subject
+    return len(first & second) / len(first | second) if first and second else 0.0

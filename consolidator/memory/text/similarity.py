@@ -103,5 +103,11 @@ def is_same_value(first: str, second: str) -> bool:
     return _ordered_words(first) == _ordered_words(second)
 
 
+def is_same_but_numbers(first: str, second: str) -> bool:
+    """Tell whether two values differ in their numbers alone, as two versions of one program do."""
+    blanked = [_NUMBER.sub("0", value).casefold().split() for value in (first, second)]
+    return blanked[0] == blanked[1] and numbers(first) != numbers(second)
+
+
 def _ordered_words(value: str) -> list[str]:
     return [word for word in split_words(value) if word not in _STOP_WORDS] or split_words(value)

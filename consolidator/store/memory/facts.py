@@ -85,6 +85,9 @@ class ComparableFactRow:
     trust: str
     superseded_at: datetime | None
     single_valued: bool | None  # as its latest evidence says; None without evidence
+    valid_from: datetime
+    valid_to: datetime | None
+    said_at: datetime | None  # of its latest evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,11 +59,14 @@ where t.agent = %(agent)s
 order by t.created_at desc, t.fact_id limit 1000
 
 -- name: comparable
--- Facts that candidates can be compared with; a fact that rests on undecided candidates alone is still being decided.
-select f.id, f.subject, f.predicate, f.value, f.sentence, f.trust, f.superseded_at, latest.single_valued
+-- Facts that candidates can be compared with; a fact that rests on undecided candidates alone is still being decided,
+-- and one that rests only on what another revision replaces is about to go.
+select f.id, f.subject, f.predicate, f.value, f.sentence, f.trust, f.superseded_at, latest.single_valued,
+       f.valid_from, f.valid_to, latest.occurred_at as said_at
 from fact f left join candidate latest on latest.id = f.evidence[cardinality(f.evidence)]
 where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null or exists (
-    select from candidate c where c.id = any(f.evidence) and (c.revision = 0 or c.operation is not null)
+    select from candidate c
+    where c.id = any(f.evidence) and c.active and (c.revision = 0 or c.operation is not null)
 ))
 
 -- name: published

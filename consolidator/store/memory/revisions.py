@@ -28,6 +28,20 @@ class RevisionSummaryRow(RevisionRow):
     candidates: int
 
 
+@dataclass(frozen=True, slots=True)
+class BelievedFactRow:
+    """A fact that is believed, and the turns that prove it."""
+
+    id: str
+    agent: str
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+    sentence: str
+    turns: list[str]  # "session:seq"
+
+
 async def get_current(conn: Connection) -> int:
     """Return the revision that the nights read for."""
     return int(await fetch_value(conn, _SQL["current"]))
@@ -52,6 +66,11 @@ async def get(conn: Connection, revision: int) -> RevisionRow:
 async def list_revisions(conn: Connection, limit: int) -> list[RevisionSummaryRow]:
     """Return revisions, the latest first."""
     return await fetch_all(conn, RevisionSummaryRow, _SQL["list"], {"limit": limit})
+
+
+async def list_believed(conn: Connection) -> list[BelievedFactRow]:
+    """Return the facts that are believed, in the order of their ids."""
+    return await fetch_all(conn, BelievedFactRow, _SQL["believed"])
 
 
 async def get_reach(conn: Connection, revision: int, session: str) -> int | None:

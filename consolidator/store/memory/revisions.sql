@@ -91,3 +91,9 @@ where c.retired_by = r.id and r.promoted_at < %(cutoff)s and not exists (
       and c.id = any(f.evidence)
       and (f.superseded_reason is distinct from 'revision' or f.superseded_at >= %(cutoff)s)
 )
+
+-- name: believed
+-- The facts that are believed, with the turns that prove them, as the facts before and after a change are compared.
+select f.id, f.agent, f.level, coalesce(f.project, f.peer, '') as owner, f.subject, f.predicate, f.sentence,
+       array(select distinct c.session_id || ':' || c.seq from candidate c where c.id = any(f.evidence)) as turns
+from fact f where f.superseded_at is null order by f.id

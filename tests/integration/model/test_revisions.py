@@ -357,3 +357,25 @@ async def test_interrupted_it_goes_on_where_it_was(database: Database, clock: Fr
         done = await read_draft(database, model_settings)
         assert len(server.requests) - request == 4  # no session is read twice
     assert len(done["changed"]) == 4
+
+
+async def test_a_promotion_is_compared_only_with_what_stays(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def other_relation(request: dict[str, Any]) -> ScriptedReply:
+        if schema_name(request) == "decisions" or request["model"] != BETTER:
+            return two_models(request)
+        (line,) = parse_lines(request)
+        fond = fact_json(line[0], "tea delights me", "fond_of", "tea", "The user likes tea, greatly.", "preference")
+        return ScriptedReply.json({"facts": [fond]})
+
+    async with ModelServer(other_relation) as server:
+        model_settings = with_model(settings, server)
+        await log_session(database, clock, "s0", "tea delights me.")
+        await run_job(database, model_settings)
+        comparison = await read_draft(database, model_settings)
+        await promote_draft(database, model_settings, comparison["revision"])
+        assert not [request for request in server.requests if schema_name(request) == "decisions"]
+    async with database.connection() as conn:
+        rows = await fetch_dicts(conn, "select predicate, sentence, flagged from fact where superseded_at is null")
+    assert rows == [{"predicate": "fond_of", "sentence": "The user likes tea, greatly.", "flagged": None}]

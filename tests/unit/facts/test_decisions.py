@@ -104,9 +104,10 @@ def test_what_was_forgotten_does_not_swallow_what_says_otherwise_of_the_same_val
     value: str, forgotten_sentence: str, predicate: str, sentence: str
 ) -> None:
     fact = make_fact("f1", value, forgotten_sentence, predicate=predicate, forgotten=True)
-    new = make_candidate("a", value, sentence, predicate="other")
-    (unclear,) = triage_candidates([new], {"a": [fact]})[scope_of(new)].unclear
-    assert unclear.options == (fact,)
+    added = decide_by_code(make_candidate("a", value, sentence, predicate="other"), fact)
+    assert added is not None  # no model is shown what a person told memory to forget
+    assert (added.operation, added.target_id) == ("add", None)
+    assert added.flagged == "it resembles what a person had forgotten or corrected: f1"
 
 
 @pytest.mark.parametrize(
