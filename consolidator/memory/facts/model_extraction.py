@@ -24,9 +24,10 @@ from consolidator.memory.facts.candidates import (
 )
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.text.similarity import denies_value
+from consolidator.memory.text.negation import denies_value
 
 MAX_FACTS = 60  # of one chunk
+DATE_LEFT_OUT = "a date that is none: the fact is kept without it"
 _KINDS_ABOUT_WORK = frozenset({"environment", "project", "decision", "constraint"})
 _KINDS_OF_PEOPLE = frozenset({"preference", "decision", "profile", "relation"})  # only people can state them
 _MAX_CHARS = {"subject": 80, "predicate": 60, "value": 300, "sentence": 400}
@@ -77,6 +78,8 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
         if candidate.id not in ids:
             ids.add(candidate.id)
             proposals.candidates.append(candidate)
+            if any(fact[name] is not None and _parse_date(fact[name]) is None for name in ("valid_from", "valid_to")):
+                proposals.rejected.append(_reject(fact, proofs, chunk, extractor, DATE_LEFT_OUT))
     return proposals
 
 
@@ -96,8 +99,6 @@ def _rejection(fact: Mapping[str, Any], cited: Sequence[tuple[TranscriptLine | N
             return "quote not in event"
     if any(REDACTED_MARK in text for text in [*texts, *(quote for _, quote in cited)]):
         return "contains a secret"
-    if any(fact[name] is not None and _parse_date(fact[name]) is None for name in ("valid_from", "valid_to")):
-        return "a date that is none"
     proofs = [(line, quote) for line, quote in cited if line is not None]
     is_users_word = _least_trust(proofs) == "user"
     if not is_users_word and fact["kind"] in _KINDS_OF_PEOPLE and not _is_instruction(fact, proofs):

@@ -19,7 +19,6 @@ _NEGATION = re.compile(
     r"|kein\w*|nicht|nie|ohne|pas|jamais|sans|non|nunca|sin|nao|não|mai)\b",
     re.IGNORECASE,
 )
-_DENIAL = re.compile(r"n['’]t\b|\b(?:not|never|no longer|nicht|nie|kein\w*|pas|jamais|nunca)\b", re.IGNORECASE)
 _STOP_WORDS = frozenset(
     split_words(
         "a an the this that is are was were be been has have had of in on at to for from with by and or as it its s t "
@@ -55,11 +54,6 @@ def numbers(text: str) -> frozenset[str]:
 def is_negated(text: str) -> bool:
     """Tell whether a sentence denies something."""
     return _NEGATION.search(text) is not None
-
-
-def denies_value(sentence: str, predicate: str, value: str) -> bool:
-    """Tell whether a sentence denies what a predicate and a value assert by themselves."""
-    return _DENIAL.search(sentence) is not None and not is_negated(f"{predicate.replace('_', ' ')} {value}")
 
 
 def is_past(text: str) -> bool:

@@ -234,7 +234,6 @@ INVENTED = {
     "cites an event that was not shown": [fact_json("e99", "Bern is where", "lives_in", "Bern", "In Bern.", "profile")],
     "cites what the agent said": [fact_json("e3", "Coffee is my fuel", "likes", "coffee", "Coffee.", "preference")],
     "no evidence": [fact_json("e1", "Tea", "likes", "tea", "Likes tea.", "preference", evidence=[])],
-    "a date that is none": [fact_json("e1", "Tea", "likes", "tea", "Likes tea.", "preference", valid_from="last week")],
     "empty or too long": [fact_json("e1", "Tea", "likes", "tea" * 200, "Likes tea.", "preference")],
     "a preference that no user stated": [fact_json("e2", "18.1", "likes", "18.1", "Likes 18.1.", "preference")],
 }

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from consolidator.memory.facts.candidates import Proposals, SessionContext
-from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
+from consolidator.memory.facts.model_extraction import DATE_LEFT_OUT, FactExtractor, model_extractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
 from consolidator.models.event import Event
@@ -55,9 +55,8 @@ def test_the_ends_of_the_calendar_break_nothing(date: str) -> None:
     chunk = make_chunk("2026-03-03T01:30:00+09:00")
     answer = {"facts": [fact_json("e1", "moved to Bern", "in", "Bern", "In Bern.", "profile", valid_from=date)]}
     proposals = read_facts(chunk, answer, FactExtractor(HERE, model_extractor("m")))
-    assert [rejected.reason for rejected in proposals.rejected] == (
-        [] if proposals.candidates else ["a date that is none"]
-    )
+    assert len(proposals.candidates) == 1
+    assert {rejected.reason for rejected in proposals.rejected} <= {DATE_LEFT_OUT}
     assert make_chunk(date).render()
 
 
@@ -68,9 +67,8 @@ def test_the_ends_of_the_calendar_break_nothing(date: str) -> None:
 def test_a_year_or_a_month_is_a_date(date: str, since: str | None) -> None:
     answer = {"facts": [fact_json("e1", "moved to Bern", "in", "Bern", "In Bern.", "profile", valid_from=date)]}
     proposals = read_facts(make_chunk(None), answer, FactExtractor(HERE, model_extractor("m")))
-    assert [candidate.valid_from for candidate in proposals.candidates] == (
-        [datetime.fromisoformat(since)] if since else []
-    )
+    assert [candidate.valid_from for candidate in proposals.candidates] == [since and datetime.fromisoformat(since)]
+    assert [rejected.reason for rejected in proposals.rejected] == ([] if since else [DATE_LEFT_OUT])
 
 
 @pytest.mark.parametrize(
