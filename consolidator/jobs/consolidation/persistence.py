@@ -75,6 +75,11 @@ async def save_memory(
         )
 
 
+async def save_error_records(conn: Connection, session: SessionRow, records: Iterable[ErrorRecord]) -> None:
+    """Store error records of a session; what has to be merged is marked."""
+    await error_records.save(conn, [_error_row(session, record) for record in records])
+
+
 async def save_extracted(conn: Connection, extracted: Sequence[tuple[SessionRow, ReadResult]], *, run_id: str) -> None:
     """Store what a model read in sessions, except in those that were erased since."""
     existing = await sessions.lock_shared(conn, [session.id for session, _ in extracted])

@@ -7,6 +7,7 @@ from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction
 from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
+from consolidator.jobs.consolidation.outdated_errors import derive_outdated_errors
 from consolidator.jobs.consolidation.session_worker import SessionWorker
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
@@ -16,6 +17,7 @@ from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.model.extraction import FactReader
+from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
 from consolidator.store.memory import digests, rederive, scopes
@@ -73,7 +75,9 @@ async def _extract_late(ledger: Ledger, reader: FactReader, only: list[str] | No
 async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> None:
     """Merge every agent with news, in the ledger."""
     async with ledger.database.connection() as conn:
-        agents = await scopes.list_agents_with_news(conn, include_undecided=decider.calls is not None)
+        agents = await scopes.list_agents_with_news(
+            conn, include_undecided=decider.calls is not None, fingerprint_version=VERSION
+        )
     await ledger.add_units("merge", agents, phase=MERGES, reopen=True)
 
     async def merge(units: list[Unit]) -> None:
@@ -88,6 +92,7 @@ async def _merge_unit(decider: CandidateDecider, settings: Settings, unit: Unit,
     database, agent = decider.database, unit.name
     await decider.decide_agent(agent)
     async with database.transaction() as conn:
+        await derive_outdated_errors(conn, agent, run_id=unit.run_id)
         changes = await merge_agent(conn, agent, run_id=unit.run_id, now=database.clock.now(), settings=settings)
         if delete_unsupported:
             changes.add_retired("facts or solutions", await rederive.delete_unsupported(conn, agent))

@@ -7,67 +7,26 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Any, NamedTuple
+
+from consolidator.memory.solutions import line_kinds
 
 MAX_SCANNED_EDGE = 64 * 1024  # characters read at each end of a text
 MAX_LINE = 500
 MAX_HEADLINE = 300
+MAX_ERROR_LINES = 50
 
 _CONTROL_CODES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0e-\x1f\x7f]"
 )
 _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-reminder|output|result)>")
 _LINE_BREAK = re.compile(
-    r"\r\n|\r|\n|(?:\\n){2,}|(?<=[:.!?])\\n"
+    r"\r\n|\r|\n|(?:\\n){2,}|(?<=[:.!?\])])\\n"
 )  # some tools escape the newlines of the output they relay
-_STATUS_LINE = re.compile(
-    r"\s*(?:\(no output\)|\(?(?:the )?(?:command|process|shell|script|program)?\s*"
-    r"(?:failed with |exited with |finished with |returned )?(?:non-zero )?(?:exit )?(?:code|status)\s*:?\s*-?\d+\)?\.?"
-    r"|wall time: .*|chunk id: .*|original token count: .*|output:)\s*",
-    re.IGNORECASE,
-)
-_EXCEPTION = re.compile(
-    r"\s*(?:[-*•] )?(?:[A-Z]+\d+ )?(?:(?:E\s+|Uncaught |Unhandled |\[[\w ]+\] |Exception in thread \S+ )*"
-    r"(?:[\w$]+(?:\.|::|/))*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Failure|Fault|Panic)"
-    r"(?: \[\w+\]| \(\w+\))?(?::\s*\S|\s*$)"
-    r"|\*\* \([\w.]+\)|panic: |thread '.*' panicked at|Fatal error: |PHP Fatal error|Segmentation fault)"
-)
 _CAUSED_BY = re.compile(r"\s*Caused by: ")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
-_ERROR_FORM = re.compile(
-    r"[^\w\s]*\s*(?:[\w./\\@+-]+(?:\(\d[\d,]*\)|(?::\d+)*)?:?\s+(?:-\s+)?)?[\[(]?"
-    r"(?:fatal|error|errors|failed|failure|abort(?:ed)?|denied|err!)[\])]?(?:\[\w+\])?(?:\s+[A-Z]+\d+)?\s*[:!]\s*\S"
-    r"|.*(?:command not found|: not found$|No such file or directory|[Pp]ermission denied|is not recognized as)"
-    r"|npm (?:ERR!|error) (?!code|A complete log|errno|path|command)"
-    r"|Error (?:executing|while|in|running|calling|reading|parsing|during)\b|.*: error [A-Z]*\d*:",
-    re.IGNORECASE,
-)
-_ERROR_WORD = re.compile(
-    r"\b(?:errors?|fail(?:s|ed|ure|ures|ing)?|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
-    r"|invalid|unknown|undefined|unexpected|unrecogni[sz]ed|missing|refused|timed? ?out|exceed(?:s|ed)|exist|expected"
-    r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
-    r"|ignored by|has no|have no|is not|are not|was not|has not|must|required|too (?:large|many|long)|illegal|crash\w*"
-    r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
-    re.IGNORECASE,
-)
-_HARMLESS = re.compile(
-    r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b|^\s*(?:\S+:\s+)?\[?warn(?:ing)?s?\b|\bwarning:|^\s*at \S+"
-    r"|^\s*File \"|^\s*>\s|^\s*(?:>?\s*\d+\s*)?[│┃|](?:\s|$)|^\s*#|^\s*\d+ (?:passed|tests?,)"
-    r"|^\s*(?:hint|note|help|info):"
-    r"|\berrors?[\s_-]?(?:handling|handler)\b|^\W*(?:total )?errors?: \d+,",
-    re.IGNORECASE,
-)
-_VAGUE = re.compile(
-    r"errors? (?:have been|has been|were|was) (?:logged|emitted)|aborting due to|could not compile|command failed"
-    r"|elifecycle|lifecycle script|make(?:\[\d+\])?: \*\*\*|build failed|compilation failed"
-    r"|subprocess-exited-with-error|process completed|(?:^|\s)found \d+ errors?|some errors|exited with"
-    r"|exit (?:code|status)|calledprocesserror"
-    r"|^\W*(?:error|failed|failure|errors)\W*$",
-    re.IGNORECASE,
-)
-_ANNOUNCEMENT = re.compile(
-    r"(?:panicked at .*|^\W*(?:error|failed|failure|fatal|fatal error|exception)\s*):\s*$", re.IGNORECASE
-)
+_FAILURE_COUNT = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?)\b")
 _ANSWER_KEYS = (  # of a JSON answer, where its error is looked for, in this order
     "error",
     "errors",
@@ -126,34 +85,72 @@ def _find_text(value: Any, depth: int) -> str | None:
 
 
 def find_error_line(text: str) -> ErrorLine:
-    """Return the exception's line, else the first that reads like an error, else the first that is not empty."""
-    lines = [line for line in _split_lines(text) if line.text and not _STATUS_LINE.fullmatch(line.text)]
+    """Return the reason: the exception, else the first line that reads like an error, else the first that may be one.
+
+    A line that announces the reason is joined with it.
+    """
+    lines = [line for line in _split_lines(text) if line.text and not line_kinds.is_status(line.text)]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
     if position is None:
         position = _find_complaint(lines)
     line = lines[position]
-    if _ANNOUNCEMENT.search(line.text) and position + 1 < len(lines):  # the reason follows on the next line
-        return ErrorLine(line.start, f"{line.text.rstrip()} {lines[position + 1].text.strip()}")
-    return ErrorLine(line.start, line.text.strip())
+    if line_kinds.announces(line.text) or line_kinds.is_bare_label(line.text):
+        return ErrorLine(line.start, _join_reason(line.text.strip(), lines[position + 1 :]))
+    text = line_kinds.strip_box(line.text)
+    if line_kinds.is_bare_exception(text) and position + 1 < len(lines):
+        message = lines[position + 1].text.strip()
+        if line_kinds.has_error_word(message) and not _is_skipped(message) and not line_kinds.is_exception(message):
+            text = f"{text}: {message}"
+    return ErrorLine(line.start, text)
+
+
+def _join_reason(announcement: str, following: list[ErrorLine]) -> str:
+    """Return an announcement with the reason that follows it, and the title of the section that the reason is in."""
+    title = ""
+    if following and line_kinds.is_section(following[0].text):
+        title, following = following[0].text.strip(), following[1:]
+        end = next((n for n, line in enumerate(following) if line_kinds.is_section(line.text)), len(following))
+        following = following[: end or 1]
+    if not following:
+        return f"{announcement} {title}".strip()
+    reason = 0
+    first = following[0].text
+    if _is_skipped(first) or line_kinds.is_place(first) or line_kinds.is_title(first):
+        found = _find_exception(following)
+        reason = _find_complaint(following) if found is None else found
+    text = line_kinds.strip_box(following[reason].text)
+    return " ".join(part for part in (announcement, title, text) if part)
+
+
+def _is_skipped(line: str) -> bool:
+    return line_kinds.is_harmless(line) or line_kinds.is_progress(line)
 
 
 def contains_error_line(text: str) -> bool:
     """Whether any line of a text has the form of an error."""
-    lines = [line.text for line in _split_lines(extract_error_text(text)) if not _STATUS_LINE.fullmatch(line.text)]
-    return any((_EXCEPTION.match(line) or _ERROR_FORM.match(line)) and not _HARMLESS.search(line) for line in lines)
+    lines = [line.text for line in _split_lines(extract_error_text(text)) if not line_kinds.is_status(line.text)]
+    return any(
+        (line_kinds.is_exception(line) or line_kinds.has_error_form(line)) and not line_kinds.is_harmless(line)
+        for line in lines
+    )
+
+
+def error_lines(text: str) -> list[str]:
+    """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
+    lines = [line.text for line in _split_lines(extract_error_text(text)) if line.text]
+    telling = (line for line in lines if not _is_skipped(line) and line_kinds.has_error_word(line))
+    return list(islice(telling, MAX_ERROR_LINES))
 
 
 def reports_failure(text: str) -> bool:
     """Whether an output says that the call failed. Used where a pipe hides the exit status."""
-    lines = [line for line in _split_lines(truncate_middle(text)) if line.text and not _HARMLESS.search(line.text)]
-    if any(
-        _EXCEPTION.match(line.text) or re.search(r"\b[1-9]\d* (?:failed|failures?|errors?)\b", line.text)
-        for line in lines
-    ):
+    lines = [line.text for line in _split_lines(truncate_middle(text)) if not line_kinds.is_harmless(line.text)]
+    lines = [line for line in lines if line]
+    if any(line_kinds.is_exception(line) or _FAILURE_COUNT.search(line) for line in lines):
         return True
-    return any(_ERROR_FORM.match(line.text) for line in lines[:20])
+    return any(line_kinds.has_error_form(line) for line in lines[:20])
 
 
 def _split_lines(text: str) -> list[ErrorLine]:
@@ -179,7 +176,11 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
             line = lines[n].text
             if len(line) - len(line.lstrip()) <= indent and re.match(r"\s*[\w.]+(?::|$)", line):
                 return n
-    exceptions = [n for n, line in enumerate(lines) if _EXCEPTION.match(line.text) and not _VAGUE.search(line.text)]
+    exceptions = [
+        n
+        for n, line in enumerate(lines)
+        if line_kinds.is_exception(line.text) and not line_kinds.is_vague(line.text) and not _is_skipped(line.text)
+    ]
     causes = [n for n, line in enumerate(lines) if _CAUSED_BY.match(line.text)]
     if exceptions and causes and causes[-1] > exceptions[0]:
         return causes[-1]
@@ -187,12 +188,58 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
 
 
 def _find_complaint(lines: list[ErrorLine]) -> int:
-    """Return the index of the first line that reads like an error: by form, then by words; a vague one last."""
-    vague: int | None = None
-    for matches in (_ERROR_FORM.match, _ERROR_WORD.search):
-        for n, line in enumerate(lines):
-            if matches(line.text) and not _HARMLESS.search(line.text):
-                if not _VAGUE.search(line.text):
-                    return n
-                vague = n if vague is None else vague
-    return vague or 0
+    """Return the index of the first line that reads like an error: by form, as a finding in a file, then by words.
+
+    A vague line comes after them; last the first line that is neither progress nor a notice.
+    """
+    candidates = [n for n, line in enumerate(lines) if not _is_skipped(line.text)]
+    telling = [n for n in candidates if not line_kinds.is_vague(lines[n].text)]
+    announced = (n for n in candidates if n + 1 < len(lines) and _announces_error(lines[n].text))
+    by_form = (n for n in telling if line_kinds.has_error_form(lines[n].text))
+    first = min((n for n in (next(announced, None), next(by_form, None)) if n is not None), default=None)
+    if first is not None:
+        return first
+    found = _find_placed_finding(lines)
+    if found is not None:
+        return found
+    for group in (telling, candidates):
+        by_word = next((n for n in group if line_kinds.has_error_word(lines[n].text)), None)
+        if by_word is not None:
+            return by_word
+    if candidates:
+        return (telling or candidates)[0]
+    notices = [n for n, line in enumerate(lines) if not line_kinds.is_progress(line.text)]
+    return next((n for n in notices if len(lines[n].text.split()) > 2), notices[0] if notices else 0)
+
+
+def _announces_error(line: str) -> bool:
+    is_announcement = line_kinds.announces(line) and line_kinds.has_error_word(line)
+    return line_kinds.is_bare_label(line) or (is_announcement and not line_kinds.is_section(line))
+
+
+def _find_placed_finding(lines: list[ErrorLine]) -> int | None:
+    """Return the index of the first finding that has a place: on its line, or on a line of its own before or after."""
+    for n, line in enumerate(lines):
+        if line_kinds.is_placed_message(line.text) and not _is_skipped(line.text):
+            return n
+        if line_kinds.is_place(line.text):
+            before = n - 1
+            if line_kinds.is_pointing_place(line.text):
+                before = next((m for m in range(n - 1, -1, -1) if not line_kinds.is_echo(lines[m].text)), -1)
+            if before >= 0 and _is_finding(lines[before].text):
+                return before
+            if not line_kinds.is_pointing_place(line.text) and n + 1 < len(lines) and _is_finding(lines[n + 1].text):
+                return n + 1
+    return None
+
+
+def _is_finding(line: str) -> bool:
+    """Whether a line beside a place is a finding: a sentence, and no title, progress, notice or other place."""
+    text = line_kinds.strip_box(line)
+    return (
+        len(text.split()) > 2
+        and not _is_skipped(text)
+        and not line_kinds.is_place(text)
+        and not line_kinds.is_title(text)
+        and not line_kinds.is_section(text)
+    )

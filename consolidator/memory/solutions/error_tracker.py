@@ -28,7 +28,7 @@ from consolidator.memory.solutions.error_line import (
     truncate_middle,
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
-from consolidator.memory.solutions.fingerprint import fingerprint_headline, masked_values
+from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
@@ -90,7 +90,7 @@ class _OpenError:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> _OpenError:
         return cls(
-            ErrorRecord.from_json(state["record"]),
+            renew_fingerprint(ErrorRecord.from_json(state["record"])),
             Operation.from_json(state["operation"]),
             dict(state["said"]),
             ResolutionGrade(state["grade"]),
@@ -337,8 +337,15 @@ class ErrorTracker:
         for error in tracker._open_errors:
             tracker._records[error.record.seq] = error.record
         for data in state["untaken"]:
-            tracker._save(ErrorRecord.from_json(data))
+            tracker._save(renew_fingerprint(ErrorRecord.from_json(data)))
         return tracker
+
+
+def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
+    """Return a record with the fingerprint that its headline has now: another version may have stored it."""
+    if record.fingerprint.startswith(f"{VERSION}:"):
+        return record
+    return replace(record, fingerprint=fingerprint_headline(record.symbol, record.headline))
 
 
 def _signature(record: ErrorRecord) -> str:

@@ -1,5 +1,9 @@
 """Fingerprint errors: the same error has the same fingerprint wherever and whenever it occurs.
 
+A name belongs to the error where it is a part of the environment that all work shares: a module, package, command,
+option, error code. It decides the fix. A name of the work at hand is a value of the case, and is masked: a path,
+branch, column, user, number. The words of the sentence say which it is: "module X", "X is not a git command".
+
 Pure and bounded: nothing is learned here, so what was read before never changes a fingerprint.
 """
 
@@ -7,9 +11,10 @@ from __future__ import annotations
 
 import re
 
+from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v1"
+VERSION = "v2"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
@@ -40,6 +45,46 @@ _QUOTED = re.compile(
 )
 _PARSER_TOKEN = re.compile(r"\b(near|token) ['\"`].*")  # the token a parser rejected may hold quotes, or have no end
 _SHELL_PREFIX = re.compile(r"^.*?: (?:-c: )?line \d+: (?=\S)|^(?:/bin/)?(?:ba|z|da)?sh: (?:\d+: )?|^\(eval\):\d+: ?")
+_ENVIRONMENT_NOUN = (
+    r"(?:modules?|packages?|(?:sub-?)?commands?|programs?|executables?|binar(?:y|ies)|librar(?:y|ies)|dependenc(?:y|ies)"
+    r"|plugins?|extensions?|options?|flags?|switch(?:es)?|arguments?:|requirements?|gems?|crates?|distributions?|formulae?"
+    r"|drivers?|interpreters?|tools?|scripts?|tasks?|recipes?)"
+)
+_NAME = r"(?:@[\w.-]+/)?[A-Za-z_][\w.+-]*"  # "@scope/name" is a package, any other slash makes a path
+_OPEN, _CLOSE = "['\"`‘“«]", "['\"`’”»]"
+_ENVIRONMENT_NAMES = (  # group 1 is the name
+    re.compile(
+        rf"\b{_ENVIRONMENT_NOUN}(?:,? (?:named|called|not found|missing|such|for))?\s*[:=]?\s*{_OPEN}({_NAME}){_CLOSE}",
+        re.I,
+    ),
+    re.compile(
+        r"\b(?:no|unknown|missing|such|locate|find|unrecogni[sz]ed|unexpected|invalid|unsupported|satisfies the)"
+        rf"(?: such)? {_ENVIRONMENT_NOUN}(?: (?:named|called))?:?\s+"
+        rf"(?!named\b|called\b)({_NAME})(?=[\s,;:.<>=!~\[(]|$)",
+        re.I,
+    ),
+    re.compile(
+        rf"\b{_ENVIRONMENT_NOUN} ({_NAME})(?: \([^)]*\))? (?:(?:is|was|could|can)? ?not|does not|cannot) \w", re.I
+    ),
+    re.compile(rf"{_OPEN}({_NAME}){_CLOSE}(?: [\w-]+){{0,4}} {_ENVIRONMENT_NOUN}\b", re.I),
+    re.compile(  # what a module lacks; its own name is kept by now
+        rf"\b(?:module|package|library|extension) {_OPEN}[\ue000-\ue007]{_CLOSE} has no \w+ {_OPEN}({_NAME}){_CLOSE}",
+        re.I,
+    ),
+    re.compile(rf"{_OPEN}(--?[A-Za-z][\w-]*)(?:[ =][^'\"`\n]*)?{_CLOSE}"),  # an option belongs to its program
+    re.compile(r"\b((?:HTTP/[\d.]+ |(?:code|status)[:= ]+\(?)\d{1,5})\b|^curl: (\(\d+\))", re.I),
+)
+_FILE_NAME = re.compile(
+    r"\.(?:js|mjs|cjs|ts|tsx|jsx|py|rb|ex|exs|go|rs|json|css|vue|svelte|so|dll|sh|ya?ml|md|txt)$", re.I
+)
+_FIRST_NAME_MARK = 0xE000  # names are kept behind characters of the private use area while the rest is masked
+MAX_NAMES = 8
+_NAME_MARK = re.compile("[\ue000-\ue007]")
+_BRANCH = re.compile(
+    r"\b(branch|tag|remote|revision|ref) (?!(?:is|has|was|not|does|to|in|of|for|with|and|or|named|name)\b)([\w./-]+)"
+)
+_CASE_MASK = re.compile(r"<(?:id|path|quoted)>")
+_QUOTE_MARK = re.compile(r"(?<!\w)['\"`‘’“”«»]|['\"`‘’“”«»](?!\w)")
 _ARITY = re.compile(r"(?<![\w/.<])&?[\w.]+[?!]?/\d+\b")
 _PATH = re.compile(
     r"(?<![\w<])(?:[A-Za-z]:\\[^\s:*?\"<>|]+|(?:~|\.{1,2})?/(?=[^\s/])[^\s:,;()'\"\]<>|]+"
@@ -64,13 +109,14 @@ _COMPOUND_WORD = re.compile(
     r"(?:pre|non|re|un|post|up|read|write|built|out|over|self|auto|fast|no|so|multi|sub|co|cross)-[a-z-]+", re.I
 )
 _MASK_WITH_POSITION = re.compile(r"(<path>|<id>)(?:[:(]<n>(?:[:,]\s*<n>)*\)?)+")
-_REPEATED_MASK = re.compile(r"(<(?:id|path|n|quoted|url|date)>)(?:(?:,| and| or|\|)?\s*\1)+")
+_REPEATED_MASK = re.compile(r"(<(?:id|path|n|quoted|url|date|value)>)(?:(?:,| and| or|\|)?\s*\1)+")
+_QUOTES = " '\"`‘’“”«»"
 _MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
 _STOP_WORD = re.compile(r"the|and|for|with|this|that|from|not|has|have|was|were|are|but|you|your|its|into|than|then")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v1:TOOL|SIGNATURE": the same for other paths, ids, numbers and names.
+    """Return "v2:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.
@@ -80,7 +126,9 @@ def fingerprint(tool: str, text: str) -> str:
 
 def fingerprint_headline(tool: str, line: str) -> str:
     """Return the fingerprint of an error whose headline is known."""
-    return f"{VERSION}:{tool.split(' ', 1)[0].replace('|', '/')[:80]}|{mask_line(line) if line else NO_MESSAGE}"
+    missing = _missing_command(line[:MAX_LINE]) if is_shell_symbol(tool) else None
+    program = f"{SHELL_PREFIX}{missing}" if missing else tool.split(" ", 1)[0]  # not the last program of its line
+    return f"{VERSION}:{program.replace('|', '/')[:80]}|{mask_line(line) if line else NO_MESSAGE}"
 
 
 def signature(text: str) -> str:
@@ -97,43 +145,76 @@ def search_tokens(text: str) -> list[str]:
 
 def mask_line(line: str) -> str:
     """Mask in a line everything that differs between two cases of one error."""
-    line = line[:MAX_LINE]
-    for pattern in _COMMAND_NOT_FOUND:
-        match = pattern.search(line)
-        if match:
-            return f"command not found: {match['name'].rsplit('/', 1)[-1]}"[:MAX_SIGNATURE]
-    line = _SHELL_PREFIX.sub("", line)
-    for pattern, mask in _MASKS:
-        line = pattern.sub(mask, line)
-    line = _QUOTED.sub(_mask_quoted, _PARSER_TOKEN.sub(r"\1 <quoted>", line))
-    line = _PATH.sub("<path>", _ARITY.sub("<id>", line))
-    line = _NUMBER.sub("<n>", _WORD.sub(_mask_word, line))
-    line = _REPEATED_MASK.sub(r"\1", _MASK_WITH_POSITION.sub(r"\1", line))
-    line = re.sub(r"[\s│┃━─═╌]+", " ", line).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
-    return line[:MAX_SIGNATURE] or NO_MESSAGE
+    missing = _missing_command(line[:MAX_LINE])
+    if missing:
+        return f"command not found: {missing}"[:MAX_SIGNATURE]
+    masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", _mask_by_kind(line)[0]))
+    masked = _REPEATED_MASK.sub(r"\1", masked).lstrip("> .:;,*-×✗").rstrip(" .:;,*-")
+    return masked[:MAX_SIGNATURE] or NO_MESSAGE
 
 
 def masked_values(line: str) -> list[tuple[str, str]]:
-    """Return what `mask_line` masks in a line, in order: the kind of mask, and the text without quotes.
+    """Return the names and values of a line, without quotes: (kind, text).
 
-    The masked line's constant parts are looked up in the line one after the other; what stands between is masked.
+    First the names that its fingerprint keeps ("name"), then what it masks, in order, by the kind of mask. The masked
+    line's constant parts are looked up in the line one after the other; what stands between is masked.
     """
-    plain = re.sub(r"[\s│┃━─═╌]+", " ", line[:MAX_LINE])
-    parts = _MASK.split(mask_line(line))  # constant, kind, constant, kind ... constant
-    values: list[tuple[str, str]] = []
+    missing = _missing_command(line[:MAX_LINE])
+    if missing:
+        return [("name", missing[:MAX_VALUE])]
+    masked, names = _mask_by_kind(line)
+    values = [("name", name[:MAX_VALUE]) for name in names if re.match(r"[-@A-Za-z_](?!.* \d)", name)]
+    plain = " ".join(_without_frame(_SHELL_PREFIX.sub("", line[:MAX_LINE])).split())
+    parts = _MASK.split(masked)  # constant, kind, constant, kind ... constant
     position = max(plain.find(parts[0]), 0) + len(parts[0])
     for kind, constant in zip(parts[1::2], parts[2::2], strict=True):
         end = plain.find(constant, position + 1) if constant else -1
         value = plain[position : end if end >= 0 else len(plain)]
         position += len(value) + len(constant)
-        if value := value.strip(" '\"`‘’“”«»").rstrip(".,;:"):
+        if value := value.lstrip(_QUOTES).rstrip(_QUOTES + ".,;:"):
             values.append((kind, value[:MAX_VALUE]))
     return values[:MAX_VALUES]
 
 
+def _missing_command(line: str) -> str | None:
+    """Return the command that a shell did not find."""
+    match = next((match for pattern in _COMMAND_NOT_FOUND if (match := pattern.search(line))), None)
+    return match["name"].rsplit("/", 1)[-1] if match else None
+
+
+def _mask_by_kind(line: str) -> tuple[str, list[str]]:
+    """Return a line with its values masked by kind, quotes kept; and the names that were kept."""
+    names: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        name = next((group for group in match.groups() if group), "")
+        if len(names) == MAX_NAMES or _NAME_MARK.search(name) or _FILE_NAME.search(name):
+            return match[0]
+        names.append(name)
+        return match[0].replace(name, chr(_FIRST_NAME_MARK + len(names) - 1), 1)
+
+    line = _NAME_MARK.sub(" ", _SHELL_PREFIX.sub("", line[:MAX_LINE]))
+    for pattern, mask in _MASKS:
+        line = pattern.sub(mask, line)
+    for pattern in _ENVIRONMENT_NAMES:
+        line = pattern.sub(keep, line)
+    line = _BRANCH.sub(r"\1 <id>", line)
+    line = _QUOTED.sub(_mask_quoted, _PARSER_TOKEN.sub(r"\1 <quoted>", line))
+    line = _PATH.sub("<path>", _ARITY.sub("<id>", line))
+    line = _NUMBER.sub("<n>", _WORD.sub(_mask_word, line))
+    line = _REPEATED_MASK.sub(r"\1", _MASK_WITH_POSITION.sub(r"\1", line))
+    line = _NAME_MARK.sub(lambda mark: names[ord(mark[0]) - _FIRST_NAME_MARK], line)
+    return " ".join(_without_frame(line).split()), names
+
+
+def _without_frame(line: str) -> str:
+    return re.sub(r"[│┃━─═╌]+", " ", line)
+
+
 def _mask_quoted(match: re.Match[str]) -> str:
     quoted = next((group for group in match.groups() if group is not None), "")
-    return quoted if len(quoted.split()) >= 5 else "<quoted>"  # a quoted sentence is the message itself
+    is_kept = len(quoted.split()) >= 5 or _NAME_MARK.fullmatch(quoted)  # a quoted sentence is the message itself
+    return match[0] if is_kept else "<quoted>"
 
 
 def _is_error_code(match: re.Match[str]) -> bool:

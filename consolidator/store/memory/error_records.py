@@ -9,7 +9,7 @@ from typing import Any
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.error_record import ErrorRecordRow
-from consolidator.store.queries import execute, execute_each, fetch_all, load, row_values
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, load, row_values
 
 _SQL = load("memory/error_records")
 RecordKey = tuple[str, int]  # session and seq
@@ -83,3 +83,27 @@ async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: M
     """Mark failed calls as counted by solutions; store the shape of the fix where it is given."""
     values = {"sessions": [session for session, _ in keys], "seqs": [seq for _, seq in keys]}
     await execute(conn, _SQL["mark_merged"], {**values, "fix_shapes": [fix_shapes.get(key) for key in keys]})
+
+
+async def list_outdated_sessions(conn: Connection, agent: str, *, version: str) -> list[str]:
+    """Return an agent's sessions with errors whose fingerprints have another version."""
+    return await fetch_column(conn, _SQL["outdated_sessions"], {"agent": agent, "current": f"{version}:%"})
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedRecord:
+    """A record whose fingerprint has another version."""
+
+    seq: int
+    record: dict[str, Any]
+
+
+async def list_outdated(conn: Connection, session: str, *, version: str) -> list[dict[str, Any]]:
+    """Return the records of a session whose fingerprints have another version, as JSON."""
+    values = {"session": session, "current": f"{version}:%"}
+    return [row.record for row in await fetch_all(conn, OutdatedRecord, _SQL["outdated_records"], values)]
+
+
+async def delete_outdated_solutions(conn: Connection, agent: str, *, version: str) -> int:
+    """Delete an agent's solutions whose fingerprints have another version; return how many were deleted."""
+    return await execute(conn, _SQL["delete_outdated_solutions"], {"agent": agent, "current": f"{version}:%"})

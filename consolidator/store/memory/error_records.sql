@@ -28,3 +28,13 @@ where (session_id, seq) in (select * from unnest(%(sessions)s::text[], %(seqs)s:
 update error_record r set merged = true, fix_shape = coalesce(merged.fix_shape, r.fix_shape)
 from unnest(%(sessions)s::text[], %(seqs)s::bigint[], %(fix_shapes)s::text[]) as merged (session_id, seq, fix_shape)
 where r.session_id = merged.session_id and r.seq = merged.seq
+
+-- name: outdated_sessions
+select session_id from error_record where agent = %(agent)s and fingerprint not like %(current)s
+group by session_id order by session_id collate "C"
+
+-- name: outdated_records
+select seq, record from error_record where session_id = %(session)s and fingerprint not like %(current)s order by seq
+
+-- name: delete_outdated_solutions
+delete from solution where agent = %(agent)s and fingerprint not like %(current)s

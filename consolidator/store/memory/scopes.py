@@ -26,6 +26,12 @@ async def mark_merged(conn: Connection, scope: ScopeRow, *, sessions: int) -> No
     await execute(conn, _SQL["mark_merged"], row_values(scope) | {"sessions": sessions})
 
 
-async def list_agents_with_news(conn: Connection, *, include_undecided: bool = False) -> list[str]:
-    """Return the agents with something to merge or reconcile, or `include_undecided` candidates for a model."""
-    return await fetch_column(conn, _SQL["agents_with_news"], {"undecided": include_undecided})
+async def list_agents_with_news(
+    conn: Connection, *, include_undecided: bool = False, fingerprint_version: str = ""
+) -> list[str]:
+    """Return the agents with something to merge or reconcile, or `include_undecided` candidates for a model.
+
+    Those whose errors have fingerprints of another version are among them where a `fingerprint_version` is given.
+    """
+    current = f"{fingerprint_version}:%" if fingerprint_version else "%"
+    return await fetch_column(conn, _SQL["agents_with_news"], {"undecided": include_undecided, "current": current})

@@ -17,6 +17,8 @@ select agent from (
     union all
     select r.agent from error_record r join session s on s.id = r.session_id and not s.simulated where not r.merged
     union all
+    select r.agent from error_record r where r.fingerprint not like %(current)s
+    union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated where not c.reconciled
     union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated

@@ -18,6 +18,7 @@ from consolidator.memory.solutions.fingerprint import (
     NO_MESSAGE,
     fingerprint,
     mask_line,
+    masked_values,
     search_tokens,
     signature,
 )
@@ -85,6 +86,20 @@ src/cart.ts(12,34): error TS2339: Property 'sum' does not exist on type 'Cart'.
 
 Command exited with code 2"""
 HOOK = "Pre-commit validation failed:\\n\\n[FORMAT] Code is not formatted.\\nRun 'fmt'.\n\nTotal errors: 11, Skipped: 0"
+LINT_HOOK = """Checks failed:\\n\\n[LINT]\\nChecking 114 source files (this might take a while) ...
+
+  Software Design
+┃
+┃  Nested modules could be aliased at the top.
+┃       lib/shop/cart.ex:110:10 #(Shop.Cart.total)
+
+Please report incorrect results: https://lint.example/issues"""
+TYPE_HOOK = """Checks failed:\\n\\n[TYPES]\\nFinding suitable tables
+Checking tables...
+Total errors: 2, Skipped: 0
+done in 0m12.82s
+lib/shop/cart.ex:120:18:pattern_match
+The pattern can never match the type."""
 
 CASES = [
     (
@@ -101,7 +116,40 @@ CASES = [
     ("sh:java", JAVA, "Caused by: java.sql.SQLException"),
     ("sh:pytest", PYTEST, "E       AssertionError: assert 1 == 2"),
     ("sh:npm run check", TSC, "src/cart.ts(12,34): error TS2339"),
-    ("sh:git commit", HOOK, "Pre-commit validation failed:"),
+    ("sh:git commit", HOOK, "Pre-commit validation failed: [FORMAT] Code is not formatted."),
+    ("sh:git commit", LINT_HOOK, "Checks failed: [LINT] Nested modules could be aliased at the top."),
+    ("sh:git commit", TYPE_HOOK, "Checks failed: [TYPES] The pattern can never match the type."),
+    (
+        "sh:git add",
+        "The following paths are ignored by one of your .gitignore files:\nout/css\nhint: Use -f",
+        "The following paths are ignored by one of your .gitignore files: out/css",
+    ),
+    (
+        "sh:npm run build",
+        'npm warn Unknown env config "store". It stops.\n> a@1 build\n\n[TypeError: make is not a function]',
+        "[TypeError: make is not a function]",
+    ),
+    (
+        "sh:lint",
+        "Checking 3 source files ...\n\nsrc/a.py:3:8: F401 `os` imported but unused\nFound 1 error.",
+        "src/a.py:3:8",
+    ),
+    ("sh:lint", "F401 `os` imported but unused\n --> src/a.py:3:8\n  |\n3 | import os\n\nFound 1 error.", "F401 `os`"),
+    ("sh:fmt", "Checking formatting...\n[warn] src/a.ts\n[warn] Code style issues found in it.", "[warn] Code style"),
+    ("sh:eslint", "/srv/x.js\n  3:5  error  'x' is never used  no-unused-vars\n\n✖ 1 problem", "3:5  error  'x'"),
+    ("sh:go test", "--- FAIL: TestX (0.00s)\n    x_test.go:12: got 1, want 2\nFAIL", "x_test.go:12: got 1, want 2"),
+    (
+        "sh:jest",
+        "FAIL src/x.test.js\n  ● adds\n\n    expect(received).toBe(expected)\n\n    Expected: 3",
+        "expect(received)",
+    ),
+    ("edit", "Your edit has new errors.\n\nERRORS:\n- F821 undefined name 'os'", "ERRORS: - F821 undefined name 'os'"),
+    (
+        "sh:poetry",
+        "Installing dependencies\n\n  PackageNotFoundError\n\n  Package foo not found.",
+        "PackageNotFoundError: Package",
+    ),
+    ("sh:apt", "Reading package lists...\nBuilding dependency tree...\nE: Unable to locate package foo", "E: Unable"),
     ("sh:foo", "\x1b[31mbash: line 3: foo: command not found\x1b[0m", "bash: line 3: foo: command not found"),
     ("sh:go test", "panic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:", "panic: runtime error"),
     (
@@ -126,7 +174,7 @@ CASES = [
 @pytest.mark.parametrize(("tool", "text", "line"), CASES)
 def test_the_telling_line_is_found(tool: str, text: str, line: str) -> None:
     assert headline(text).lstrip().startswith(line.lstrip())
-    assert fingerprint(tool, text).startswith(f"v1:{tool.split(' ')[0]}|")
+    assert fingerprint(tool, text).startswith(f"v2:{tool.split(' ')[0]}|")
 
 
 SAME = [
@@ -145,6 +193,10 @@ SAME = [
     ("syntax to use near ') as x FROM y' at line 1", "syntax to use near 'LIMIT 3"),
     ("Error: not enough seats on flight HAT290", "Error: not enough seats on flight HAT88"),
     ("Error: flight HAT030 not available on date 2024-05-13", "Error: flight ZRH7 not available on date 2025-01-02"),
+    (
+        "fatal: The current branch main has no upstream branch.",
+        "fatal: The current branch fix/a has no upstream branch.",
+    ),
     (
         "undefined function get/2 (expected A.B to define it)",
         "undefined function render_it/3 (expected Foo.Bar to define it)",
@@ -167,6 +219,13 @@ DIFFERENT = [
     ("cannot assign (TS2322) here", "cannot assign (TS2345) here"),
     ("KeyError: 'a'", "ValueError: 'a'"),
     ("bash: tree: command not found", "bash: jq: command not found"),
+    ("ModuleNotFoundError: No module named 'requests'", "ModuleNotFoundError: No module named 'pip'"),
+    ("E: Unable to locate package jq", "E: Unable to locate package tree"),
+    ("git: 'psuh' is not a git command.", "git: 'pul' is not a git command."),
+    ("error: unexpected argument '--fast' found", "error: unexpected argument '--slow' found"),
+    ('npm error Missing script: "lint"', 'npm error Missing script: "check"'),
+    ("HTTP/1.1 404 Not Found", "HTTP/1.1 401 Not Found"),
+    ("Checks failed: [LINT] not formatted", "Checks failed: [TYPES] not formatted"),
     ("error: unknown option --fast", "error: unknown option --slow"),
 ]
 
@@ -184,7 +243,7 @@ def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -
 
 def test_a_text_without_words_still_has_a_name() -> None:
     assert headline("(no output)\n\nCommand exited with code 1") == ""
-    assert fingerprint("Bash", "Exit code 1") == f"v1:Bash|{NO_MESSAGE}"
+    assert fingerprint("Bash", "Exit code 1") == f"v2:Bash|{NO_MESSAGE}"
 
 
 def test_only_the_two_ends_of_a_long_text_are_read() -> None:
@@ -218,7 +277,7 @@ def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None
 def test_any_text_has_one_short_name(text: str, tool: str) -> None:
     name = fingerprint(tool, text)
     assert name == fingerprint(tool, text)
-    assert name.startswith("v1:")
+    assert name.startswith("v2:")
     assert len(name) <= 300
     assert len(headline(text)) <= 300
 
@@ -235,4 +294,25 @@ def test_what_was_seen_before_never_changes_a_fingerprint(texts: list[str], rand
     )
 )
 def test_any_json_answer_is_read(value: object) -> None:
-    assert fingerprint("t", json.dumps(value)).startswith("v1:t|")
+    assert fingerprint("t", json.dumps(value)).startswith("v2:t|")
+
+
+def test_names_and_values_of_a_headline_are_told_apart() -> None:
+    assert masked_values("fatal: The current branch fix/a has no upstream branch.") == [("id", "fix/a")]
+    assert masked_values("bash: line 3: jq: command not found") == [("name", "jq")]
+    assert masked_values("/usr/bin/python3: No module named pip") == [("name", "pip"), ("path", "/usr/bin/python3")]
+    assert masked_values("no user ann_12 in /srv/a.py since 2024-01-02") == [
+        ("id", "ann_12"),
+        ("path", "/srv/a.py"),
+        ("date", "2024-01-02"),
+    ]
+
+
+def test_a_missing_command_is_its_own_programs_error() -> None:
+    text = "bash: line 1: zip: command not found\nls: cannot access 'x.zip': No such file or directory"
+    assert fingerprint("sh:ls", text) == "v2:sh:zip|command not found: zip"
+
+
+@given(st.text(max_size=400))
+def test_values_are_parts_of_any_line(line: str) -> None:
+    assert all(value for _, value in masked_values(line))

@@ -1,0 +1,49 @@
+"""Derives errors again whose fingerprints another version of the product made, so that one error has one name.
+
+It happens in the first merge after an upgrade, in the merge's transaction.
+"""
+
+from __future__ import annotations
+
+from consolidator.database import Connection
+from consolidator.jobs.consolidation.learning import FoldStates
+from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_error_records, save_memory
+from consolidator.jobs.consolidation.session_window import learn_windows
+from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.error_tracker import renew_fingerprint
+from consolidator.memory.solutions.fingerprint import VERSION
+from consolidator.models.session import SessionRow
+from consolidator.store.log import sessions
+from consolidator.store.memory import digests, error_records, rederive
+
+
+async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -> int:
+    """Derive an agent's outdated errors again, and delete their solutions; return how many sessions had some.
+
+    A session's digest is derived with its errors, since it holds those that are still open. Of a session whose
+    beginning is pruned, the stored errors get a new fingerprint.
+    """
+    names = await error_records.list_outdated_sessions(conn, agent, version=VERSION)
+    if not names:
+        return 0
+    salt = await digests.load_salt(conn)
+    for name in names:
+        if await lock_for_rederiving(conn, name):
+            session = await sessions.get(conn, name)
+            if session.pruned_to:
+                await _renew_fingerprints(conn, session)
+            else:
+                await _derive_again(conn, session, salt, run_id=run_id)
+    await error_records.delete_outdated_solutions(conn, agent, version=VERSION)
+    return len(names)
+
+
+async def _derive_again(conn: Connection, session: SessionRow, salt: bytes, *, run_id: str) -> None:
+    await rederive.delete_derived(conn, session.id, after=0, digest=False, errors=True, candidates=False)
+    async for result in learn_windows(conn, session, FoldStates(), salt, after=0, upto=session.consolidated_to):
+        await save_memory(conn, [(session, result)], run_id=run_id, candidates=False)
+
+
+async def _renew_fingerprints(conn: Connection, session: SessionRow) -> None:
+    stored = await error_records.list_outdated(conn, session.id, version=VERSION)
+    await save_error_records(conn, session, [renew_fingerprint(ErrorRecord.from_json(record)) for record in stored])

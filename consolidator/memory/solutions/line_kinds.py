@@ -1,0 +1,173 @@
+"""Tell what a line of an output is: a reason, an announcement of one, or progress, a notice, an echo, code, a place.
+
+Pure. Recognises forms that programs share, by the grammar of the line; no rule knows one program's sentence.
+"""
+
+from __future__ import annotations
+
+import re
+
+_STATUS = re.compile(
+    r"\s*(?:\(no output\)|\(?(?:the )?(?:command|process|shell|script|program)?\s*"
+    r"(?:failed with |exited with |finished with |returned )?(?:non-zero )?(?:exit )?(?:code|status)\s*:?\s*-?\d+\)?\.?"
+    r"|wall time: .*|chunk id: .*|original token count: .*|output:)\s*",
+    re.IGNORECASE,
+)
+_EXCEPTION = re.compile(
+    r"\s*(?:[-*•] )?(?:[A-Z]+\d+ )?\[?(?:(?:E\s+|Uncaught |Unhandled |\[[\w ]+\]:? |Exception in thread \S+ )*"
+    r"(?:[\w$]+(?:\.|::|/))*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Failure|Fault|Panic)"
+    r"(?: \[\w+\]| \(\w+\))?(?::\s*\S|\s*$)"
+    r"|\*\* \([\w.]+\)|panic: |thread '.*' panicked at|Fatal error: |PHP Fatal error|Segmentation fault)"
+)
+_ERROR_FORM = re.compile(
+    r"[^\w\s]*\s*(?:[\w./\\@+-]+(?:\(\d[\d,]*\)|(?::\d+)*)?:?\s+(?:-\s+)?)?[\[(]?"
+    r"(?:fatal|error|errors|failed|failure|abort(?:ed)?|denied|err!)[\])]?(?:\[\w+\])?(?:\s+[A-Z]+\d+)?\s*[:!]\s*\S"
+    r"|.*(?:command not found|: not found$|No such file or directory|[Pp]ermission denied|is not recognized as)"
+    r"|npm (?:ERR!|error) (?!code|A complete log|errno|path|command)"
+    r"|Error (?:executing|while|in|running|calling|reading|parsing|during)\b|.*: error [A-Z]*\d*:"
+    r"|\s*\d+:\d+\s+error\s+\S",
+    re.IGNORECASE,
+)
+_ERROR_WORD = re.compile(
+    r"\b(?:errors?|fail(?:s|ed|ure|ures|ing)?|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
+    r"|invalid|unknown|undefined|unexpected|unrecogni[sz]ed|missing|refused|timed? ?out|exceed(?:s|ed)|exist|expected"
+    r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
+    r"|ignored by|has no|have no|is not|are not|was not|has not|must|required|too (?:large|many|long)|illegal|crash\w*"
+    r"|mismatch|violat\w+|exhausted|blocked|out of (?:sync|memory|date|range)|nothing to)\b|[✗✖×❌]",
+    re.IGNORECASE,
+)
+_NOTICE = re.compile(  # says something beside the error; a program's name may come first
+    r"\b(?:0|no) (?:errors?|failures?|failed|warnings?)\b"
+    r"|^\s*(?:[\w./@-]+(?:\(\d+\)|:\d+)*:?\s+)?[\[(]?(?:(?:warn(?:ing)?s?|notice)\b|(?:deprecated|debug)[\]):])"
+    r"|\bwarning:"
+    r"|\b\w*(?:Deprecation|Experimental|Future|User|Runtime|Syntax|Resource|Import)Warning\b"
+    r"|^\s*(?:hint|note|help|info|tip|usage|see also)\b\s*:|^\s*(?:\[\w+\] )?\[?info\]?\s"
+    r"|^\s*(?:please report|for more (?:information|details|help)|learn more|see https?:|more info|requirement already)"
+    r"|\berrors?[\s_-]?(?:handling|handler)\b|^\W*(?:total )?errors?: \d+,",
+    re.IGNORECASE,
+)
+_ECHO = re.compile(  # a command, a line of code or of a stack
+    r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*)?[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
+    r"|^\s*[\^~]+\s*$"
+)
+_NO_PROGRESS = "missing|failing|warning|nothing|something|anything|everything|string|conflicting|existing|remaining"
+_STRONG_WORD = re.compile(
+    r"\b(?:errors?|fail(?:s|ed|ure)?|fatal|cannot|can't|could not|unable|denied|invalid|reject(?:s|ed)|refused"
+    r"|not found|no such|unexpected|unknown|time[ds]? ?out|already|not)\b",
+    re.IGNORECASE,
+)
+_ACTIVITY = re.compile(rf"^\W*(?:\[\d+/\d+\]\s*)?(?!(?:{_NO_PROGRESS})\b)[A-Z][a-z]+ing\b", re.IGNORECASE)
+_UNFINISHED = re.compile(r"(?:\.\.\.|…)\W*(?:done|ok)?\W*$", re.IGNORECASE)
+_PROGRESS = re.compile(
+    r"^\s*(?:\[\d+/\d+\]|\d+(?:\.\d+)?%|\[[=#>. -]{3,}\]|==+>?|--+|──+|━━+|\*\*\*+)(?=\s|$)"
+    r"|^[\W_]*$|^\s*(?:done|finished|completed) in \S|^\s*> Task |^\s*```",
+    re.IGNORECASE,
+)
+_VAGUE = re.compile(
+    r"errors? (?:have been|has been|were|was) (?:logged|emitted)|aborting due to|could not compile|command failed"
+    r"|elifecycle|lifecycle script|make(?:\[\d+\])?: \*\*\*|build failed|compilation failed"
+    r"|subprocess-exited-with-error|process completed|(?:^|\s)found \d+ errors?|some errors|exited with"
+    r"|exit (?:code|status)|calledprocesserror"
+    r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
+    re.IGNORECASE,
+)
+_BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
+_ANNOUNCEMENT = re.compile(r":\s*$")
+_SECTION = re.compile(r"^\W*\[[A-Z][A-Z0-9 _/-]{1,30}\]\W*$|^\W*[A-Z][A-Z0-9 _/-]{2,30}:\s*$")
+_PLACE = r"(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}(?:[:(]\d+(?:[:,]\d+)*\)?)"  # path, line and column
+_PLACE_ALONE = re.compile(rf"^[\W_]*(?:(?:at|in|from)\s+)?{_PLACE}(?::?\s*[\w/-]+)?(?:\s+#?\(\S+\))?[\W_]*$")
+_POINTING_PLACE = re.compile(rf"^[\s│┃|]*(?:-->|→|[└╰]─+)\s*{_PLACE}")
+_PLACED_MESSAGE = re.compile(rf"^[\W_]*{_PLACE}:?\s+(?:-\s+)?(?=\S+\s+\S)")
+_CODED_MESSAGE = re.compile(r"^\W*[A-Z]{1,5}\d{2,5}\b:?\s+(?=\S+\s+\S)")
+_NUMBERED_TITLE = re.compile(r"^\s*\d+\)\s")
+_BARE_EXCEPTION = re.compile(r"\s*[\w.]*(?:Error|Exception|Failure)\s*$")
+_BOX = re.compile(r"^[\s│┃|╷╵╭╰─━]+")
+
+
+def is_status(line: str) -> bool:
+    """Whether a line only gives an exit status, or is what a tool adds to an output."""
+    return _STATUS.fullmatch(line) is not None
+
+
+def is_exception(line: str) -> bool:
+    """Whether a line names an exception, as `ValueError: ...` does."""
+    return _EXCEPTION.match(line) is not None
+
+
+def is_bare_exception(line: str) -> bool:
+    """Whether a line is nothing but the name of an exception."""
+    return _BARE_EXCEPTION.match(line) is not None
+
+
+def has_error_form(line: str) -> bool:
+    """Whether a line has the form of an error: `error: ...`, `prog: ...: No such file or directory`."""
+    return _ERROR_FORM.match(line) is not None
+
+
+def has_error_word(line: str) -> bool:
+    """Whether a line has a word that complaints have."""
+    return _ERROR_WORD.search(line) is not None
+
+
+def is_harmless(line: str) -> bool:
+    """Whether a line is a notice, or an echo of a command, of code or of a stack: no reason, whatever its words."""
+    return _NOTICE.search(line) is not None or _ECHO.search(line) is not None
+
+
+def is_progress(line: str) -> bool:
+    """Whether a line only says what a program is about to do, or separates others."""
+    if _PROGRESS.search(line):
+        return True
+    if not _ACTIVITY.match(line):
+        return False
+    return _UNFINISHED.search(line) is not None or (line.lstrip()[:1].isupper() and not _STRONG_WORD.search(line))
+
+
+def is_vague(line: str) -> bool:
+    """Whether a line only says that something failed, or points to where it is said."""
+    return _VAGUE.search(line) is not None
+
+
+def announces(line: str) -> bool:
+    """Whether a line ends in a colon: what follows is the reason."""
+    return _ANNOUNCEMENT.search(line) is not None
+
+
+def is_bare_label(line: str) -> bool:
+    """Whether a line is nothing but "Errors:": it announces, and says nothing itself."""
+    return _BARE_LABEL.match(line) is not None
+
+
+def is_section(line: str) -> bool:
+    """Whether a line is the title of a part of the output, such as "[LINT]"."""
+    return _SECTION.match(line) is not None
+
+
+def is_place(line: str) -> bool:
+    """Whether a line gives a file and line number alone: the finding is beside it."""
+    return (_PLACE_ALONE.match(line) or _POINTING_PLACE.match(line)) is not None
+
+
+def is_pointing_place(line: str) -> bool:
+    """Whether a place is drawn with an arrow or a branch below its message, with the code in between."""
+    return _POINTING_PLACE.match(line) is not None
+
+
+def is_echo(line: str) -> bool:
+    """Whether a line repeats a command, code or a stack."""
+    return _ECHO.search(line) is not None
+
+
+def is_placed_message(line: str) -> bool:
+    """Whether a line is a finding of a compiler or linter: its place or its rule's code, and a message."""
+    return (_PLACED_MESSAGE.match(line) or _CODED_MESSAGE.match(line)) is not None and not is_place(line)
+
+
+def is_title(line: str) -> bool:
+    """Whether a line is a numbered title, such as that of a failed test."""
+    return _NUMBERED_TITLE.match(line) is not None
+
+
+def strip_box(line: str) -> str:
+    """Return a line without the frame that is drawn beside it."""
+    return _BOX.sub("", line).strip()
