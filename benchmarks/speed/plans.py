@@ -158,7 +158,7 @@ def _list_memory_queries() -> list[HotQuery]:
     return [
         HotQuery("digests with news", sums["unsummed"], {**agent, "all": False}),
         HotQuery("sequences of an agent", sums["sequences"], agent),
-        HotQuery("errors with news", errors["with_news"], agent),
+        HotQuery("errors with news", errors["count_with_news"], agent),
         HotQuery("changed candidates", facts["lock_unreconciled"], agent),
         HotQuery("candidates of an attribute", facts["candidates"], attribute),
         HotQuery("undecided candidates", facts["undecided"], {**agent, "limit": 200}),

@@ -1,11 +1,14 @@
-"""Publishes an agent's solutions: the error records of every fingerprint that has news, grouped again."""
+"""Publishes an agent's solutions: the error records of every fingerprint that has news, grouped again.
+
+Fingerprints are grouped in batches, and records read in batches, so that memory does not grow with the night.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from consolidator.database import Connection
@@ -24,28 +27,59 @@ from consolidator.models.solution import SolutionRow
 from consolidator.store.memory import error_records, solutions
 from consolidator.store.memory.error_records import RecordSummary
 
+_RECORDS_AT_ONCE = 2000  # whole records in memory at once, as far as solutions do not cite more
+_SUMMARIES_AT_ONCE = 10_000  # summaries of records in memory at once, unless one fingerprint has more
+
 
 async def merge_solutions(conn: Connection, agent: str, provenance: Provenance, changes: Changes) -> None:
     """Group the error records of every fingerprint that has news, and publish a solution for each group."""
     locked = await error_records.lock_unmerged(conn, agent)
     if not locked:
         return
-    summaries = await error_records.list_with_news(conn, agent)
+    fix_shapes: dict[RecordKey, str] = {}
+    for fingerprints in _batch_fingerprints(await error_records.count_with_news(conn, agent)):
+        fix_shapes |= await _merge_fingerprints(conn, agent, fingerprints, provenance, changes)
+    # Records that others committed meanwhile are counted, too, but stay unmerged: only locked ones cannot have changed.
+    await error_records.mark_merged(conn, locked, fix_shapes)
+
+
+def _batch_fingerprints(counts: Mapping[str, int]) -> Iterator[list[str]]:
+    """Yield fingerprints in batches with at most _SUMMARIES_AT_ONCE records, or with one fingerprint."""
+    batch: list[str] = []
+    records = 0
+    for fingerprint, count in counts.items():
+        if batch and records + count > _SUMMARIES_AT_ONCE:
+            yield batch
+            batch, records = [], 0
+        batch.append(fingerprint)
+        records += count
+    if batch:
+        yield batch
+
+
+async def _merge_fingerprints(
+    conn: Connection, agent: str, fingerprints: Sequence[str], provenance: Provenance, changes: Changes
+) -> dict[RecordKey, str]:
+    """Publish the solutions of some fingerprints; return the shapes of fixes that were not stored yet."""
+    summaries = await error_records.list_of_fingerprints(conn, agent, fingerprints)
     unread = [(summary.session_id, summary.seq) for summary in summaries if summary.fix_shape is None]
-    records = _parse_records(await error_records.get_each(conn, unread))
-    fix_shapes = {key: json.dumps(resolved_fix_shape(record)) for key, record in records.items()}
+    fix_shapes: dict[RecordKey, str] = {}
+    for first in range(0, len(unread), _RECORDS_AT_ONCE):
+        records = await error_records.get_each(conn, unread[first : first + _RECORDS_AT_ONCE])
+        fix_shapes |= await asyncio.to_thread(_read_fix_shapes, records)
     groups = await asyncio.to_thread(OccurrenceGroups, _occurrences(summaries, agent, fix_shapes))
-    cited = sorted(groups.cited_records() - records.keys())
-    records |= _parse_records(await error_records.get_each(conn, cited))
-    published = await asyncio.to_thread(groups.build_solutions, records)
+    cited = _parse_records(await error_records.get_each(conn, sorted(groups.cited_records())))
+    published = await asyncio.to_thread(groups.build_solutions, cited)
     rows = [_solution_row(solution, provenance) for solution in published]
     for outcome in await solutions.save_each(conn, rows):
         changes.add("solutions", outcome)
-    fingerprints = sorted({summary.fingerprint for summary in summaries})
     keep = [solution.id for solution in published]
     changes.add_retired("solutions", await solutions.delete_others(conn, agent, fingerprints, keep=keep))
-    # Records that others committed meanwhile are counted, too, but stay unmerged: only locked ones cannot have changed.
-    await error_records.mark_merged(conn, locked, fix_shapes)
+    return fix_shapes
+
+
+def _read_fix_shapes(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, str]:
+    return {key: json.dumps(resolved_fix_shape(record)) for key, record in _parse_records(stored).items()}
 
 
 def _parse_records(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, ErrorRecord]:

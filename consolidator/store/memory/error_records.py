@@ -56,9 +56,22 @@ class RecordSummary:
     tried: str | None  # JSON: a list of texts; null for an empty one
 
 
-async def list_with_news(conn: Connection, agent: str) -> list[RecordSummary]:
-    """Return every record of the fingerprints that have news."""
-    return await fetch_all(conn, RecordSummary, _SQL["with_news"], {"agent": agent})
+@dataclass(frozen=True, slots=True)
+class _FingerprintCount:
+    fingerprint: str
+    records: int
+
+
+async def count_with_news(conn: Connection, agent: str) -> dict[str, int]:
+    """Return the fingerprints that have news, in order, each with the number of its records."""
+    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_with_news"], {"agent": agent})
+    return {row.fingerprint: row.records for row in rows}
+
+
+async def list_of_fingerprints(conn: Connection, agent: str, fingerprints: Sequence[str]) -> list[RecordSummary]:
+    """Return every record of some fingerprints of an agent."""
+    values = {"agent": agent, "fingerprints": list(fingerprints)}
+    return await fetch_all(conn, RecordSummary, _SQL["of_fingerprints"], values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,19 @@ set fingerprint = excluded.fingerprint, status = excluded.status, record = exclu
 select session_id, seq from error_record where agent = %(agent)s and not merged
 order by session_id collate "C", seq for update
 
--- name: with_news
--- Every record of each fingerprint that has news: a solution is made of all of them.
+-- name: count_with_news
+-- The fingerprints that have news: a solution is made of all their records.
+select fingerprint, count(*) as records from error_record
+where agent = %(agent)s
+  and fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
+group by fingerprint order by fingerprint collate "C"
+
+-- name: of_fingerprints
 select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.fix_shape,
        r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
        r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried
 from error_record r join session s on s.id = r.session_id and not s.simulated
-where r.agent = %(agent)s
-  and r.fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
+where r.agent = %(agent)s and r.fingerprint = any(%(fingerprints)s)
 order by r.session_id, r.seq
 
 -- name: get_each

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
 from psycopg import sql
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database
-from consolidator.jobs.merging import agent_merge
+from consolidator.database import Connection, Database
+from consolidator.jobs.merging import agent_merge, solution_merge
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.settings import Settings
 from consolidator.store.log import sources
@@ -26,7 +27,7 @@ from tests.nights import (
     stated_fact,
     wait_for_lock_waiters,
 )
-from tests.support import assert_invariants, log_events
+from tests.support import assert_invariants, call_and_result, log_events
 
 LOCK_FACTS = "lock table fact in exclusive mode"
 LOCKED_COLUMNS = {
@@ -143,3 +144,36 @@ async def test_locks_are_taken_in_the_same_order_whatever_the_collation(
         assert [digest.session_id for digest in await sums.lock_unsummed(conn, "coder")] == names
         assert [scope.project for scope in await scopes.list_changed(conn) if scope.agent == "coder"] == names
         assert await scopes.list_agents_with_news(conn) == [*names, "coder"]
+
+
+async def test_records_are_read_a_few_at_a_time_and_the_solutions_are_the_same(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        misspelt = [
+            call_and_result("x", "Bash", {"command": f"{word} {number}"}, f"bash: {word}: command not found", "error")
+            for word in ("mkae", "pyton")
+        ]
+        await log_events(database, f"s{number}", [*failed_command_events(number), *chain.from_iterable(misspelt)])
+    published = "select id, sessions, occurrences, body from solution order by id"
+    await run_next_night(database, clock, settings)
+    at_once = await query_rows(database, published)
+    assert len(at_once) == 3
+    read: list[int] = []
+    get_each = error_records.get_each
+
+    async def count_read(conn: Connection, keys: Sequence[error_records.RecordKey]) -> Any:
+        read.append(len(keys))
+        return await get_each(conn, keys)
+
+    async with database.connection() as conn:
+        await conn.execute("update error_record set merged = false, fix_shape = null")
+        await conn.execute("delete from solution")
+    with monkeypatch.context() as patch:
+        patch.setattr(error_records, "get_each", count_read)
+        patch.setattr(solution_merge, "_RECORDS_AT_ONCE", 2)
+        patch.setattr(solution_merge, "_SUMMARIES_AT_ONCE", 1)
+        await merge(database, settings)
+    assert await query_rows(database, published) == at_once
+    assert len(read) > 9
+    assert max(read) <= 5  # the records that one solution cites
