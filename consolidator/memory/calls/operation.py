@@ -20,6 +20,7 @@ MAX_OPERANDS = 24
 MAX_WORDS = 80
 
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
+_MESSAGE_OPTION = re.compile(r"(?:-[a-z]*m|--message|--title|--body|-t|-b)=")
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -34,6 +35,7 @@ class Operation:
     directory: str | None = None  # where the call says that it runs
     inspects: bool = False  # reads only, changes nothing
     hidden: bool = False  # a pipe or `||` after the program hides its exit status
+    subject: tuple[str, ...] = ()  # name parts of the message that it is given, as of a commit, sorted
 
     @property
     def key(self) -> str:
@@ -56,20 +58,26 @@ class Operation:
             "directory": self.directory,
             "inspects": self.inspects,
             "hidden": self.hidden,
+            "subject": list(self.subject),
         }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Operation:
         """Return the operation that `to_json` returned."""
-        return cls(**{**state, "operands": tuple(state["operands"]), "words": tuple(state["words"])})
+        tuples = {key: tuple(state.get(key, ())) for key in ("operands", "words", "subject")}
+        return cls(**{**state, **tuples})
 
 
-def parse_operations(tool: str, arguments: Any) -> list[Operation]:
-    """Return what a call does: first the operation whose outcome it reports, then those that its success implies."""
+def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> list[Operation]:
+    """Return what a call does: first the operation whose outcome it reports, then those that its success implies.
+
+    A `blamed` program is the one that the error names; if the line runs it, its operation comes first.
+    """
     line = shell_command(tool, arguments)
     if line is not None:
         directory = call_directory(tool, arguments)
-        return [replace(operation, directory=directory) for operation in _shell_operations(line)]
+        operations = list(_parse_shell_line(line[: shell.MAX_COMMAND], blamed))
+        return [replace(operation, directory=directory) for operation in operations]
     name = tool_kinds.tool_base_name(tool)
     paths = _file_path(arguments)
     if paths and isinstance(arguments, Mapping):
@@ -146,19 +154,15 @@ def scalar_leaves(value: Any, key: str = "", limit: int = 64) -> list[tuple[str,
 
 
 @lru_cache(maxsize=1024)
-def _parse_shell_line(line: str) -> tuple[Operation, ...]:
+def _parse_shell_line(line: str, blamed: str | None) -> tuple[Operation, ...]:
     commands = shell.parse_commands(line)
-    reported = shell.reported_command(commands)
+    reported = next((command for command in commands if command.program == blamed), shell.reported_command(commands))
     if reported is None:
         return (Operation("shell", "-", words=name_words(line)),)
     directory = line_directory(line)
     hidden = _is_status_hidden(commands, reported)
     implied = [command for command in _implied_successes(commands) if command is not reported]
     return tuple(_command_operation(command, line, directory, hidden) for command in [reported, *implied[:8]])
-
-
-def _shell_operations(line: str) -> list[Operation]:
-    return list(_parse_shell_line(line[: shell.MAX_COMMAND]))
 
 
 def _implied_successes(commands: list[Command]) -> Iterator[Command]:
@@ -194,7 +198,14 @@ def _command_operation(command: Command, line: str, directory: str | None, hidde
         directory,
         _is_inspection(command),
         hidden,
+        _message_words(command),
     )
+
+
+def _message_words(command: Command) -> tuple[str, ...]:
+    """Return the name parts of the message options of a command."""
+    values = [option.partition("=")[2] for option in command.options if _MESSAGE_OPTION.match(option)]
+    return name_words(" ".join(values)) if values else ()
 
 
 def _is_inspection(command: Command) -> bool:

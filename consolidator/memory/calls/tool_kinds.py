@@ -20,6 +20,7 @@ INSPECTING_TOOLS = re.compile(
 )
 THINKING_TOOLS = re.compile(r"(?:sequential_?)?think(?:ing)?|(?:update_)?plan|todo_?write|reason(?:ing)?")
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
+LOOKUP_VERBS = frozenset({"find", "get", "lookup", "search", "fetch", "query", "resolve", "list", "retrieve", "read"})
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")
 SETTING_KEYS = re.compile(
     r"timeout\w*|limit|offset|page\w*|max_\w+|head_limit|description|block|wait\w*|explanation|-[A-Za-z]", re.IGNORECASE

@@ -64,9 +64,9 @@ class ErrorRecord:
     resolver_index: int | None = None  # of the resolving call in its session
     resolver_seq: int | None = None
     resolver_symbol: str | None = None
-    rule: str | None = None  # same-operation | substitution | superseded
+    rule: str | None = None  # same-operation | substitution | installation | superseded
     resolving: str | None = None  # summary of what the resolver was given
-    fix: tuple[ArgumentChange, ...] = ()  # failing -> resolving
+    fix: tuple[ArgumentChange, ...] = ()  # failing -> resolving; "directory" is where a shell call runs
     between: tuple[FixStep, ...] = ()  # successes in between, up to the first run that failed with another error
     tried: tuple[str, ...] = ()  # attempts in between that failed with the same error
     arguments: dict[str, str] = field(default_factory=dict)  # of the failed call, by key; a shell has "command" alone

@@ -9,14 +9,13 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from enum import IntEnum
 from typing import Any
 
-from consolidator.memory.calls.argument_diff import argument_texts, describe_edit, diff_arguments
+from consolidator.memory.calls.argument_diff import ArgumentChange, argument_texts, describe_edit, diff_arguments
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.directory import call_directory
+from consolidator.memory.calls.directory import call_directory, is_other_directory
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.solutions.error_line import (
@@ -28,18 +27,19 @@ from consolidator.memory.solutions.error_line import (
     truncate_middle,
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
-from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values
+from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values, missing_command
 from consolidator.memory.solutions.noise import noise_reason
-from consolidator.memory.solutions.operation_matching import (
-    OperationMatch,
-    is_moved_file,
-    is_substitute,
-    match_operations,
+from consolidator.memory.solutions.operation_matching import OperationMatch
+from consolidator.memory.solutions.resolution import (
+    LaterCall,
+    ResolutionGrade,
+    grade_resolution,
+    is_probe,
+    is_wrong_place,
+    shows_same_error,
 )
 
 WINDOW = 40  # calls within which an error may be resolved
-SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
-MOVED_FILE_WINDOW = 10  # calls within which a missing file may be found elsewhere
 MAX_BETWEEN = 8
 MAX_TRIED = 5
 MAX_QUOTE = 500  # characters
@@ -48,24 +48,7 @@ MAX_ATTEMPTS = 5
 MAX_ARGUMENT = 500  # characters of an argument that a record keeps
 MAX_ARGUMENTS = 12
 _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted before they are shortened
-_MISSING = re.compile(r"not exist|no such file|not found|cannot find|enoent", re.IGNORECASE)
-_UNUSABLE = re.compile(
-    r"command not found|no module named|not installed|unknown command|is not recognized", re.IGNORECASE
-)
-
-
-class ResolutionGrade(IntEnum):
-    """How certain a resolver is. While the window is open, a more certain one replaces a less certain one."""
-
-    NONE = 0
-    SUPERSEDED = 1  # the same operation failed with another error
-    SUBSTITUTION = 2  # another program on the same operand
-    PART = 3  # the same operation on a part
-    SAME = 4
-
-
-_CAUSES = {ResolutionGrade.SAME: "gone", ResolutionGrade.SUBSTITUTION: "avoided"}
-_RULES = {ResolutionGrade.SUPERSEDED: "superseded", ResolutionGrade.SUBSTITUTION: "substitution"}
+_PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 
 
 @dataclass(slots=True)
@@ -123,23 +106,6 @@ class _RecentCall:
         return self.step
 
 
-@dataclass(frozen=True, slots=True)
-class _LaterCall:
-    """A call that may resolve open errors."""
-
-    call: CompletedCall
-    operations: list[Operation]
-
-    def match(self, error: _OpenError) -> OperationMatch:
-        """Return how well it is the same operation as the failed one."""
-        best = max(match_operations(error.operation, operation) for operation in self.operations)
-        if best is OperationMatch.NONE and self.call.index <= error.record.index + MOVED_FILE_WINDOW:
-            is_missing = _MISSING.search(error.record.headline) is not None
-            if is_missing and is_moved_file(error.operation, self.operations[0]):
-                return OperationMatch.SAME
-        return best
-
-
 @dataclass(slots=True)
 class ErrorTracker:
     """Tracks a session's failed calls. Feed it completed calls; take the new and changed records after each night.
@@ -170,26 +136,30 @@ class ErrorTracker:
         self._close_windows(call.index)
         if call.ok:
             if self._open_errors:
-                self._resolve_errors(_LaterCall(call, parse_operations(call.tool, call.arguments)))
+                self._resolve_errors(LaterCall.of_call(call, call.arguments))
         else:
             self._add_failure(call)
         self._recent_calls.append(_RecentCall(call.index, call.ok, call.tool, call.arguments))
 
     def _add_failure(self, call: CompletedCall) -> None:
         arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
-        later = _LaterCall(call, parse_operations(call.tool, arguments))
-        record = self._build_record(later, arguments)
-        if record.status != "noise":
-            self._update_repeated_errors(later, record)
-            self._open_errors.append(_OpenError(record, later.operations[0], argument_texts(call.tool, arguments)))
-        self._save(record)
-
-    def _build_record(self, later: _LaterCall, arguments: Any) -> ErrorRecord:
-        call = later.call
         text = self.redact(truncate_middle(call.result_text))
         line = find_error_line(extract_error_text(text))
+        later = LaterCall.of_call(call, arguments, blamed_program(line.text))
+        record = self._build_record(later, arguments, text, line)
+        if record.status != "noise":
+            self._update_repeated_errors(later, record, text)
+        if record.status != "noise" or is_probe(later.operations[0]):
+            texts = argument_texts(call.tool, arguments)
+            self._open_errors.append(_OpenError(record, later.operations[0], texts))
+        self._save(record)
+
+    def _build_record(self, later: LaterCall, arguments: Any, text: str, line: ErrorLine) -> ErrorRecord:
+        call, operation = later.call, later.operations[0]
         headline = line.text[:MAX_HEADLINE]
         symbol = call_symbol(call)
+        if operation.kind == "shell" and operation.program == blamed_program(line.text):
+            symbol = operation.key
         reason = noise_reason(call, text)
         return ErrorRecord(
             seq=call.seq,
@@ -198,7 +168,7 @@ class ErrorTracker:
             occurred_at=call.occurred_at,
             tool=call.tool,
             symbol=symbol,
-            operation=later.operations[0].key,
+            operation=operation.key,
             fingerprint=fingerprint_headline(symbol, headline),
             headline=headline,
             quote=_quote_from(text, line),
@@ -225,35 +195,22 @@ class ErrorTracker:
         """Return the errors whose results were known when a call was made: parallel calls resolve nothing."""
         return [error for error in self._open_errors if error.record.result_seq < call.seq]
 
-    def _resolve_errors(self, later: _LaterCall) -> None:
+    def _resolve_errors(self, later: LaterCall) -> None:
         status_hidden = later.operations[0].hidden
         for error in self._errors_before(later.call):
-            grade = self._grade(error, later)
+            grade = grade_resolution(error.record, error.operation, error.argument_texts, later)
             if grade <= error.grade or (status_hidden and reports_failure(later.call.result_text)):
                 continue
             self._resolve(error, later, grade)
-            if grade is ResolutionGrade.SAME:
+            if grade.is_final:
                 self._open_errors.remove(error)
 
-    def _grade(self, error: _OpenError, later: _LaterCall) -> ResolutionGrade:
-        """Return how certain it is that a successful call resolves an error."""
-        match = later.match(error)
-        if match is OperationMatch.SAME:
-            return ResolutionGrade.SAME
-        if match is OperationMatch.WEAK:
-            return ResolutionGrade.PART
-        if later.call.index <= error.record.index + SUBSTITUTE_WINDOW:
-            unusable = _UNUSABLE.search(error.record.headline) is not None
-            if is_substitute(error.operation, later.operations[0], unusable):
-                return ResolutionGrade.SUBSTITUTION
-        return ResolutionGrade.NONE
-
-    def _update_repeated_errors(self, later: _LaterCall, record: ErrorRecord) -> None:
+    def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord, text: str) -> None:
         """Update the errors of the same operation: the same error again was a vain try, another one supersedes it."""
         for error in self._errors_before(later.call):
-            if later.match(error) is not OperationMatch.SAME:
+            if error.record.status == "noise" or later.match(error.record, error.operation) is not OperationMatch.SAME:
                 continue
-            is_same_error = _signature(record) == _signature(error.record)
+            is_same_error = shows_same_error(error.record, record, text)
             attempts = (*error.record.attempts, _failed_attempt(record, is_same_error))[-MAX_ATTEMPTS:]
             error.record = replace(error.record, attempts=attempts)
             self._save(error.record)
@@ -267,7 +224,7 @@ class ErrorTracker:
         attempt = shorten(f"{record.failing}: {record.headline}", 200)
         tried = (*error.record.tried, attempt)[-MAX_TRIED:]
         error.record = replace(error.record, tried=tried)
-        if error.grade in (ResolutionGrade.SUPERSEDED, ResolutionGrade.PART):  # the error is back: reopen it
+        if error.grade not in (ResolutionGrade.NONE, ResolutionGrade.SUBSTITUTION):  # the error is back: reopen it
             error.grade, error.failed_differently = ResolutionGrade.NONE, False
             error.record = replace(
                 error.record,
@@ -286,10 +243,11 @@ class ErrorTracker:
             )
         self._save(error.record)
 
-    def _resolve(self, error: _OpenError, later: _LaterCall, grade: ResolutionGrade) -> None:
+    def _resolve(self, error: _OpenError, later: LaterCall, grade: ResolutionGrade) -> None:
         call = later.call
         arguments = redact_arguments(call.arguments, self.redact)
         texts = argument_texts(call.tool, arguments)
+        directory = call_directory(call.tool, arguments)
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
             between = self._steps_between(error.record.index, call.index)
@@ -300,14 +258,15 @@ class ErrorTracker:
             resolver_index=call.index,
             resolver_seq=call.seq,
             resolver_symbol=call_symbol(call),
-            rule=_RULES.get(grade, "same-operation"),
+            noise_reason=None,
+            rule=grade.rule,
             resolving=summarize_arguments(call.tool, arguments, MAX_FAILING),
-            fix=tuple(diff_arguments(error.argument_texts, texts)),
+            fix=(*diff_arguments(error.argument_texts, texts), *_directory_change(error.record, directory)),
             between=between,
             resolver_arguments=_kept_arguments(texts),
-            resolver_directory=call_directory(call.tool, arguments),
+            resolver_directory=directory,
             outcome="another error" if grade is ResolutionGrade.SUPERSEDED else "worked",
-            cause=_CAUSES.get(grade, "unknown"),
+            cause=grade.cause,
         )
         self._save(error.record)
 
@@ -348,9 +307,27 @@ def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
     return replace(record, fingerprint=fingerprint_headline(record.symbol, record.headline))
 
 
-def _signature(record: ErrorRecord) -> str:
-    """Return the part of a record's fingerprint that does not depend on the tool."""
-    return record.fingerprint.split("|", 1)[-1]
+def blamed_program(line: str) -> str | None:
+    """Return the program that an error line begins with, or that a shell did not find; None where it names none."""
+    missing = missing_command(line)
+    if missing:
+        return missing
+    match = _PROGRAM_PREFIX.match(line)
+    return match[1] if match else None
+
+
+def _directory_change(record: ErrorRecord, directory: str | None) -> tuple[ArgumentChange, ...]:
+    """Return the change of directory between two calls, where both say one, or the error is about the place.
+
+    A call that says no directory runs where the shell was left, so that alone is no difference.
+    """
+    if not directory or directory == record.directory:
+        return ()
+    if not is_other_directory(record.directory, directory) and not (
+        record.directory is None and is_wrong_place(record.headline)
+    ):
+        return ()
+    return (ArgumentChange("directory", record.directory, directory),)
 
 
 def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:

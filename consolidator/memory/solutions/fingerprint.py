@@ -126,7 +126,7 @@ def fingerprint(tool: str, text: str) -> str:
 
 def fingerprint_headline(tool: str, line: str) -> str:
     """Return the fingerprint of an error whose headline is known."""
-    missing = _missing_command(line[:MAX_LINE]) if is_shell_symbol(tool) else None
+    missing = missing_command(line[:MAX_LINE]) if is_shell_symbol(tool) else None
     program = f"{SHELL_PREFIX}{missing}" if missing else tool.split(" ", 1)[0]  # not the last program of its line
     return f"{VERSION}:{program.replace('|', '/')[:80]}|{mask_line(line) if line else NO_MESSAGE}"
 
@@ -145,7 +145,7 @@ def search_tokens(text: str) -> list[str]:
 
 def mask_line(line: str) -> str:
     """Mask in a line everything that differs between two cases of one error."""
-    missing = _missing_command(line[:MAX_LINE])
+    missing = missing_command(line[:MAX_LINE])
     if missing:
         return f"command not found: {missing}"[:MAX_SIGNATURE]
     masked = _QUOTE_MARK.sub("", _CASE_MASK.sub("<value>", _mask_by_kind(line)[0]))
@@ -159,7 +159,7 @@ def masked_values(line: str) -> list[tuple[str, str]]:
     First the names that its fingerprint keeps ("name"), then what it masks, in order, by the kind of mask. The masked
     line's constant parts are looked up in the line one after the other; what stands between is masked.
     """
-    missing = _missing_command(line[:MAX_LINE])
+    missing = missing_command(line[:MAX_LINE])
     if missing:
         return [("name", missing[:MAX_VALUE])]
     masked, names = _mask_by_kind(line)
@@ -176,7 +176,7 @@ def masked_values(line: str) -> list[tuple[str, str]]:
     return values[:MAX_VALUES]
 
 
-def _missing_command(line: str) -> str | None:
+def missing_command(line: str) -> str | None:
     """Return the command that a shell did not find."""
     match = next((match for pattern in _COMMAND_NOT_FOUND if (match := pattern.search(line))), None)
     return match["name"].rsplit("/", 1)[-1] if match else None

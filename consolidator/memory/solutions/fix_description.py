@@ -29,6 +29,8 @@ def fix_shape(record: ErrorRecord) -> tuple[str, ...]:
     """Return what like fixes have in common: the options, programs and keys that changed, never paths or names."""
     if record.rule == "substitution":
         return ("instead", record.resolver_symbol or "")
+    if record.rule == "installation":
+        return ("installed", record.resolver_symbol or "")
     if _is_reread(record):
         return ("reread",)
     if _is_respaced(record):
@@ -65,6 +67,8 @@ def _is_relevant_setting(change: ArgumentChange) -> bool:
 def _shell_shape(record: ErrorRecord) -> tuple[str, ...]:
     before, after = (_programs_and_options(line or "") for line in (record.failing, record.resolving))
     parts = [*(f"+{part}" for part in sorted(after - before)), *(f"-{part}" for part in sorted(before - after))]
+    if any(change.key == "directory" for change in record.fix):
+        parts.append("directory")
     return tuple(parts) or ("operands",)
 
 
@@ -124,6 +128,8 @@ def describe_fix(record: ErrorRecord) -> str:
         corrected = any(_TEXT_KEY.fullmatch(change.key) for change in record.fix)
         edit = "corrected the edit" if corrected else "made the same edit"
         return f"read {_short_path(record.failing)} again, then {edit}"
+    if record.rule == "installation":
+        return f"ran {_describe_call(record.resolver_symbol or '', resolving)}"
     steps, action = _describe_steps(record), _describe_action(record, resolving)
     if record.rule == "superseded":
         action += " got past this error, to another"
@@ -151,7 +157,10 @@ def _describe_action(record: ErrorRecord, resolving: str) -> str:
 
 
 def _describe_command(record: ErrorRecord, resolving: str) -> str:
-    """Return the command that worked, or how it differs where it is long."""
+    """Return the command that worked, or how it differs where it is long; with the `cd` where that differs."""
+    directory = next((change.new for change in record.fix if change.key == "directory"), None)
+    if directory is not None:
+        return f"ran `{shorten(f'cd {shorten_paths(directory)} && {resolving}', MAX_COMMAND)}`"
     first = record.fix[0]
     old, new = shorten_paths(first.old or ""), shorten_paths(first.new or "")
     if len(resolving) <= MAX_COMMAND or len(record.fix) > 1 or len(old) + len(new) > MAX_COMMAND:

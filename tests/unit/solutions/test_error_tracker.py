@@ -23,6 +23,7 @@ from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FixStep
 from consolidator.memory.solutions.error_tracker import WINDOW, ErrorTracker
+from consolidator.memory.solutions.fix_description import describe_fix
 from consolidator.models.event import Event
 
 DATA = Path(os.environ.get("CONSOLIDATOR_TEST_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
@@ -462,3 +463,149 @@ def test_a_substitute_avoids_the_cause() -> None:
     failing = session.run_failing("tree /app/lib", "zsh: command not found: tree")
     session.run_shell("find /app/lib")
     assert (session[failing].outcome, session[failing].cause) == ("worked", "avoided")
+
+
+def test_where_the_directories_differ_the_cd_is_the_fix() -> None:
+    session = TrackedSession()
+    unsaid = session.run_failing("npm test", 'npm error Missing script: "test"')
+    session.run_shell("cd web && npm test")
+    assert session[unsaid].fix == (ArgumentChange("directory", None, "web"),)
+    assert describe_fix(session[unsaid]) == "ran `cd web && npm test`"
+    wrong = session.run_failing("cd /srv/docs && make site", "make: *** No rule to make target 'site'.  Stop.")
+    resolver = session.run_shell("cd /srv/app && make site")
+    assert (session[wrong].resolver_index, session[wrong].fix) == (
+        resolver,
+        (ArgumentChange("directory", "/srv/docs", "/srv/app"),),
+    )
+
+
+def test_a_cd_to_where_the_shell_may_have_been_is_no_fix() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("make", "a.c:1:2: error: expected ';'")
+    session.call("Edit", {"file_path": "a.c", "old_string": "a", "new_string": "b"})
+    session.run_shell("cd /srv/app && make")
+    assert session[failing].fix == ()
+    relative = session.run_failing("cd app && make", "a.c:1:2: error: expected ';'")
+    session.run_shell("cd /srv/app && make")
+    assert session[relative].fix == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat > /a/b.py <<'EOF'\nx = 1\nEOF",
+        "cd /a && sed -i 's/x/y/' b.py",
+        "python3 - <<'EOF'\np = '/a/b.py'\ntext = open(p).read()\nopen(p, 'w').write(text + 'x')\nEOF",
+        "mv /tmp/new.py /a/b.py",
+        "printf x | tee /a/b.py",
+    ],
+)
+def test_a_shell_that_writes_the_file_takes_the_place_of_a_failed_edit(command: str) -> None:
+    session = TrackedSession()
+    arguments = {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}
+    failing = session.call("Edit", arguments, "String to replace not found in file.", ok=False)
+    session.run_shell("cat /a/b.py")
+    session.run_shell("echo x > /a/other.py")
+    session.run_shell("date")
+    resolver = session.run_shell(command)
+    record = session[failing]
+    assert (record.resolver_index, record.rule, record.cause) == (resolver, "substitution", "avoided")
+
+
+@pytest.mark.parametrize(
+    ("headline", "command"),
+    [
+        ("File has not been read yet. Read it first before writing to it.", "cat > /a/b.py <<'EOF'\nx\nEOF"),
+        ("File has been modified since read. Read it again before attempting to write it.", "sed -i s/x/y/ /a/b.py"),
+    ],
+)
+def test_getting_round_a_guard_of_a_file_tool_resolves_nothing(headline: str, command: str) -> None:
+    session = TrackedSession()
+    arguments = {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}
+    failing = session.call("Edit", arguments, headline, ok=False)
+    session.run_shell(command)
+    assert session[failing].status == "open"
+    session.call("Read", {"file_path": "/a/b.py"})
+    resolver = session.call("Edit", arguments)
+    assert session[failing].resolver_index == resolver
+
+
+@pytest.mark.parametrize(
+    ("failing", "bypass"),
+    [
+        ("git commit -m 'x'", "git commit --no-verify -m 'x'"),
+        ("git push origin main", "git push --force origin main"),
+        ("git add out/app.css", "git add -f out/app.css"),
+        ("./deploy.sh", "chmod 777 deploy.sh && ./deploy.sh"),
+        ("npm install left", "npm install left --ignore-scripts"),
+    ],
+)
+def test_a_call_that_skips_a_check_resolves_nothing(failing: str, bypass: str) -> None:
+    session = TrackedSession()
+    index = session.run_failing(failing)
+    session.run_shell(bypass)
+    assert session[index].status == "open"
+
+
+def test_a_missing_program_is_mended_by_installing_it() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("zip -r x.zip web; ls -l x.zip", "bash: line 1: zip: command not found")
+    probe = session.run_failing("which zip", "Exit code 1")
+    module = session.run_failing("python3 -m ensurepip", "/usr/bin/python3: No module named ensurepip")
+    session.run_shell("apt-get install -y curl")
+    assert {session[index].status for index in (failing, module)} == {"open"}
+    installed = session.run_shell("apt-get update && apt-get install -y zip python3-pip")
+    for index in (failing, probe, module):
+        record = session[index]
+        assert (record.status, record.resolver_index) == ("resolved", installed)
+        assert (record.rule, record.cause) == ("installation", "gone")
+    again = session.run_shell("zip -r x.zip web")
+    assert (session[failing].symbol, session[failing].resolver_index) == ("sh:zip", again)
+    assert session[failing].fingerprint == "v2:sh:zip|command not found: zip"
+
+
+def test_a_probe_that_nothing_was_installed_for_stays_noise() -> None:
+    session = TrackedSession()
+    probe = session.run_failing("which zip", "Exit code 1")
+    session.run_shell("which zip unzip")
+    assert (session[probe].status, session[probe].noise_reason) == ("noise", "found nothing")
+
+
+def test_another_lookup_of_the_same_thing_takes_the_place_of_one_that_found_nothing() -> None:
+    session = TrackedSession()
+    failing = session.call("find_user_id_by_email", {"email": "a@b.example"}, "Error: user not found", ok=False)
+    session.call("get_order_details", {"order_id": "#W1234567"})
+    resolver = session.call("find_user_id_by_name_zip", {"name": "Ann", "zip": "12345"})
+    record = session[failing]
+    assert (record.resolver_index, record.rule, record.cause) == (resolver, "substitution", "avoided")
+
+
+def test_a_lookup_of_something_else_takes_no_place() -> None:
+    session = TrackedSession()
+    failing = session.call("get_order_details", {"order_id": "#W1234567"}, "Error: order not found", ok=False)
+    session.call("get_user_details", {"user_id": "ann_12"})
+    session.call("get_order_status", {"order": "x"})
+    assert session[failing].status == "open"
+
+
+def test_an_error_that_is_still_among_the_messages_is_not_gone() -> None:
+    session = TrackedSession()
+    both = session.run_failing(
+        "make check", "Checks failed:\n[FORMAT] Code is not formatted.\n[LINT] Names are too long."
+    )
+    session.run_failing("make check", "Checks failed:\n[LINT] Names are too long.\n[FORMAT] Code is not formatted.")
+    assert (session[both].status, session[both].attempts[0].same_error) == ("open", True)
+    session.run_shell("make format")
+    session.run_failing("make check", "Checks failed:\n[LINT] Names are too long.")
+    assert (session[both].outcome, session[both].attempts[1].same_error) == ("another error", False)
+
+
+def test_a_commit_of_something_else_long_after_is_another_commit() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("git commit -m 'Add the cart page'", "nothing to commit, working tree clean")
+    for _ in range(12):
+        session.run_shell("date")
+    session.run_shell("git commit -m 'Fix rounding of prices'")
+    assert session[failing].status == "open"
+    resolver = session.run_shell("git commit -m 'Add the page of the cart'")
+    assert session[failing].resolver_index == resolver

@@ -1,0 +1,68 @@
+"""Which files a shell call writes, what it installs, and whether it skips a check, is read from its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.memory.calls.file_writes import written_paths
+from consolidator.memory.calls.guards import adds_bypass, states_guard
+from consolidator.memory.calls.installation import installed_packages, provides
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("cat > /a/b.py <<'EOF'\nx\nEOF", ("/a/b.py",)),
+        ("cd /r && sed -i 's/a/b/' src/x.py", ("/r/src/x.py",)),
+        ("echo x | tee -a y.txt", ("y.txt",)),
+        ("cp /tmp/a src/b.py", ("src/b.py",)),
+        ("python3 -c \"open('x.py', 'w').write('a')\"", ("x.py",)),
+        ("python3 <<'E'\nfrom pathlib import Path\np = Path('/a/q.ts')\np.write_text('x')\nE", ("/a/q.ts",)),
+        ("node -e \"fs.writeFileSync('a.json', '{}')\"", ("a.json",)),
+        ("perl -pi -e 's/a/b/' z.c", ("z.c",)),
+        ("ls 2>/dev/null", ()),
+        ("make 2>&1 | head", ()),
+        ("cat > $FILE", ()),
+        ("python3 -c \"print(open('x.py').read())\"", ()),
+        ("sed 's/a/b/' x.py", ()),
+    ],
+)
+def test_written_paths(command: str, paths: tuple[str, ...]) -> None:
+    assert written_paths("Bash", {"command": command}) == paths
+    assert written_paths("Read", {"command": command}) == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "packages"),
+    [
+        ("sudo apt-get install -y python3-pip", ("python3-pip",)),
+        ("pip install requests==2.0 'foo[bar]>1'", ("requests", "foo")),
+        ("npm i -g typescript", ("typescript",)),
+        ("npm install --save-dev @types/node", ("@types/node",)),
+        ("uv pip install numpy", ("numpy",)),
+        ("pacman -S jq", ("jq",)),
+        ("python3 -m ensurepip --upgrade", ("pip",)),
+        ("pip uninstall requests", ()),
+        ("git add x", ()),
+    ],
+)
+def test_installed_packages(command: str, packages: tuple[str, ...]) -> None:
+    assert installed_packages("Bash", {"command": command}) == packages
+
+
+def test_a_package_provides_what_its_name_says() -> None:
+    assert provides("python3-pip", "pip")
+    assert provides("pyyaml", "yaml")
+    assert provides("python3-pip", "ensurepip")
+    assert not provides("requests", "pip")
+    assert not provides("curl", "zip")
+
+
+def test_guards_and_what_gets_round_them() -> None:
+    assert states_guard("File has not been read yet. Read it first before writing to it.")
+    assert states_guard("remote: error: GH006: Protected branch update failed for refs/heads/main.")
+    assert not states_guard("fatal: The current branch x has no upstream branch.")
+    assert adds_bypass("Bash", "git commit -m x", {"command": "git commit --no-verify -m x"})
+    assert not adds_bypass("Bash", "git push --force", {"command": "git push --force origin x"})
+    assert not adds_bypass("Bash", "git push", {"command": "git push --force-with-lease"})
+    assert not adds_bypass("Bash", "rm -r x", {"command": "rm -rf x"})
