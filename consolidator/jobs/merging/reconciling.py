@@ -16,6 +16,7 @@ from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.corrections import apply_corrections, collect_corrections
 from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates, unify_refined_values
+from consolidator.memory.facts.relations import spellings_of
 from consolidator.models.provenance import Provenance
 from consolidator.store.memory import facts
 from consolidator.store.memory.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
@@ -44,11 +45,15 @@ async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, chang
 
 
 def _attributes_of(row: UnreconciledRow) -> set[OwnedAttribute]:
-    """Return the attributes that a changed candidate concerns: its own, and the one it counts for."""
-    attributes = {OwnedAttribute(row.level, row.owner, row.subject, row.predicate)}
+    """Return the attributes that a changed candidate concerns, by every name: its own, and the one it counts for."""
+    relations = {(row.subject, row.predicate)}
     if row.as_subject is not None and row.as_predicate is not None:
-        attributes.add(OwnedAttribute(row.level, row.owner, row.as_subject, row.as_predicate))
-    return attributes
+        relations.add((row.as_subject, row.as_predicate))
+    return {
+        OwnedAttribute(row.level, row.owner, subject, spelling)
+        for subject, predicate in relations
+        for spelling in spellings_of(predicate)
+    }
 
 
 async def _reconcile_rows(conn: Connection, agent: str, rows: Sequence[LineageCandidateRow]) -> list[Fact]:

@@ -9,8 +9,9 @@ from datetime import datetime
 from consolidator.models.fact import Assertion
 
 # Predicates of observations: they become a fact only after the same one was seen several times.
-COUNTED_PREDICATES = frozenset({"approval", "steer"})
+COUNTED_PREDICATES = frozenset({"approval", "steer", "instruction"})
 REDACTED_MARK = "[redacted:"  # begins what redaction puts in place of a secret
+_PEER_NAMES = re.compile(r"\s*(?:,|&|\band\b)\s*")  # of a session between several people
 TRUST_RANK = {"tool": 0, "agent": 1, "user": 2, "person": 3}
 
 
@@ -24,6 +25,11 @@ class SessionContext:
     project: str | None = None
     peer: str | None = None
     is_subagent: bool = False
+
+    def is_among_people(self, speaker: str | None) -> bool:
+        """Tell whether a speaker talks to another person: the session's peer names both, and the agent only listens."""
+        names = {name.casefold() for name in _PEER_NAMES.split(self.peer or "")}
+        return speaker is not None and len(names) > 1 and speaker.casefold() in names
 
 
 @dataclass(frozen=True, slots=True)

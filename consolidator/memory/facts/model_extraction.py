@@ -23,6 +23,7 @@ from consolidator.memory.facts.candidates import (
     owner_of_statement,
 )
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.negation import denies_value
 
@@ -126,6 +127,7 @@ def _make_candidate(fact: Mapping[str, Any], proofs: Sequence[Proof], extractor:
     if denies_value(sentence, predicate, value):  # else "no longer lives in Bern" would reinforce "lives in Bern"
         value = f"not {value}"
     level, peer = owner_of_statement(session, about_work=fact["kind"] in _KINDS_ABOUT_WORK)
+    predicate = canonical_relation(predicate)
     key = (session.session_id, str(latest.seq), extractor.extractor, str(extractor.revision), subject, predicate, value)
     needs_review = trust != "user" and _is_instruction(fact, proofs)
     return Candidate(
@@ -197,7 +199,7 @@ def _reject(
     return RejectedCandidate(
         session_id=extractor.session.session_id,
         seq=line.seq,
-        predicate=_snake_case(fact["predicate"])[: _MAX_CHARS["predicate"]],
+        predicate=canonical_relation(_snake_case(fact["predicate"]))[: _MAX_CHARS["predicate"]],
         reason=reason,
         quote=fact["sentence"][:_MAX_QUOTE_CHARS],
         extractor=extractor.extractor,

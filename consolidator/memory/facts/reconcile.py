@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
+from consolidator.memory.facts.relations import canonical_relation
 from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
 
 # The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
 UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
-STANDING_COUNT = 3  # equal answers in a row, or sessions with the same steer, that make a standing preference
+STANDING_COUNT = (
+    3  # equal answers in a row, or sessions with the same steer or instruction, that make a standing preference
+)
 
 Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer
-Attribute = tuple[Scope, str, str]  # scope, subject, normalized predicate: what a fact answers
+Attribute = tuple[Scope, str, str]  # scope, subject, name of the relation: what a fact answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def scope_of(assertion: Assertion | CorrectionRow) -> Scope:
 
 def attribute_of(assertion: Assertion | CorrectionRow) -> Attribute:
     """Return the attribute that an assertion answers."""
-    return scope_of(assertion), assertion.subject, normalize_value(assertion.predicate)
+    return scope_of(assertion), assertion.subject, normalize_value(canonical_relation(assertion.predicate))
 
 
 def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
@@ -62,7 +65,7 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
         ordered = sorted(group, key=_time_order)
         if ordered[0].predicate == "approval":
             facts += _standing_approvals(ordered)
-        elif ordered[0].predicate == "steer":
+        elif ordered[0].predicate in ("steer", "instruction"):
             facts += _standing_steers(ordered)
         else:
             facts += _facts_of_attribute(ordered)
@@ -83,7 +86,7 @@ def fact_id(scope: Scope, subject: str, predicate: str, value: str, occurrence: 
         project or "",
         peer or "",
         subject,
-        normalize_value(predicate),
+        normalize_value(canonical_relation(predicate)),
         normalize_value(value),
         str(occurrence),
     )
@@ -216,7 +219,7 @@ def _standing_approvals(ordered: Sequence[Candidate]) -> list[Fact]:
 
 
 def _standing_steers(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Make a fact of each steer that was given in at least three sessions."""
+    """Make a fact of each steer, or instruction, that was given in at least three sessions."""
     return [fact for fact in _keep_each_value(ordered) if fact.sessions >= STANDING_COUNT]
 
 

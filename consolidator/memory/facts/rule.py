@@ -25,6 +25,7 @@ class Rule:
     check: Callable[[str], bool] = is_generic  # what a value must be; any other is rejected
     whole_sentence: bool = False  # whether the value is the rest of the sentence, and not only its first clause
     project_only: bool = False  # whether it holds in a project alone: elsewhere it is a wish of the moment
+    to_agent: bool = False  # whether it tells an agent what to do: people who talk to each other mean something else
     anywhere: bool = False  # whether it may begin within a sentence
     keeps_lead_in: bool = False  # whether the pattern includes the words that lead in ("no, actually ...")
     case_sensitive: bool = False  # whether capitals mark a name

@@ -20,6 +20,7 @@ from consolidator.memory.facts.candidates import (
     is_quote_in,
     owner_of_statement,
 )
+from consolidator.memory.facts.instructions import find_instruction
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.phrasing import is_question
 from consolidator.memory.text.quotations import quoted_text
@@ -30,6 +31,7 @@ from consolidator.models.payload import EventType
 
 RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
+MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
 _MAX_STEER_CHARS = 160  # a longer steer is about the moment
 
@@ -78,9 +80,15 @@ def _read_message(event: Event, session: SessionContext, redact: Callable[[str],
     speaker = event.data.get("speaker")
     name = redact(str(speaker))[:80] if isinstance(speaker, str) and speaker.strip() else None
     subject = name or "user"
+    among_people = session.is_among_people(name)
+    steer = _standing_steer(text) if event.data.get("mode") == "steer" else None
+    counts_instructions = session.project is not None and not among_people and steer is None
     quoted = quoted_text(text)
     ids: set[str] = set()
-    for statement, quote in _find_quoted_statements(text, session, name):
+    rejected: list[RejectedCandidate] = []
+    for statement, quote in _find_quoted_statements(
+        text, session, name, among_people=among_people, counts_instructions=counts_instructions
+    ):
         reason = statement.rejected or _rejection(statement, quote, text)
         if reason is None and quoted and is_quote_in(quote, quoted):
             reason = "quoted from elsewhere"
@@ -88,20 +96,30 @@ def _read_message(event: Event, session: SessionContext, redact: Callable[[str],
         if reason is None and candidate.id not in ids and len(ids) >= MAX_CANDIDATES:
             reason = f"more than {MAX_CANDIDATES} in one message"
         if reason is not None:
-            proposals.rejected.append(_reject(event, session, statement.predicate, reason, quote, subject=subject))
+            rejected.append(_reject(event, session, statement.predicate, reason, quote, subject=subject))
         elif candidate.id not in ids:
             ids.add(candidate.id)
             proposals.candidates.append(candidate)
-    steer = _standing_steer(text) if event.data.get("mode") == "steer" else None
+    proposals.rejected.extend(rejected[:MAX_REJECTED])
     if steer is not None:
         statement = Statement("steer", steer, f"The user steered: {steer}", "preference", "work", single_valued=False)
         proposals.candidates.append(_make_candidate(event, session, statement, steer, subject=subject, inferred=True))
 
 
-def _find_quoted_statements(text: str, session: SessionContext, name: str | None) -> Iterator[tuple[Statement, str]]:
-    """Yield the statements of a message, each with its quote."""
+def _find_quoted_statements(
+    text: str, session: SessionContext, name: str | None, *, among_people: bool, counts_instructions: bool
+) -> Iterator[tuple[Statement, str]]:
+    """Yield the statements of a message, each with its quote, and instructions: those may be repeated."""
+    at_work, who = session.project is not None, name or "the user"
     for sentence in split_sentences(text):
-        for statement in find_statements(sentence, at_work=session.project is not None, who=name or "the user"):
+        states_fact = False
+        for statement in find_statements(sentence, at_work=at_work, who=who, among_people=among_people):
+            states_fact = states_fact or statement.rejected is None
+            yield statement, sentence[:_MAX_QUOTE_CHARS]
+        instruction = None if states_fact or not counts_instructions else find_instruction(sentence)
+        if instruction is not None:
+            says = f"{who} asks again and again: {instruction}."
+            statement = Statement("instruction", instruction, says[:1].upper() + says[1:], "constraint", "work", False)
             yield statement, sentence[:_MAX_QUOTE_CHARS]
 
 

@@ -54,6 +54,27 @@ FORBIDDEN_VERB = (
 )
 DENIAL = r"(?:no|nope|wrong|actually|correction|not quite|that's wrong|that's not right|incorrect)[,.:;! –-]+"
 
+ORDER_VERB = (
+    r"(?:just |always )?(?:use|prefer|write|put|keep|return|call|make|name|add|run|import|commit|log|throw|raise)"
+)
+IN_PROJECT = r"(?: (?:here|in (?:this|our) (?:repo(?:sitory)?|project|codebase|code base|app|team)))?"
+_NO_PRONOUN = (
+    r"(?!(?:i|you|we|it|this|that|these|those|they|he|she|there|here|what|which|who|if|when|why|how|then|so|and|but|or|"
+    r"maybe|perhaps|because|since|agents?|one|everything|something|nothing|yes|always|sometimes|thanks|others|lots|also)\b)"
+)
+NOT_PERFECT = r"(?!have (?:been|\w+(?:ed|en)|come|gone|got|had|lost|made|run)\b)"  # not "must have failed"
+ANY_SUBJECT = rf"(?:there|{_NO_PRONOUN}[\w`'./ -]{{2,60}}?)"
+# Of a kind of thing: "every endpoint must", "commit messages must"; "the button must" is a task.
+MUST_OF_KIND = (
+    rf"(?:{_NO_PRONOUN}(?:all|every|each|any|no) (?:[\w`-]+ ){{1,5}}?"
+    r"(?:must(?: not)?|ha(?:ve|s) to|needs? to|needs?(?= an? ))|"
+    rf"{_NO_PRONOUN}(?!(?:the|my|your|our|an?|his|her|their|some|both)\b)(?:[\w`-]+ ){{0,4}}?\w{{2,}}(?<![sui])s "
+    r"(?:must|shall)(?: not)?)"
+)
+THING_AT_HAND = (
+    r"(?:file|error|problem|issue|bug|test|function|value|thing|question|reason|answer|output|result|line|code|point)"
+)
+
 PROJECT = (
     r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|team|product|"
     r"library)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consolidator.memory.facts.rule import Rule
 from consolidator.memory.facts.rules import RULES
@@ -14,6 +14,7 @@ from consolidator.memory.text.phrasing import (
     is_hypothetical,
     is_inside_quotes,
     is_question,
+    strip_hypothesis,
     strip_lead_in,
     strip_punctuation,
     to_third_person,
@@ -38,25 +39,45 @@ class Statement:
     rule: str | None = None  # the name of the rule; None for what was observed
 
 
-def find_statements(sentence: str, *, at_work: bool, who: str = "the user") -> Iterator[Statement]:
+def find_statements(
+    sentence: str, *, at_work: bool, who: str = "the user", among_people: bool = False
+) -> Iterator[Statement]:
     """Yield what a sentence states: rejected readings, then the first that holds.
 
-    `at_work`: it is said in a project, and not just in a conversation. `who` is the name of the speaker in facts.
+    `at_work`: it is said in a project, and not just in a conversation. `among_people`: to another person, and not to an
+    agent. `who` is the name of the speaker in facts.
     """
-    if is_question(sentence) or is_hypothetical(sentence):
-        return
-    bare = strip_lead_in(sentence)
+    only_considered = (
+        "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
+    )
+    bare = strip_hypothesis(strip_lead_in(sentence))
     for rule in RULES:
-        if rule.project_only and not at_work:
-            continue
         text = sentence if rule.keeps_lead_in or rule.anywhere else bare
         match = rule.regex.search(text) if rule.anywhere else rule.regex.match(text)
-        if match is None or is_inside_quotes(text, match.start()) or ends_in_doubt(text[: match.start()]):
+        if match is None:
             continue
         statement = _make_statement(rule, match, who)
+        reason = only_considered or _place_rejection(
+            rule, text[: match.start()], at_work=at_work, among_people=among_people
+        )
+        if reason is not None:
+            if statement.rejected is None:
+                yield replace(statement, rejected=reason)
+            continue
         yield statement
         if statement.rejected is None:
             return
+
+
+def _place_rejection(rule: Rule, before: str, *, at_work: bool, among_people: bool) -> str | None:
+    """Return why a rule does not hold where its words stand, after the words `before` of their sentence."""
+    if rule.project_only and not at_work:
+        return "a wish of the moment, outside a project"
+    if rule.to_agent and among_people:
+        return "said to another person, not to an agent"
+    if is_inside_quotes(before, len(before)):
+        return "quoted from elsewhere"
+    return "said in doubt" if ends_in_doubt(before) else None
 
 
 def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:

@@ -15,6 +15,7 @@ from consolidator.memory.facts.decisions import (
     own_fact_id,
 )
 from consolidator.memory.facts.reconcile import Scope, normalize_value, scope_of
+from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.text import similarity
 
 MAX_OPTIONS = 6  # facts that are shown with one candidate
@@ -161,7 +162,8 @@ def _has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
 
 
 def _has_same_predicate(candidate: Candidate, fact: ExistingFact) -> bool:
-    return normalize_value(fact.predicate) == normalize_value(candidate.predicate)
+    names = [normalize_value(canonical_relation(predicate)) for predicate in (fact.predicate, candidate.predicate)]
+    return names[0] == names[1]
 
 
 def _says_the_same(candidate: Candidate, fact: ExistingFact) -> bool:

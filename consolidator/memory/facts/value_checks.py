@@ -33,6 +33,22 @@ _NOT_A_KIND = re.compile(
     r"|.*\b(?:idea|approach|plan|design|option|suggestion|proposal|result|solution|version|look|sound)s?\b",
     re.IGNORECASE,
 )
+_GERUND = re.compile(r"(?:\w+ing|to \w+)\b")
+# In what somebody likes to do: their own people and things, and places. "Seeing you", "this game" are of the moment.
+_OWN_OR_PLACE = re.compile(r"\b(?:my|our|own) |\b(?:at|by|in|on|around|near) the (?=\w)", re.IGNORECASE)
+_KIND_OF_SENSATION = re.compile(
+    r"the (?:smell|sound|taste|feel|feeling|sight|look|thrill|joy|rush|quiet|challenge) of (?!the|this|that|my|your)",
+    re.IGNORECASE,
+)
+_TITLE = re.compile(r"\b[Tt]he (?=[A-Z])")
+_NO_LIKING = re.compile(r"\byou\b|^to$", re.IGNORECASE)
+_NEWS = word_set(
+    """
+    worries worry problems problem errors error failures failure issues issue results result changes change conflicts
+    warnings matches differences regrets thanks ideas idea questions hits objections complaints surprises excuses luck
+    clue rush way need hurry doubt wonder pressure plans feelings matter news updates more no
+    """
+)
 _NOT_A_PRACTICE = re.compile(
     r"(?:to|for|in|at|up|an?|some|my|your|our|more|less|too|about|only|both|either|different|same)\b"
     r"|the (?!(?-i:\S*[A-Z`]))",
@@ -127,6 +143,33 @@ def is_kind_of_thing(text: str) -> bool:
     return is_generic(text) and _NOT_A_KIND.match(text) is None
 
 
+def is_liked_thing(text: str) -> bool:
+    """Tell whether a text is what one can like: a kind of thing, or something to do, with one's own people, too."""
+    if _NO_LIKING.search(text):
+        return False
+    if _GERUND.match(text):
+        text = _OWN_OR_PLACE.sub("", text)
+    return is_kind_of_thing(_KIND_OF_SENSATION.sub("", text))
+
+
+def is_favorite(text: str) -> bool:
+    """Tell whether a text can be somebody's favorite: generic, or a title such as "The Hobbit"."""
+    return is_generic(_TITLE.sub("", text))
+
+
+def is_unwanted_kind(text: str) -> bool:
+    """Tell whether a text is a kind of thing that one can want none of: plural, and no news ("no errors")."""
+    head = re.split(r" (?:in|on|for|at|when|inside|outside|with|from|to|of|unless|without)\b", text, maxsplit=1)[0]
+    words = head.lower().split()
+    return (
+        0 < len(words) <= 4
+        and is_generic(text)
+        and not _NEWS & {words[0], words[-1]}
+        and re.search(r"(?<![su])s$|ing$|`$", words[-1]) is not None
+        and not any(is_past_tense(word) for word in words[1:])
+    )
+
+
 def is_imperative(text: str) -> bool:
     """Tell whether a text says what to do always or never: not "always a pleasure", not "never mind"."""
     parts = text.split()
@@ -160,6 +203,11 @@ def is_standing_condition(text: str) -> bool:
 def is_lasting_clause(text: str) -> bool:
     """Tell whether a clause of its own may last: it may say "the", but neither point nor be of the moment."""
     return not is_deictic(text, within=2) and not is_transient(text) and len(text.split()) >= 2
+
+
+def is_lasting_order(text: str) -> bool:
+    """Tell whether an order may last: it may name what a project has, but points at nothing."""
+    return is_lasting_clause(text) and not is_deictic(text)
 
 
 def is_lasting_generic(text: str) -> bool:
@@ -241,4 +289,7 @@ def is_chosen_technique(text: str) -> bool:
 
 def is_team_decision(text: str) -> bool:
     """Tell whether a text can be what a team decided: a clause that lasts, or a choice."""
-    return is_generic(text) and (is_lasting_clause(text) or is_choice(text))
+    is_certain = re.search(r"\b(?:my|your|his|her|their)\b", text, re.IGNORECASE) is not None
+    if is_certain or is_deictic(text) or is_transient(text):
+        return False
+    return is_choice(text) if re.search(r"\bthe\b", text, re.IGNORECASE) else is_lasting_clause(text) or is_choice(text)

@@ -49,6 +49,13 @@ _LEAD_IN = re.compile(
     r"wait|cool|nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
+# A name, as one calls somebody, before what is said to them.
+_VOCATIVE = re.compile(
+    r"(?:(?!(?:If|When|Once|Until|Unless|Maybe|Perhaps|Suppose|Say|Imagine|Assume|Sometimes|Yesterday|Today|Tomorrow|"
+    r"However|Previously|Originally|Before|Later|Initially|Then)\b)[A-ZÀ-Þ][\w'-]+|(?i:guys|folks|team|everyone|buddy|"
+    r"bro|mate|man|dude)),\s+(?=(?i:i|we|my|our|please|always|never|don't|do not|you|remember|from now on|use|no|stop|"
+    r"only|let's)\b)"
+)
 _DEICTIC_WORDS = word_set(
     """
     this that these those it its it's that's them they he she him her here there your yours one ones such something
@@ -59,13 +66,14 @@ _DEICTIC_WORDS = word_set(
 _UNIQUE_THING = (
     r"(?:main|master|develop|production|prod|staging|default|public|existing|whole|entire|full)\b.*|"
     r"code(?:base)?|repo(?:sitory)?|database|tests?|test suite|project|changelog|docs|documentation|readme|user|"
-    r"terminal|cli|command line|style guide|linter|formatter|imperative|active voice|present tense|metric system|"
-    r"window|aisle"
+    r"terminal|cli|command line|standard library|style guide|linter|formatter|imperative|active voice|present tense|"
+    r"metric system|window|aisle|day|morning|evening|night|week|weekend|year|ocean|sea|mountains|outdoors|piano|guitar|"
+    r"violin|drums|gym"
 )
 _DEFINITE = re.compile(rf"\b(?:the|my|your|our|his|her|their) (?!(?:{_UNIQUE_THING})\b)\S", re.IGNORECASE)
 _CLAUSE_END = re.compile(
     r"\s*(?:;| [-–—] |\.\s|,\s*(?:but|and (?:i|we|you|please|can|could|then|also|the|my)|so|because|since|which|"
-    r"although|though|if|please|thanks|thank you|can|could|let me|ok|i|we|you)\b|"
+    r"although|though|if|please|thanks|thank you|can|could|let me|ok|i|we|you|he|she|they|it['’]s|that['’]s)\b|"
     r"\s(?:but|because|although|though|btw|please|thanks|thank you)\b)",
     re.IGNORECASE,
 )
@@ -109,6 +117,12 @@ def is_hypothetical(sentence: str) -> bool:
     return _HYPOTHESIS.match(strip_lead_in(sentence)) is not None
 
 
+def strip_hypothesis(text: str) -> str:
+    """Return a text without the words at its beginning that only consider what follows ("I think")."""
+    hypothesis = _HYPOTHESIS.match(text)
+    return text[hypothesis.end() :].lstrip(" ,:") if hypothesis else text
+
+
 def is_transient(text: str) -> bool:
     """Tell whether a text is about the moment it was said in."""
     return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
@@ -127,8 +141,10 @@ def strip_lead_in(sentence: str) -> str:
 
 
 def _without_lead_in(sentence: str) -> str:
-    lead_in = _LEAD_IN.match(sentence)
-    return sentence[lead_in.end() :] if lead_in else sentence
+    for words in (_LEAD_IN, _VOCATIVE, _LEAD_IN):
+        match = words.match(sentence)
+        sentence = sentence[match.end() :] if match else sentence
+    return sentence
 
 
 def first_clause(text: str) -> str:

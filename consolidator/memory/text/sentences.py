@@ -33,7 +33,8 @@ _INDENTED_LINE = re.compile(r"(?: {4,}|\t+)(?![-*•\d])")
 _BULLET = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?=\S)")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Ms|Dr|St|No|v)|\b[A-Z])\.$", re.IGNORECASE
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Ms|Dr|Prof|St|Nr|No|Jr|Sr|Inc|Ltd|Ave|Blvd|bzw|v)|\w{2,}str|\b[A-Z])\.$",
+    re.IGNORECASE,
 )
 
 

@@ -381,11 +381,14 @@ async def test_a_repetition_of_a_refined_fact_is_the_same_fact(
 async def test_what_was_kept_beside_stays_so_when_it_is_repeated(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    basel = ("Basel", "Mara lives in Basel.")
-    await run_homes(database, clock, settings, "add", ("Bern", "Mara lives in Bern."), basel, basel, basel)
+    flat, house = (
+        ("a flat in Bern", "Mara lives in a flat in Bern."),
+        ("a house in Bern", "Mara lives in a house in Bern."),
+    )
+    await run_homes(database, clock, settings, "add", flat, house, house, house)
     first, second = await load_believed_facts(database)
-    assert (first["value"], first["valid_to"]) == ("Bern", None)
-    assert (second["value"], second["sessions"], bool(second["flagged"])) == ("Basel", 3, True)
+    assert (first["value"], first["valid_to"]) == ("a flat in Bern", None)
+    assert (second["value"], second["sessions"], bool(second["flagged"])) == ("a house in Bern", 3, True)
 
 
 async def test_a_late_backfill_ends_where_timely_nights_would_have(

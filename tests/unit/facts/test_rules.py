@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import Candidate, Proposals, SessionContext, is_quote_in
-from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, propose_candidates
+from consolidator.memory.facts.reconcile import reconcile_candidates
+from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -271,6 +273,62 @@ def test_however_events_are_cut_the_candidates_are_the_same() -> None:
     parts = [propose_candidates([event], WORK, redact) for event in events]
     assert whole.candidates == [candidate for proposals in parts for candidate in proposals.candidates]
     assert whole.rejected == [rejected for proposals in parts for rejected in proposals.rejected]
+
+
+PEOPLE = SessionContext("s", "s", "dialogue", peer="Jon and Gina")
+
+
+@pytest.mark.parametrize(
+    "text", ["Never give up on your dreams!", "Remember, the first year is hard.", "Always look forward to our trips!"]
+)
+def test_what_people_tell_each_other_is_no_instruction(text: str) -> None:
+    proposals = propose_from(text, PEOPLE, speaker="Gina")
+    assert proposals.candidates == []
+    assert {rejected.reason for rejected in proposals.rejected} <= {"said to another person, not to an agent"}
+    assert len(propose_from("Never give up!", speaker="Gina").candidates) == 1  # here an agent is spoken to
+
+
+def test_a_session_of_several_people_is_known_by_their_names() -> None:
+    assert PEOPLE.is_among_people("Jon")
+    assert PEOPLE.is_among_people("gina")
+    assert not PEOPLE.is_among_people("Ada")
+    assert not PEOPLE.is_among_people(None)
+    assert not SessionContext("s", "s", "chat", peer="Jon").is_among_people("Jon")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Do we use Terraform?", None),
+        ("We use Terraform, right?", "a question"),
+        ("I think we use Terraform.", "only considered"),
+        ("Let's go with SQLite.", "a wish of the moment, outside a project"),
+        ("No problem!", None),
+    ],
+)
+def test_a_near_miss_is_kept_with_the_reason(text: str, reason: str | None) -> None:
+    proposals = propose_from(text, SessionContext("s", "s", "chat", peer="ada"))
+    assert [rejected.reason for rejected in proposals.rejected] == ([reason] if reason else [])
+
+
+def test_near_misses_of_a_message_are_bounded() -> None:
+    proposals = propose_from(" ".join(f"We use tool{number}, right?" for number in range(40)))
+    assert len(proposals.rejected) == MAX_REJECTED
+
+
+def test_an_instruction_is_the_same_whatever_files_it_names() -> None:
+    said = ["read src/app.ts in full", "ok, read @docs/a.md and @docs/b.md in full please", "Read it in full, then go"]
+    assert {only_candidate(text).value for text in said} == {"read files in full"}
+    assert {only_candidate(text).predicate for text in said} == {"instruction"}
+    for text in ("read src/app.ts", "can you read the file in full?", "commit and push", "run the tests now, first"):
+        assert propose_from(text).candidates == []
+
+
+def test_an_instruction_lasts_once_three_sessions_gave_it() -> None:
+    said = [replace(only_candidate("read the file in full"), id=f"c{n}", root_id=f"r{n % 3}") for n in range(6)]
+    assert reconcile_candidates([*said[0:2], *said[3:5]]) == []
+    (fact,) = reconcile_candidates(said)
+    assert fact.sentence == "The user asks again and again: read files in full."
 
 
 def test_a_steer_is_observed() -> None:
