@@ -1,6 +1,7 @@
 """Read long dialogues of two people in the LoCoMo format; each of their sessions becomes a session.
 
-Both speakers are people, so all messages are user messages with the speaker's name; the agent only listens.
+Both speakers are people, so all messages are user messages with the speaker's name; the agent only listens. What a
+picture shows is the message's caption, and no part of what the speaker says.
 """
 
 from __future__ import annotations
@@ -108,4 +109,12 @@ def _read_dialogue(origin: str, record: dict[str, Any]) -> Iterator[Item]:
             data["occurred_at"] = (started_at + timedelta(seconds=index)).isoformat() if started_at else None
             data = {field: value for field, value in data.items() if isinstance(value, str)}
             key = keys.next_key(index, data)
+            if caption := _describe_picture(turn):
+                data["caption"] = caption
             yield ForeignEvent(key, EventType.USER_MESSAGE, data)
+
+
+def _describe_picture(turn: dict[str, Any]) -> str:
+    """Return what the picture of a turn shows, and what it was searched by; "" where there is no picture."""
+    described = (turn.get(field) for field in ("blip_caption", "query"))
+    return "; ".join(text.strip() for text in described if isinstance(text, str) and text.strip())

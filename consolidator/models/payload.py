@@ -66,6 +66,7 @@ class UserMessage(Payload):
     mode: Literal["message", "steer", "follow_up"] = "message"
     origin: Literal["user", "harness", "memory", "compaction"] = "user"
     speaker: str | None = None
+    caption: str | None = None  # what the pictures of the message show: nothing that its sender said
 
 
 class AssistantResponse(Payload):

@@ -185,7 +185,7 @@ async def _compare_facts(conn: Connection, model: str, vector: Vector, scope: in
     nearest = await vectors.find_nearest(
         conn, [FACT], model, vector.tolist(), [scope], exact=exact, limit=MAX_VECTOR_MATCHES
     )
-    numbers = nearest.get(FACT, [])
+    numbers = [number for number, _ in nearest.get(FACT, [])]
     ids = await index.load_fact_ids(conn, numbers)
     similarities = {}
     for number, values in (await vectors.load_fact_vectors(conn, model, numbers)).items():

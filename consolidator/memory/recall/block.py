@@ -94,8 +94,9 @@ def estimate_tokens(text: str) -> int:
 
 
 def _validity(fact: RecalledFact) -> str:
-    """Return when a fact is true; the start of what is over may be unknown."""
-    since = [] if fact.valid_from == UNKNOWN_START else [f"since {fact.valid_from:%Y-%m-%d}"]
+    """Return when a fact is true, else when it was said; the start of what is over may be unknown."""
+    start = "since" if fact.says_since else "said"
+    since = [] if fact.valid_from == UNKNOWN_START else [f"{start} {fact.valid_from:%Y-%m-%d}"]
     until = [] if fact.valid_to is None else [f"until {fact.valid_to:%Y-%m-%d}"]
     return " ".join([*since, *until])
 

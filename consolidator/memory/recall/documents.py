@@ -1,7 +1,8 @@
-"""What recall finds: turns of a session, and facts with the events that prove them."""
+"""What recall finds: turns of a session, facts with the events that prove them, and the channels that found them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,3 +33,13 @@ class RecalledFact:
     events: tuple[EventRef, ...]
     times_recalled: int = 0
     valid_to: datetime | None = None
+    says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """What one search found: documents of a kind, scored between 0 and 1, and what the search counts for."""
+
+    kind: str  # turn | fact
+    scores: Mapping[int, float]  # by document number; the best has 1
+    weight: float = 1.0

@@ -1,7 +1,7 @@
 """Episodes: what users and assistants said in a session, redacted and bounded, as recall searches it.
 
 Words that a harness, a compaction or recall itself put into the context are left out: memory must not learn from
-itself.
+itself. The caption of a picture is searched and shown with its turn, marked as what it is.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ def extract_episode(event: Event, redact: Callable[[str], str]) -> Episode | Non
     if role is None:
         return None
     text = strip_recalled(str(event.data.get("text") or "")).strip()
+    caption = event.data.get("caption")
+    if isinstance(caption, str) and caption.strip():
+        text = f"{text} [picture: {caption.strip()}]".lstrip()
     if not text:
         return None
     if len(text) > MAX_REDACTED_CHARS:

@@ -12,8 +12,11 @@ import numpy.typing as npt
 from consolidator.memory.recall.postings import NUMBERS_PER_BLOCK, unpack_postings
 
 K1, B = 1.2, 0.75
+REACH, DECAY = 5, 0.8  # documents on each side that are read with one, and the share of each further one
+MAX_NEIGHBOURHOODS = 1000  # documents with words of a query that are read with those around them
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Scored = tuple[Ints, Floats]  # documents, the best first, and their scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +70,45 @@ class Hits:
 
     def rank_documents(self, limit: int) -> Ints:
         """Return the numbers of the documents that fit best, the best first."""
+        return self.score_documents(limit)[0]
+
+    def score_documents(self, limit: int) -> Scored:
+        """Return the numbers of the documents that fit best, the best first, and their scores."""
         return _rank(self.documents, self._weights(self.terms, self.counts, self.lengths), limit)
 
-    def rank_with_neighbours(self, limit: int) -> Ints:
-        """Return the same for documents read together with the one before and the one after; some may not exist."""
-        hit_documents, first_hits = np.unique(self.documents, return_index=True)
-        hit_lengths = self.lengths[first_hits]
-        # A hit counts for its document and for both neighbours, but not across the border of a block.
-        shifted = [self.documents + step for step in (0, -1, 1)]
-        same_block = [self.documents // NUMBERS_PER_BLOCK == centres // NUMBERS_PER_BLOCK for centres in shifted]
-        documents = np.concatenate([centres[inside] for centres, inside in zip(shifted, same_block, strict=True)])
-        terms = np.concatenate([self.terms[inside] for inside in same_block])
-        counts = np.concatenate([self.counts[inside] for inside in same_block])
+    def score_neighbourhoods(self, limit: int) -> Scored:
+        """Return the same for documents read together with those around them; some of the documents may not exist.
+
+        A word counts for the documents near it, the less the farther away, and never across the border of a block: the
+        positional language model of Lv and Zhai (2009), with turns as positions. Of many documents that have words of
+        the query, those that fit best by themselves are read.
+        """
+        best = np.isin(self.documents, self.rank_documents(MAX_NEIGHBOURHOODS))
+        documents, terms, counts = self.documents[best], self.terms[best], self.counts[best]
+        steps = np.arange(-REACH, REACH + 1)
+        shares = DECAY ** np.abs(steps)
+        centres = documents[:, None] + steps
+        inside = centres // NUMBERS_PER_BLOCK == (documents // NUMBERS_PER_BLOCK)[:, None]
+        candidates, positions = np.unique(centres[inside], return_inverse=True)
         term_count = len(self.inverse_frequencies)
-        keys, positions = np.unique(documents * term_count + terms, return_inverse=True)
-        sums = np.bincount(positions, weights=counts)
-        centres, terms = keys // term_count, keys % term_count
-        average = self.corpus.average_length
-        lengths = np.sum(
-            [_length_of(hit_documents, hit_lengths, centres + step, average) for step in (-1, 0, 1)], axis=0
-        )
-        return _rank(centres, self._weights(terms, sums, lengths / 3), limit)
+        cells = positions * term_count + np.broadcast_to(terms[:, None], centres.shape)[inside]
+        weights = (counts[:, None] * shares)[inside]
+        sums = np.bincount(cells, weights=weights, minlength=len(candidates) * term_count)
+        filled = np.flatnonzero(sums)
+        rows, columns = filled // term_count, filled % term_count
+        neighbourhood_lengths = self._neighbourhood_lengths(documents, self.lengths[best], candidates)
+        return _rank(candidates[rows], self._weights(columns, sums[filled], neighbourhood_lengths[rows]), limit)
+
+    def _neighbourhood_lengths(self, documents: Ints, lengths: Floats, candidates: Ints) -> Floats:
+        """Return the mean length of the documents around each candidate; a document without a hit has the average."""
+        hit_documents, first_hits = np.unique(documents, return_index=True)
+        hit_lengths, average = lengths[first_hits], self.corpus.average_length
+        sums, total = np.zeros(len(candidates)), 0.0
+        for step in range(-REACH, REACH + 1):
+            share = DECAY ** abs(step)
+            sums += share * _length_of(hit_documents, hit_lengths, candidates + step, average)
+            total += share
+        return sums / total
 
     def _weights(self, terms: Ints, counts: Ints | Floats, lengths: Floats) -> Floats:
         norm = K1 * (1 - B + B * lengths / self.corpus.average_length)
@@ -101,10 +122,11 @@ def _length_of(documents: Ints, lengths: Floats, wanted: Ints, average: float) -
     return np.where(documents[positions] == wanted, lengths[positions], average)
 
 
-def _rank(numbers: Ints, weights: Floats, limit: int) -> Ints:
+def _rank(numbers: Ints, weights: Floats, limit: int) -> Scored:
     documents, positions = np.unique(numbers, return_inverse=True)
-    scores = np.bincount(positions, weights=weights)
+    scores: Floats = np.bincount(positions, weights=weights).astype(np.float64)
     if len(documents) > limit:
         highest = np.argpartition(-scores, limit)[:limit]
         documents, scores = documents[highest], scores[highest]
-    return documents[np.lexsort((documents, -scores))]
+    order = np.lexsort((documents, -scores))
+    return documents[order], scores[order]

@@ -1,16 +1,22 @@
-"""Splits a text of any language into words to search by: folded, without light suffixes; bigrams where no spaces are.
+"""Splits a text of any language into words to search by: folded and stemmed; bigrams where no spaces are.
 
-Documents and queries go through the same function: after a change here the index must be built again.
+Words of Latin letters are stemmed by Snowball's English stemmer (Porter 2), whatever their language: wrong for some
+words, but in the same way in documents and queries. After a change here raise `INDEX_VERSION`: the next night rebuilds
+the index.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import unicodedata
 from collections import Counter
 from functools import lru_cache
 
+import snowballstemmer
+
+INDEX_VERSION = 2  # of the words below, and of the texts of documents that are indexed
 MAX_WORD_CHARS = 40  # a longer word (a hash, a key) is found by its beginning
 # Marks that carry no meaning of their own: accents, Hebrew points, Arabic vowels. Those of Indic scripts do.
 _ACCENTS = dict.fromkeys([*range(0x0300, 0x0370), *range(0x0591, 0x05C8), *range(0x064B, 0x0660), 0x0670])
@@ -49,6 +55,12 @@ def split_words(text: str) -> list[str]:
     return words
 
 
+def query_words(text: str) -> list[str]:
+    """Return the different words of a text that say what it is about, in order; all of them if it has only others."""
+    words = dict.fromkeys(split_words(text))
+    return [word for word in words if word not in STOP_WORDS] or list(words)
+
+
 def count_words(text: str) -> Counter[str]:
     """Return how often a text has each word."""
     return Counter(split_words(text))
@@ -78,25 +90,35 @@ def _bigrams(run: str) -> list[str]:
 @lru_cache(maxsize=100_000)
 def _fold(word: str) -> str:
     """Return a word without case and, if it is Latin, without the endings that rarely change what it is about."""
-    folded = word.casefold()
-    return _stem(folded)[:MAX_WORD_CHARS] if _LATIN.fullmatch(folded) else folded[:MAX_WORD_CHARS]
+    folded = word.casefold()[:MAX_WORD_CHARS]
+    return _stem(folded) if _LATIN.fullmatch(folded) else folded
+
+
+class _Stemmer(threading.local):
+    """Snowball's stemmer; it keeps the word at hand, so each thread has one of its own."""
+
+    def __init__(self) -> None:
+        self.stem = snowballstemmer.stemmer("english").stemWord
+
+
+_stemmer = _Stemmer()
 
 
 def _stem(word: str) -> str:
-    """Remove -s, -ed and -ing; wrong for some words, but in the same way everywhere."""
-    if len(word) <= 3:
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
-    elif word.endswith(("sses", "shes", "ches", "xes", "zes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        stem = word.removesuffix(ending)
-        if stem is not word and len(stem) >= 3 and re.search("[aeiouy]", stem):
-            if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
-                stem = stem[:-1]
-            word = stem
-            break
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+    stem: str = _stemmer.stem(word)
+    return stem or word
+
+
+# English words that say nothing of what a text is about: they are indexed, but not searched for.
+STOP_WORDS = frozenset(
+    split_words(
+        "a about after again all also am an and any are as at be because been before being between both but by can "
+        "could did do does doing done down during each either else few for from further had has have having he her "
+        "here hers herself him himself his how i if in into is it its itself just let me more most much my myself no "
+        "nor not now of off on once only or other our ours ourselves out over own please same shall she should so some "
+        "such than that the their theirs them themselves then there these they this those through to too under until "
+        "up upon us very was we were what when where whether which while who whom whose why will with would you your "
+        "yours yourself yourselves s t re ve ll d m im ive youre youve theyre weve thats dont doesnt didnt isnt arent "
+        "wasnt werent hasnt havent hadnt wont wouldnt couldnt shouldnt"
+    )
+)

@@ -13,11 +13,11 @@ from consolidator.jobs.indexing.embeddings import embed_query
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import RecallItem, quoted_item, render_block
-from consolidator.memory.recall.documents import RecalledFact, RecalledTurn
-from consolidator.memory.recall.fusion import fuse_channels
+from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
+from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, query_coverage
-from consolidator.memory.text.words import split_words, word_key
+from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.solutions import find_solutions
@@ -26,12 +26,13 @@ from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
-DEFAULT_LIMIT = 20
+DEFAULT_LIMIT = 100  # items: the budget of tokens ends a block
 MAX_QUERY_WORDS = 24  # distinct words of a query that are searched for
 CANDIDATES_PER_CHANNEL = 100  # documents
+FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, too
+WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 1.0  # of the channels
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
-Channel = tuple[str, Sequence[int]]  # TURN or FACT, and the numbers of its documents, the best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,13 @@ async def _find_solutions(
         solutions := await find_solutions(database, query, agent=agent, project=project, limit=MAX_LEADING_ITEMS)
     ):
         return solutions
-    query_words = split_words(query)
+    words = split_words(query)
     async with database.connection() as conn:
         solutions = await lookup.find_solutions_for_request(
             conn, query[:MAX_SOLUTION_QUERY_LENGTH], agent=agent, project=project
         )
     # One shared word alone does not identify an error.
-    scored = [(query_coverage(query_words, [row.search], min_shared=2), row) for row in solutions]
+    scored = [(query_coverage(words, [row.search], min_shared=2), row) for row in solutions]
     scored.sort(key=lambda pair: -pair[0])  # stable: equals stay in the order of the store
     return [row for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
@@ -99,10 +100,10 @@ async def _find_procedures(
     database: Database, query: str, *, agent: str | None, project: str | None
 ) -> list[RecallItem]:
     """Return the procedures whose goals or tools fit a request."""
-    query_words = split_words(query)
+    words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, query, agent=agent, project=project)
-    scored = [(query_coverage(query_words, [row.title, *row.goals]), row) for row in procedures]
+    scored = [(query_coverage(words, [row.title, *row.goals]), row) for row in procedures]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].rank, pair[1].id))
     return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
@@ -127,31 +128,37 @@ async def rank_documents(
 ) -> list[RecallItem]:
     """Return the facts and turns that fit a query, in one ranking."""
     vector = await embed_query(settings, query)
+    words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
         sums = await scope_sizes.load_corpus(conn, agent=agent, project=project, peer=peer)
         if not sums.scopes:
             return []
-        channels = await _search_words(conn, query, sums)
+        channels = await _search_words(conn, words, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
             channels += await search_vectors(conn, settings.embed_model, vector, sums)
         turns, facts = await load_documents(conn, channels)
-    return fuse_channels(turns, facts, channels, limit=limit)
+    return fuse_channels(turns, facts, channels, limit=limit, query_words=words)
 
 
-async def _search_words(conn: Connection, query: str, sums: scope_sizes.CorpusSums) -> list[Channel]:
-    """Return the documents that fit a query's words: turns, turns ranked with their neighbours, facts."""
-    query_words = list(dict.fromkeys(split_words(query)))[:MAX_QUERY_WORDS]
-    keys = {kind: [word_key(kind, word) for word in query_words] for kind in (TURN, FACT)}
+async def _search_words(conn: Connection, words: Sequence[str], sums: scope_sizes.CorpusSums) -> list[Channel]:
+    """Return the documents that fit a query's words: turns, turns read with their neighbours, facts."""
+    keys = {kind: [word_key(kind, word) for word in words] for kind in (TURN, FACT)}
     hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
     turns = _rank_hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
     facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []
     if turns is not None:
-        channels.append((TURN, turns.rank_documents(CANDIDATES_PER_CHANNEL).tolist()))
-        channels.append((TURN, turns.rank_with_neighbours(CANDIDATES_PER_CHANNEL).tolist()))
+        channels.append(_scaled_channel(TURN, turns.score_documents(CANDIDATES_PER_CHANNEL), WORDS_WEIGHT))
+        neighbourhoods = turns.score_neighbourhoods(CANDIDATES_PER_CHANNEL)
+        channels.append(_scaled_channel(TURN, neighbourhoods, NEIGHBOURHOOD_WEIGHT))
     if facts is not None:
-        channels.append((FACT, facts.rank_documents(CANDIDATES_PER_CHANNEL).tolist()))
+        channels.append(_scaled_channel(FACT, facts.score_documents(CANDIDATES_PER_CHANNEL), FACT_WEIGHT))
     return channels
+
+
+def _scaled_channel(kind: str, scored: ranking.Scored, weight: float) -> Channel:
+    numbers, scores = scored
+    return Channel(kind, scale_to_best(numbers.tolist(), scores.tolist()), weight)
 
 
 async def search_vectors(
@@ -163,7 +170,12 @@ async def search_vectors(
     nearest = await vectors.find_nearest(
         conn, kinds, model, vector, sums.scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
     )
-    return list(nearest.items())
+    weights = {TURN: VECTOR_WEIGHT, FACT: VECTOR_WEIGHT * FACT_WEIGHT}
+    return [
+        Channel(kind, scale_to_range(*zip(*found, strict=True)), weights[kind])
+        for kind, found in nearest.items()
+        if found
+    ]
 
 
 def _rank_hits(
@@ -187,13 +199,16 @@ def _rank_hits(
 async def load_documents(
     conn: Connection, channels: Sequence[Channel]
 ) -> tuple[list[RecalledTurn], list[RecalledFact]]:
-    """Return the documents of some channels that still exist."""
+    """Return the documents of some channels that still exist, and the turns that prove the best facts among them."""
     numbers: dict[str, set[int]] = {TURN: set(), FACT: set()}
-    for kind, ranked in channels:
-        numbers[kind].update(ranked)
-    turns = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
-    facts = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
-    return [_recalled_turn(row) for row in turns], [_recalled_fact(row) for row in facts]
+    for channel in channels:
+        numbers[channel.kind].update(channel.scores)
+    fact_rows = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
+    turn_rows = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
+    turns, facts = [_recalled_turn(row) for row in turn_rows], [_recalled_fact(row) for row in fact_rows]
+    if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
+        turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
+    return turns, facts
 
 
 def _recalled_turn(row: index.TurnRow) -> RecalledTurn:
@@ -201,5 +216,14 @@ def _recalled_turn(row: index.TurnRow) -> RecalledTurn:
 
 
 def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
-    places = tuple((session, seq) for session, seq in row.proofs)
-    return RecalledFact(row.number, row.id, row.sentence, row.trust, row.valid_from, places, row.recalled, row.valid_to)
+    return RecalledFact(
+        number=row.number,
+        id=row.id,
+        sentence=row.sentence,
+        trust=row.trust,
+        valid_from=row.valid_from,
+        events=tuple((session, seq) for session, seq in row.proofs),
+        times_recalled=row.recalled,
+        valid_to=row.valid_to,
+        says_since=row.says_since,
+    )

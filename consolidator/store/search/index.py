@@ -55,6 +55,7 @@ class ProvenFactRow:
     valid_to: datetime | None
     sessions: int
     recalled: int
+    says_since: bool  # whether its words say since when it is true
     proofs: list[tuple[str, int]]  # [session id, seq] of every turn that proves it
 
 
@@ -158,6 +159,12 @@ async def is_rebuilding(conn: Connection) -> bool:
 async def load_turns(conn: Connection, numbers: Sequence[int]) -> list[TurnRow]:
     """Return episodes by their numbers."""
     return await fetch_all(conn, TurnRow, _SQL["turns"], {"numbers": list(numbers)})
+
+
+async def load_turns_of_events(conn: Connection, events: Sequence[tuple[str, int]]) -> list[TurnRow]:
+    """Return the episodes of events, given as (session id, seq), that are still kept."""
+    values = {"sessions": [session for session, _ in events], "seqs": [seq for _, seq in events]}
+    return await fetch_all(conn, TurnRow, _SQL["turns_of_events"], values)
 
 
 async def load_facts(conn: Connection, numbers: Sequence[int]) -> list[ProvenFactRow]:

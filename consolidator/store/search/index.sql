@@ -69,9 +69,15 @@ select exists (
 select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, s.origin, s.project, s.peer
 from episode e left join session s on s.id = e.session_id where e.id = any(%(numbers)s)
 
+-- name: turns_of_events
+select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, s.origin, s.project, s.peer
+from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq)
+join episode e using (session_id, seq) left join session s on s.id = e.session_id
+
 -- name: facts
 -- Each with every turn that proves it.
 select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
+       f.evidence = '{}' or exists (select from candidate c where c.id = any(f.evidence) and c.valid_from is not null) as says_since,
        coalesce((
            select json_agg(json_build_array(proof.session_id, proof.seq)) from (
                select c.session_id, c.seq from candidate c where c.id = any(f.evidence)

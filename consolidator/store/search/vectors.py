@@ -102,8 +102,8 @@ async def find_nearest(
     *,
     exact: bool,
     limit: int,
-) -> dict[str, list[int]]:
-    """Return the numbers of the documents nearest to a vector, by kind; {} where the server has no pgvector.
+) -> dict[str, list[tuple[int, float]]]:
+    """Return the documents nearest to a vector and their cosines, by kind; {} where the server has no pgvector.
 
     With `exact` all documents of the scopes are compared, else an index finds most of the nearest.
     """
@@ -111,7 +111,7 @@ async def find_nearest(
     if extension is None or extension.schema is None:
         return {}
     values = {"scopes": list(scopes), "vector": vector, "limit": limit}
-    numbers: dict[str, list[int]] = {}
+    found: dict[str, list[tuple[int, float]]] = {}
     async with conn.transaction(), conn.cursor() as cursor:
         if not exact:
             await cursor.execute(_BOUNDED_SCAN)
@@ -119,8 +119,8 @@ async def find_nearest(
         for kind in kinds:
             parts = _query_parts(extension.schema, extension.type, model, len(vector), kind)
             await cursor.execute(query.format(**parts), values)
-            numbers[kind] = [number for (number,) in await cursor.fetchall()]
-    return numbers
+            found[kind] = [(number, 1 - distance) for number, distance in await cursor.fetchall()]
+    return found
 
 
 async def load_fact_vectors(conn: Connection, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
@@ -169,12 +169,12 @@ def _query_parts(schema_name: str, type_name: str, model: str, size: int, kind: 
 _NEAREST = sql.SQL(
     "with mine as materialized (select number, vector from embedding where scope = any(%(scopes)s) "
     "and model = {model} and kind = {kind} and cardinality(vector) = {size}) "
-    "select number from mine order by vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector}, number "
-    "limit %(limit)s"
+    "select number, vector::{vector} operator({schema}.<=>) %(vector)s::real[]::{vector} as distance from mine "
+    "order by distance, number limit %(limit)s"
 )
 _NEAREST_BY_INDEX = sql.SQL(
-    "select number from embedding where model = {model} and cardinality(vector) = {size} and kind = {kind} "
-    "and scope = any(%(scopes)s) "
+    "select number, vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} as distance from embedding "
+    "where model = {model} and cardinality(vector) = {size} and kind = {kind} and scope = any(%(scopes)s) "
     "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
 )
 _CREATE_INDEX = sql.SQL(

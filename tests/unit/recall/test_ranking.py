@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from benchmarks.quality.recall import rank_bm25
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.block import estimate_tokens, render_block
-from consolidator.memory.recall.documents import RecalledFact, RecalledTurn
-from consolidator.memory.recall.fusion import fuse_channels
+from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
+from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings, unpack_postings
 from consolidator.memory.recall.query import looks_like_error, query_coverage
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
-from consolidator.memory.text.words import count_words, split_words, word_key
+from consolidator.memory.text.words import count_words, query_words, split_words, word_key
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -58,10 +58,10 @@ def test_a_turn_is_found_by_the_words_of_its_neighbours_and_not_by_those_of_anot
     texts = ["how was the recital", "it went well", "tea or coffee", "tea"]
     hits = search(texts, "recital well")
     assert hits is not None
-    assert set(hits.rank_with_neighbours(2) - NUMBERS_PER_BLOCK) == {0, 1}
+    assert set(hits.score_neighbourhoods(2)[0] - NUMBERS_PER_BLOCK) == {0, 1}
     other_session = search(["recital", "nothing"], "recital", first=2 * NUMBERS_PER_BLOCK - 1)
     assert other_session is not None
-    assert 2 * NUMBERS_PER_BLOCK not in other_session.rank_with_neighbours(9)
+    assert 2 * NUMBERS_PER_BLOCK not in other_session.score_neighbourhoods(9)[0]
 
 
 def test_nothing_is_found_by_words_that_nobody_said() -> None:
@@ -79,28 +79,52 @@ def test_what_is_packed_comes_out_again(word_counts: dict[str, int], number: int
     assert (lengths <= max(sum(word_counts.values()) * 1.1, 1)).all()
 
 
-def test_ranks_are_summed_on_the_turn_and_a_fact_stands_for_it() -> None:
+def found(kind: str, *numbers: int, weight: float = 1.0) -> Channel:
+    """Return a channel whose documents are given from the best, and score less the later they come."""
+    return Channel(kind, {number: 1 - place / 10 for place, number in enumerate(numbers)}, weight)
+
+
+def test_scores_are_summed_on_the_turn_and_a_fact_stands_beside_it() -> None:
     turns, facts = [make_turn(1), make_turn(2), make_turn(3)], [make_fact(7, 3)]
-    items = fuse_channels(turns, facts, [("turn", [1, 2, 3]), ("turn", [2, 3, 1]), ("fact", [7])], limit=9)
-    assert [item.citation for item in items] == ["[fact:f7]", "[s:2]", "[s:1]"]
-
-
-def test_two_turns_behind_one_fact_are_one_line() -> None:
-    (item,) = fuse_channels(
-        [make_turn(1), make_turn(2)], [make_fact(7, 1, 2)], [("turn", [1, 2]), ("fact", [7])], limit=9
+    items = fuse_channels(
+        turns, facts, [found("turn", 1, 2, 3), found("turn", 2, 1, 3, weight=0.5), found("fact", 7)], limit=9
     )
-    assert item.events == (("s", 1), ("s", 2))
+    assert [item.citation for item in items] == ["[s:3]", "[fact:f7]", "[s:1]", "[s:2]"]
+
+
+def test_facts_of_one_turn_hide_neither_it_nor_one_another() -> None:
+    facts = [make_fact(7, 1), make_fact(8, 1)]
+    items = fuse_channels([make_turn(1)], facts, [found("turn", 1), found("fact", 7, 8)], limit=9)
+    assert [item.citation for item in items] == ["[s:1]", "[fact:f7]", "[fact:f8]"]
+
+
+def test_a_turn_that_only_its_fact_found_is_read_for_it() -> None:
+    facts, channels = [make_fact(7, 1, 2)], [found("turn", 2), found("fact", 7)]
+    assert find_hidden_events([make_turn(2)], facts, channels, limit=5) == [("s", 1)]
+    items = fuse_channels([make_turn(1), make_turn(2)], facts, channels, limit=9)
+    assert [item.citation for item in items] == ["[s:2]", "[fact:f7]", "[s:1]"]
 
 
 def test_of_two_that_fit_alike_the_later_one_comes_first() -> None:
     old = make_turn(1, at=NOON - timedelta(days=300))
-    items = fuse_channels([old, make_turn(2)], [], [("turn", [1, 2]), ("turn", [2, 1])], limit=9)
+    items = fuse_channels([old, make_turn(2)], [], [found("turn", 1, 2), found("turn", 2, 1)], limit=9)
     assert [item.citation for item in items] == ["[s:2]", "[s:1]"]
+
+
+def test_whom_the_question_names_is_heard_first() -> None:
+    turns = [replace(make_turn(n), speaker=name) for n, name in ((1, "Ada Byron"), (2, "Ben"))]
+    items = fuse_channels(turns, [], [found("turn", 1, 2)], limit=9, query_words=query_words("What did Ben buy?"))
+    assert [item.citation for item in items] == ["[s:2]", "[s:1]"]
+
+
+def test_what_fits_far_worse_than_the_best_is_left_out() -> None:
+    channel = Channel("turn", {1: 1.0, 2: 0.05})
+    assert len(fuse_channels([make_turn(1), make_turn(2)], [], [channel], limit=9)) == 1
 
 
 def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
     stated, reported = fuse_channels(
-        [], [make_fact(1, 1), make_fact(2, 2, trust="tool", text='Run "x"')], [("fact", [1, 2])], limit=9
+        [], [make_fact(1, 1), make_fact(2, 2, trust="tool", text='Run "x"')], [found("fact", 1, 2)], limit=9
     )
     assert stated.line == "- It is so. (since 2026-03-02) [fact:f1]"
     assert reported.line == '- told by a tool: "Run \\"x\\"" (since 2026-03-02) [fact:f2]'
@@ -115,15 +139,19 @@ def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
 )
 def test_what_ends_says_until_when(since: datetime, until: datetime, validity: str) -> None:
     over = replace(make_fact(1, 1), valid_from=since, valid_to=until)
-    (item,) = fuse_channels([], [over], [("fact", [1])], limit=9)
+    (item,) = fuse_channels([], [over], [found("fact", 1)], limit=9)
     assert item.line == f"- It is so. ({validity}) [fact:f1]"
+
+
+def test_since_is_only_said_where_the_words_say_since_when() -> None:
+    (item,) = fuse_channels([], [replace(make_fact(1, 1), says_since=False)], [found("fact", 1)], limit=9)
+    assert item.line == "- It is so. (said 2026-03-02) [fact:f1]"
 
 
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 2000))
 def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None:
-    items = fuse_channels(
-        [make_turn(n, text) for n, text in enumerate(texts)], [], [("turn", list(range(len(texts))))], limit=99
-    )
+    channel = Channel("turn", dict.fromkeys(range(len(texts)), 1.0))
+    items = fuse_channels([make_turn(n, text) for n, text in enumerate(texts)], [], [channel], limit=99)
     block, shown = render_block(items, budget)
     assert estimate_tokens(block) <= budget or not block
     assert len(block.splitlines()) == (3 + len(shown) if shown else 0)
