@@ -21,6 +21,7 @@ from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import POLL_SECONDS, Ledger, heartbeat, mark_interrupted
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import extraction_model
@@ -153,6 +154,7 @@ class JobRunner:
         if job == "consolidation":
             async with self.database.connection() as conn:
                 await partitions.ensure_ahead(conn, self.database.clock.now())
+            await rebuild_outdated(self.database, self.settings, self.stop, self.progress)
             return await consolidate(ledger, started=self.started, **arguments)
         if job == "import":
             sources = configured_sources(self.settings)

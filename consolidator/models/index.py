@@ -33,7 +33,7 @@ class IndexedFactRow:
     id: str
     number: int
     scope: int
-    sentence: str
+    text: str
 
 
 class EpisodeTable(SQLModel, table=True):
@@ -66,7 +66,7 @@ class IndexedFactTable(SQLModel, table=True):
     )
     agent: str = text_column()
     scope: int = bigint_column()
-    sentence: str = text_column()
+    text: str = text_column()
 
 
 class PostingTable(SQLModel, table=True):

@@ -111,7 +111,7 @@ async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = 
     `ids` are the facts that may have changed; without them all of the agent's facts are compared.
     """
     while outdated := await index.load_outdated_facts(conn, agent, ids, BATCH_SIZE):
-        await _remove(conn, agent, FACT, [(fact.number, fact.scope, fact.sentence) for fact in outdated])
+        await _remove(conn, agent, FACT, [(fact.number, fact.scope, fact.text) for fact in outdated])
         await index.delete_facts(conn, [fact.id for fact in outdated])
     while unindexed := await index.load_unindexed_facts(conn, agent, ids, BATCH_SIZE):
         await _add_facts(conn, unindexed)
@@ -124,7 +124,7 @@ async def _add_facts(conn: Connection, facts: Sequence[UnindexedFactRow]) -> Non
     numbers = await index.save_facts(conn, [(fact, _fact_scope(fact).number) for fact in facts])
     for fact in facts:
         number, scope = numbers[fact.id], _fact_scope(fact)
-        documents.add(FACT, number, scope.number, fact.sentence)
+        documents.add(FACT, number, scope.number, fact.text)
         scopes[number] = scope
     await postings.add_postings(conn, documents.postings)
     await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
@@ -184,7 +184,7 @@ async def restore_facts(conn: Connection, agent: str) -> None:
     after = 0
     while facts := await index.load_indexed_facts(conn, agent, after=after, limit=BATCH_SIZE):
         after = facts[-1].number
-        documents = [IndexedDocument(fact.number, fact.scope, _fact_scope(fact), fact.sentence) for fact in facts]
+        documents = [IndexedDocument(fact.number, fact.scope, _fact_scope(fact), fact.text) for fact in facts]
         await _restore(conn, FACT, documents)
     await index_facts(conn, agent)
 

@@ -1,11 +1,13 @@
 """Rebuilds recall's index from episodes and facts, session by session, in the ledger; an interrupted run is resumed.
 
-Nights can run at the same time, and recall finds what is indexed again already.
+Nights can run at the same time, and recall finds what is indexed again already. After an upgrade that splits texts into
+other words the next night rebuilds the index by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -16,14 +18,40 @@ from consolidator.errors import Interrupted
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.indexing.indexer import restore_facts, restore_turns
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.memory.text.words import INDEX_VERSION
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
 from consolidator.store.memory import agent_locks
 from consolidator.store.nights import runs
 from consolidator.store.search import index
 
+log = logging.getLogger("consolidator.jobs")
 JOB = "reindex"
 FACTS, TURNS = 0, 1  # phases
+
+
+async def rebuild_outdated(
+    database: Database, settings: Settings, stop: asyncio.Event, progress: Callable[[str], None] | None = None
+) -> dict[str, Any] | None:
+    """Rebuild an index that another version made; return the run's report, None where the index is up to date.
+
+    Another replica that is rebuilding it is not waited for. Vectors are left to the night.
+    """
+    async with database.transaction() as conn:
+        if await index.load_version(conn) == INDEX_VERSION:
+            return None
+        if await index.is_empty(conn):
+            await index.save_version(conn, INDEX_VERSION)
+            return None
+    async with database.connection() as locked:
+        if not await runs.try_lock_job(locked, JOB):
+            return None
+        try:
+            log.info("the index was made by another version: rebuilding it")
+            by_words = settings.model_copy(update={"embed_model": None})
+            return await Reindexing(database, by_words, False, stop, progress=progress).run()
+        finally:
+            await runs.unlock_job(locked, JOB)
 
 
 @dataclass(slots=True)
@@ -50,14 +78,15 @@ class Reindexing:
             embedded = await embed_missing(self.database, self.settings, self.stop, run_id=ledger.run_id)
             if self.stop.is_set():
                 raise Interrupted("all words are indexed again, some vectors are missing: the next night adds them")
-            async with self.database.connection() as conn:
+            async with self.database.transaction() as conn:
+                await index.save_version(conn, INDEX_VERSION)
                 report = asdict(await index.count_documents(conn))
             finished = await ledger.finish(report if embedded is None else {**report, "vectors": embedded})
         return {"run": ledger.run_id, "job": JOB, **finished}
 
     async def _start_or_resume(self, ledger: Ledger) -> tuple[str, int]:
         """Return the id of the interrupted run, or of a new one with an empty index, and its number of open units."""
-        now, arguments = self.database.clock.now(), {"vectors": self.vectors}
+        now, arguments = self.database.clock.now(), {"vectors": self.vectors, "version": INDEX_VERSION}
         async with self.database.transaction() as conn:
             run = await runs.find_unfinished(conn, job=JOB, arguments=arguments)
             if run is None:

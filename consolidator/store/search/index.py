@@ -68,7 +68,7 @@ class UnindexedFactRow:
     project: str | None
     peer: str | None
     level: str
-    sentence: str
+    text: str  # that is searched: its sentence, predicate and kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class ScopedFactRow:
 
     number: int
     scope: int
-    sentence: str
+    text: str
     agent: str
     project: str | None
     peer: str | None
@@ -154,6 +154,22 @@ async def load_fact_ids(conn: Connection, numbers: Sequence[int]) -> dict[int, s
 async def is_rebuilding(conn: Connection) -> bool:
     """Tell whether the index is being rebuilt, so that a search may miss documents."""
     return bool(await fetch_value(conn, _SQL["is_rebuilding"]))
+
+
+async def load_version(conn: Connection) -> int | None:
+    """Return the version of the words and texts that the index was made of; None where none was ever recorded."""
+    value = await fetch_value(conn, _SQL["version"])
+    return None if value is None else int(bytes(value))
+
+
+async def save_version(conn: Connection, version: int) -> None:
+    """Record the version of the words and texts that the index is made of."""
+    await execute(conn, _SQL["save_version"], {"value": str(version).encode()})
+
+
+async def is_empty(conn: Connection) -> bool:
+    """Tell whether no words are indexed."""
+    return bool(await fetch_value(conn, _SQL["is_empty"]))
 
 
 async def load_turns(conn: Connection, numbers: Sequence[int]) -> list[TurnRow]:
@@ -201,7 +217,7 @@ async def save_facts(conn: Connection, facts: Sequence[tuple[UnindexedFactRow, i
         "ids": [fact.id for fact, _ in facts],
         "agents": [fact.agent for fact, _ in facts],
         "scopes": [scope for _, scope in facts],
-        "sentences": [fact.sentence for fact, _ in facts],
+        "texts": [fact.text for fact, _ in facts],
     }
     return {row.id: row.number for row in await fetch_all(conn, NumberedFactRow, _SQL["save_facts"], values)}
 

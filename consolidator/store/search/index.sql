@@ -33,7 +33,7 @@ from episode e join session s on s.id = e.session_id
 where e.session_id = %(session)s and e.seq > %(after)s order by e.seq limit %(limit)s for share of e
 
 -- name: indexed_facts
-select i.number, i.scope, i.sentence, f.agent, f.project, f.peer, f.level from indexed_fact i join fact f on f.id = i.id
+select i.number, i.scope, i.text, f.agent, f.project, f.peer, f.level from indexed_fact i join fact f on f.id = i.id
 where i.agent = %(agent)s and i.number > %(after)s order by i.number limit %(limit)s
 
 -- name: move_turns
@@ -65,6 +65,15 @@ select exists (
     where run.job = 'reindex' and run.status in ('running', 'interrupted')
 ) as rebuilding
 
+-- name: version
+select value from setting where name = 'index_version'
+
+-- name: save_version
+insert into setting (name, value) values ('index_version', %(value)s) on conflict (name) do update set value = excluded.value
+
+-- name: is_empty
+select not exists (select from posting) as is_empty
+
 -- name: turns
 select e.id, e.session_id, e.seq, e.role, e.speaker, left(e.text, 2000) as text, e.occurred_at, s.origin, s.project, s.peer
 from episode e left join session s on s.id = e.session_id where e.id = any(%(numbers)s)
@@ -88,25 +97,33 @@ select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, 
 from indexed_fact i join fact f on f.id = i.id where i.number = any(%(numbers)s) and f.superseded_at is null
 
 -- name: outdated_facts
--- What the index has of an agent's facts and should not have, or has with another sentence.
-select i.id, i.number, i.scope, i.sentence from indexed_fact i
+-- What the index has of an agent's facts and should not have, or has with another text.
+select i.id, i.number, i.scope, i.text from indexed_fact i
 where i.agent = %(agent)s and not exists (
-    select from fact f where f.id = i.id and f.superseded_at is null and f.sentence = i.sentence
+    select from fact f where f.id = i.id and f.superseded_at is null
+      and f.sentence || ' [' || replace(f.predicate, '_', ' ') || ', ' || f.kind || ']' = i.text
 ) order by i.id limit %(limit)s
 
 -- name: outdated_among
 -- The same of some facts only.
-select i.id, i.number, i.scope, i.sentence from unnest(%(ids)s::text[]) as touched (id) join indexed_fact i using (id)
-where not exists (select from fact f where f.id = i.id and f.superseded_at is null and f.sentence = i.sentence)
+select i.id, i.number, i.scope, i.text from unnest(%(ids)s::text[]) as touched (id) join indexed_fact i using (id)
+where not exists (
+    select from fact f where f.id = i.id and f.superseded_at is null
+      and f.sentence || ' [' || replace(f.predicate, '_', ' ') || ', ' || f.kind || ']' = i.text
+)
 order by i.id limit %(limit)s
 
 -- name: unindexed_facts
-select f.id, f.agent, f.project, f.peer, f.level, f.sentence from fact f
+select f.id, f.agent, f.project, f.peer, f.level,
+       f.sentence || ' [' || replace(f.predicate, '_', ' ') || ', ' || f.kind || ']' as text
+from fact f
 where f.agent = %(agent)s and f.superseded_at is null and not exists (select from indexed_fact i where i.id = f.id)
 order by f.id limit %(limit)s
 
 -- name: unindexed_among
-select f.id, f.agent, f.project, f.peer, f.level, f.sentence from unnest(%(ids)s::text[]) as touched (id) join fact f using (id)
+select f.id, f.agent, f.project, f.peer, f.level,
+       f.sentence || ' [' || replace(f.predicate, '_', ' ') || ', ' || f.kind || ']' as text
+from unnest(%(ids)s::text[]) as touched (id) join fact f using (id)
 where f.superseded_at is null and not exists (select from indexed_fact i where i.id = f.id)
 order by f.id limit %(limit)s
 
@@ -117,8 +134,8 @@ with vectors as (
 delete from indexed_fact where id = any(%(ids)s)
 
 -- name: save_facts
-insert into indexed_fact (id, agent, scope, sentence)
-select * from unnest(%(ids)s::text[], %(agents)s::text[], %(scopes)s::bigint[], %(sentences)s::text[])
+insert into indexed_fact (id, agent, scope, text)
+select * from unnest(%(ids)s::text[], %(agents)s::text[], %(scopes)s::bigint[], %(texts)s::text[])
 returning id, number
 
 -- name: count_recalls

@@ -8,7 +8,7 @@ left join pg_extension x on x.extname = a.name left join pg_namespace n on n.oid
 where a.name = 'vector'
 
 -- name: unembedded_facts
-select 'fact' as kind, i.number, i.scope, i.sentence as text from indexed_fact i
+select 'fact' as kind, i.number, i.scope, i.text from indexed_fact i
 left join embedding e on e.kind = 'fact' and e.number = i.number
 where e.model is distinct from %(model)s order by i.number limit %(limit)s
 
