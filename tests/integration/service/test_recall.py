@@ -15,7 +15,9 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.settings import Settings
+from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import booking_events, failed_command_events, query_number, query_rows, run_next_night
+from tests.oracle import fact_json
 from tests.support import assistant_response, call_and_result, later, log_events, user_message
 
 
@@ -42,20 +44,70 @@ async def test_an_answer_is_found_by_the_words_of_its_question(
     await log_events(database, "one", [user_message(text, speaker="Ada") for text in turns])
     await run_next_night(database, clock, settings)
     result = await recall(database, "violin recital")
-    assert [item.citation for item in result.items] == ["[one:1]", "[one:2]"]
+    assert [item.citation for item in result.items[:2]] == ["[one:1]", "[one:2]"]
 
 
-async def test_a_fact_stands_for_the_turn_that_proves_it_and_its_use_is_counted(
+async def test_a_fact_stands_beside_the_turn_that_proves_it_and_its_use_is_counted(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_events(database, "one", [user_message("From now on, always use tabs for indentation.")], project="shop")
     await run_next_night(database, clock, settings)
-    (item,) = (await recall(database, "tabs or spaces for indentation", agent="coder")).items
+    turn, item = (await recall(database, "tabs or spaces for indentation", agent="coder")).items
     (fact,) = await query_rows(database, "select id, recalled, last_recalled_at from fact")
+    assert turn.citation == "[one:1]"
     assert item.citation == f"[fact:{fact['id']}]"
-    assert item.events == (("one", 1),)
+    assert item.events == turn.events == (("one", 1),)
     assert fact["recalled"] == 1
     assert fact["last_recalled_at"] == clock.now()
+
+
+async def test_facts_of_one_turn_hide_neither_one_another_nor_its_words(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    text = "Been only to Rome once"
+    sentences = {"Rome": "Gina has been to Rome once.", "Paris": "Gina has never visited Paris."}
+    facts = [
+        fact_json("e1", text, "has_visited", city, sentence, "profile", subject="Gina", single_valued=False)
+        for city, sentence in sentences.items()
+    ]
+    await log_events(database, "one", [user_message(text, speaker="Gina"), user_message("So?", speaker="Jon")])
+    async with ModelServer([ScriptedReply.json({"facts": facts})]) as server:
+        with_model = settings.model_copy(update={"model": "scripted", "openai_base_url": server.url})
+        await run_next_night(database, clock, with_model)
+    block = (await recall(database, "Has she visited Rome or Paris?", agent="coder")).block
+    assert all(sentence in block for sentence in sentences.values())
+    assert text in block
+
+
+async def test_a_fact_is_found_by_its_predicate_and_kind(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "one", [user_message("My favourite editor is Emacs.")], peer="ada")
+    await run_next_night(database, clock, settings)
+    (fact,) = await query_rows(database, "select predicate, kind from fact")
+    for query in (fact["predicate"], fact["kind"]):
+        assert "fact" in {item.kind for item in (await recall(database, query, agent="coder")).items}
+
+
+async def test_a_block_fills_its_budget_with_what_is_relevant(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(
+        database, "one", [user_message(f"Lighthouse number {n} of the coast was painted red.") for n in range(60)]
+    )
+    await run_next_night(database, clock, settings)
+    result = await recall(database, "red lighthouse", agent="coder", token_budget=1500)
+    assert estimate_tokens(result.block) > 1400
+
+
+async def test_what_a_picture_shows_is_found_and_is_nothing_that_a_person_said(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "one", [user_message("Look at this!", speaker="Ada", caption="I live in a lighthouse")])
+    await run_next_night(database, clock, settings)
+    (item,) = (await recall(database, "lighthouse", agent="coder")).items
+    assert 'Ada said: "Look at this! [picture: I live in a lighthouse]"' in item.line
+    assert await query_number(database, "select count(*) from candidate") == 0
 
 
 async def test_a_fact_that_another_holds_locked_is_recalled_all_the_same(

@@ -72,6 +72,25 @@ async def test_an_index_in_ruins_becomes_what_it_was(
     assert (await recall(database, "heron", settings=settings)).items[0].citation == "[one:2]"
 
 
+async def test_the_night_after_an_upgrade_rebuilds_what_was_indexed_by_other_words(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_sayings(database, *SAYINGS)
+    await run_next_night(database, clock, settings)
+    assert await query_number(database, "select count(*) from run where job = 'reindex'") == 0
+    before = await load_index(database)
+    await query_rows(database, "update posting set word = word + 1 returning word")  # as other stems would be
+    await query_rows(database, "update indexed_fact set text = 'as it was' returning id")
+    await query_rows(database, "delete from setting where name = 'index_version' returning name")
+    assert not (await recall(database, "heron", settings=settings)).items
+    await run_next_night(database, clock, settings)
+    assert (await load_index(database))[1] == before[1]
+    assert (await recall(database, "heron", settings=settings)).items[0].citation == "[one:2]"
+    assert [item.kind for item in (await recall(database, "indentation tabs", settings=settings)).items[:2]]
+    await run_next_night(database, clock, settings)
+    assert await query_number(database, "select count(*) from run where job = 'reindex'") == 1
+
+
 async def test_what_was_cut_short_goes_on_from_there(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

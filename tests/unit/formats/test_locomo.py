@@ -48,6 +48,20 @@ def test_a_dialogue_may_lie_one_level_deeper_or_in_a_list(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
+def test_what_a_picture_shows_is_no_part_of_what_was_said(tmp_path: Path) -> None:
+    turn = {
+        "speaker": "Ben",
+        "dia_id": "D2:1",
+        "text": "Look!",
+        "blip_caption": "a photo of a dog",
+        "query": "my beagle",
+    }
+    items = read_text(locomo, tmp_path, json.dumps(dialogue(session_2=[turn])), "talk.json")
+    (event,) = [event for event in select_events(items) if event.data["dia_id"] == "D2:1"]
+    assert event.data["text"] == "Look!"
+    assert event.data["caption"] == "a photo of a dog; my beagle"
+
+
 def test_what_is_no_turn_is_told(tmp_path: Path) -> None:
     items = read_text(locomo, tmp_path, json.dumps(dialogue(session_2=[{"speaker": "Ben"}, "?"])), "talk.json")
     assert len(select_problems(items)) == 2
