@@ -1,9 +1,14 @@
-"""Measures recall on dialogues in the LoCoMo format: the share of evidence behind the first 5, 10 and 20 results.
+"""Measures recall on dialogues in the LoCoMo format: evidence behind the first results, and what is in the block.
 
-    python -m benchmarks.quality.recall FOLDER
+    python -m benchmarks.quality.recall FOLDER [--vectors PYTHON]
 
-A dialogue goes through import and a night; the annotators' observations stand in for a model's answers. The baseline
-is plain BM25 over the turns, independent of the product. Without a folder, the dialogues are synthetic.
+The share of a question's evidence behind the first 5, 10 and 20 results: a dialogue goes through import and a night, and
+the annotators' observations stand in for a model's answers. The baseline is plain BM25 over the turns, independent of
+the product. With `--vectors`, the same with the vectors of `small_vectors.py`, run by that Python.
+
+Gold words in the block: the share of the content words of a gold answer that the block holds, as it is rendered within
+its budget. The facts are what a model once answered, if `NAME.answers.json` is beside `NAME.json`, else those of the
+rules; then the same block without facts. Without a folder, the dialogues are synthetic.
 """
 
 from __future__ import annotations
@@ -15,52 +20,50 @@ import math
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
+from benchmarks.quality.dialogues import (
+    KINDS,
+    OBSERVED,
+    Question,
+    create_stand_in,
+    find_recorded_facts,
+    observed_facts,
+    parse_questions,
+)
+from benchmarks.quality.small_vectors import SmallVectors
 from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
+from consolidator.database import Database
 from consolidator.formats import locomo
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.nightly import JobRunner
-from consolidator.service.memory.recall import rank_documents
-from consolidator.store.queries import fetch_all, fetch_value
+from consolidator.memory.recall.block import estimate_tokens
+from consolidator.memory.text.words import query_words, split_words
+from consolidator.service.memory.recall import rank_documents, recall
+from consolidator.settings import Settings
+from consolidator.store.memory import agent_locks
+from consolidator.store.queries import execute, fetch_all, fetch_value
 from consolidator.testing import ModelServer, ScriptedReply
 
 RANKS = (5, 10, 20)
-TARGETS = {5: 0.57, 10: 0.65, 20: 0.75}
-_TURN = re.compile(r"D(\d+):(\d+)")
+TARGETS = {"by words": {5: 0.60, 10: 0.68, 20: 0.78}, "with vectors": {5: 0.65, 10: 0.73, 20: 0.82}}
+GOLD_WORDS_TARGET = 0.80
 _WORD = re.compile(r"\w+")
-_PROMPT_LINE = re.compile(r'^(e\d+) \[[^\]]*\] \w+(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _SELECT_TURNS: LiteralString = (
     "select session_id, seq, data ->> 'dia_id' as id, data ->> 'text' as text from event "
     "where event_type = 'UserMessage' order by session_id, seq"
 )
-OBSERVED = "observed"
 RankShares = dict[int, float]  # the share of a question's evidence behind the first results, by rank
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question, and the turns that answer it."""
-
-    text: str
-    evidence: frozenset[str]
-    category: int
-
-
-class Observation(NamedTuple):
-    """A fact that annotators observed about a speaker, and the turns that prove it."""
-
-    speaker: str
-    fact: str
-    turns: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,48 +78,25 @@ class StoredTurn:
 
 @dataclass(slots=True)
 class RecallScores:
-    """The scores of dialogues."""
+    """The scores of dialogues, each with an entry for each question."""
 
-    recall: list[RankShares] = field(default_factory=list)  # by question
-    bm25: list[RankShares] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    ranked: dict[str, list[RankShares]] = field(default_factory=dict)  # by search
+    gold_words: dict[str, list[float]] = field(default_factory=dict)  # by what the block may hold
+    tokens: dict[str, list[float]] = field(default_factory=dict)  # of the blocks, by what they may hold
     facts: int = 0  # that the night stored
     observations: int = 0  # that the annotators wrote
 
     def add(self, other: RecallScores) -> None:
         """Add the scores of another dialogue."""
-        self.recall += other.recall
-        self.bm25 += other.bm25
+        self.questions += other.questions
         self.facts += other.facts
         self.observations += other.observations
-
-
-def parse_questions(record: Mapping[str, Any]) -> list[Question]:
-    """Return a dialogue's questions, except those without evidence and those about what was never said (category 5)."""
-    questions = []
-    for entry in record.get("qa", []):
-        evidence = frozenset(parse_turns(entry.get("evidence")))
-        if evidence and entry.get("category") != 5:
-            questions.append(Question(str(entry["question"]), evidence, entry.get("category", 0)))
-    return questions
-
-
-def parse_turns(value: Any) -> list[str]:
-    """Return the turns that a text or a list names, in canonical form."""
-    text = " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-    return [f"D{int(session)}:{int(turn)}" for session, turn in _TURN.findall(text)]
-
-
-def parse_observations(record: Mapping[str, Any]) -> list[Observation]:
-    """Return a dialogue's observations; they stand at the top level or below `observation`."""
-    nested = record.get("observation")
-    observations = []
-    for name, by_speaker in {**record, **(nested if isinstance(nested, dict) else {})}.items():
-        if re.fullmatch(r"session_\d+_observation", name) and isinstance(by_speaker, dict):
-            for speaker, entries in by_speaker.items():
-                observations += [
-                    Observation(speaker, str(entry[0]), parse_turns(entry[1])) for entry in entries if len(entry) > 1
-                ]
-    return observations
+        for search, shares in other.ranked.items():
+            self.ranked.setdefault(search, []).extend(shares)
+        for block, words in other.gold_words.items():
+            self.gold_words.setdefault(block, []).extend(words)
+            self.tokens.setdefault(block, []).extend(other.tokens[block])
 
 
 def rank_bm25(texts: Sequence[str], query: str, k1: float = 1.5, b: float = 0.75) -> list[int]:
@@ -135,63 +115,93 @@ def rank_bm25(texts: Sequence[str], query: str, k1: float = 1.5, b: float = 0.75
     return sorted(range(len(texts)), key=lambda position: (-scores[position], position))
 
 
-async def score_dialogue(server: BenchmarkServer, path: Path, record: Mapping[str, Any]) -> RecallScores:
-    """Import a dialogue, run a night, and ask its questions."""
-    clock = FrozenClock(datetime.now(UTC))
-    async with server.open_database(clock) as database, ModelServer(answers=create_observer(record)) as model:
-        await import_sources(database, [ImportSource(path, locomo)])
-        clock.advance(timedelta(days=2))
-        settings = server.default_settings().model_copy(update={"model": "observations", "openai_base_url": model.url})
-        await JobRunner(database, settings).run_now("consolidation")
-        async with database.connection() as conn:
-            turns = await fetch_all(conn, StoredTurn, _SELECT_TURNS)
-            facts = await fetch_value(conn, "select count(*) from fact where predicate = %(name)s", {"name": OBSERVED})
-        turn_ids = {(turn.session_id, turn.seq): turn.id for turn in turns}
-        scores = RecallScores(facts=facts, observations=len(parse_observations(record)))
-        for question in parse_questions(record):
-            documents = await rank_documents(database, question.text, agent=locomo.NAME, limit=max(RANKS))
-            evidence = [{turn_ids[event] for event in document.events if event in turn_ids} for document in documents]
-            scores.recall.append({rank: evidence_share(question, set().union(*evidence[:rank])) for rank in RANKS})
-            order = rank_bm25([turn.text for turn in turns], question.text)
-            ids = [turns[position].id for position in order]
-            scores.bm25.append({rank: evidence_share(question, set(ids[:rank])) for rank in RANKS})
+async def score_dialogue(
+    server: BenchmarkServer, path: Path, record: Mapping[str, Any], vectors: SmallVectors | None = None
+) -> RecallScores:
+    """Import a dialogue, run nights, and ask its questions."""
+    scores = RecallScores(questions=parse_questions(record))
+    await _score_evidence(server, path, record, vectors, scores)
+    await _score_blocks(server, path, record, scores)
     return scores
 
 
-def create_observer(record: Mapping[str, Any]) -> Callable[[dict[str, Any]], ScriptedReply]:
-    """Return the answers of a model that finds what the annotators observed in the lines of its prompt."""
-    texts = {turn["dia_id"]: turn["text"] for _, turns, _ in locomo.parse_sessions(dict(record)) for turn in turns}
-    observations = parse_observations(record)
+async def _score_evidence(
+    server: BenchmarkServer, path: Path, record: Mapping[str, Any], vectors: SmallVectors | None, scores: RecallScores
+) -> None:
+    """Score the evidence behind the first results, with the annotators' observations as facts."""
+    clock = FrozenClock(datetime.now(UTC))
+    facts = observed_facts(record)
+    async with server.open_database(clock) as database, ModelServer(create_stand_in(record, facts)) as model:
+        settings = _night_settings(server, model)
+        if vectors is not None:
+            model.embedding_reply = lambda texts: _embedding_reply(vectors, texts)
+            settings = settings.model_copy(update={"embed_model": "small"})
+        await _run_night(database, clock, settings, path)
+        async with database.connection() as conn:
+            turns = await fetch_all(conn, StoredTurn, _SELECT_TURNS)
+            scores.facts = await fetch_value(
+                conn, "select count(*) from fact where predicate = %(name)s", {"name": OBSERVED}
+            )
+        scores.observations = len(facts)
+        searches = {"by words": None} if vectors is None else {"by words": None, "with vectors": settings}
+        for question in scores.questions:
+            for name, search_settings in searches.items():
+                shares = await _rank_evidence(database, question, turns, search_settings)
+                scores.ranked.setdefault(name, []).append(shares)
+            order = rank_bm25([turn.text for turn in turns], question.text)
+            ids = [turns[position].id for position in order]
+            plain = {rank: evidence_share(question, set(ids[:rank])) for rank in RANKS}
+            scores.ranked.setdefault("plain BM25", []).append(plain)
 
-    def answer(request: dict[str, Any]) -> ScriptedReply:
-        lines = {json.loads(text): alias for alias, text in _PROMPT_LINE.findall(request["messages"][1]["content"])}
-        if request.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
-            return ScriptedReply.json({"operations": []})
-        facts = [_extracted_fact(observation, texts, lines) for observation in observations]
-        return ScriptedReply.json({"facts": [fact for fact in facts if fact is not None]})
 
-    return answer
+async def _rank_evidence(
+    database: Database, question: Question, turns: Sequence[StoredTurn], settings: Settings | None
+) -> RankShares:
+    turn_ids = {(turn.session_id, turn.seq): turn.id for turn in turns}
+    documents = await rank_documents(database, question.text, agent=locomo.NAME, limit=max(RANKS), settings=settings)
+    evidence = [{turn_ids[event] for event in document.events if event in turn_ids} for document in documents]
+    return {rank: evidence_share(question, set().union(*evidence[:rank])) for rank in RANKS}
 
 
-def _extracted_fact(
-    observation: Observation, texts: Mapping[str, str], lines: Mapping[str, str]
-) -> dict[str, Any] | None:
-    """Return an observation as an extracted fact; None if no turn that proves it is in the prompt."""
-    quotes = [texts[turn] for turn in observation.turns if turn in texts]
-    evidence = [{"event": lines[text], "quote": text[:200]} for text in quotes if text in lines]
-    if not evidence:
-        return None
-    return {
-        "subject": observation.speaker,
-        "predicate": OBSERVED,
-        "value": observation.fact,
-        "sentence": observation.fact,
-        "kind": "profile",
-        "single_valued": False,
-        "valid_from": None,
-        "valid_to": None,
-        "evidence": evidence,
-    }
+async def _score_blocks(server: BenchmarkServer, path: Path, record: Mapping[str, Any], scores: RecallScores) -> None:
+    """Score the gold words in the block, with recorded or rule facts, and without any."""
+    clock = FrozenClock(datetime.now(UTC))
+    recorded = find_recorded_facts(path)
+    async with server.open_database(clock) as database, ModelServer(create_stand_in(record, recorded or [])) as model:
+        settings = server.default_settings() if recorded is None else _night_settings(server, model)
+        await _run_night(database, clock, settings, path)
+        await _add_gold_words(database, "with rule facts" if recorded is None else "with a model's facts", scores)
+        async with database.transaction() as conn:
+            await agent_locks.lock_agent(conn, locomo.NAME)
+            await execute(conn, "update fact set superseded_at = recorded_at")
+            await index_facts(conn, locomo.NAME)
+        without = "rule facts" if recorded is None else "a model's facts"
+        await _add_gold_words(database, f"without {without}", scores)
+
+
+async def _add_gold_words(database: Database, name: str, scores: RecallScores) -> None:
+    for question in scores.questions:
+        block = (await recall(database, question.text, agent=locomo.NAME)).block
+        gold = set(query_words(question.answer))
+        share = len(gold & set(split_words(block))) / len(gold) if gold else 0.0
+        scores.gold_words.setdefault(name, []).append(share)
+        scores.tokens.setdefault(name, []).append(estimate_tokens(block))
+
+
+def _night_settings(server: BenchmarkServer, model: ModelServer) -> Settings:
+    return server.default_settings().model_copy(update={"model": "stand-in", "openai_base_url": model.url})
+
+
+async def _run_night(database: Database, clock: FrozenClock, settings: Settings, path: Path) -> None:
+    await import_sources(database, [ImportSource(path, locomo)])
+    clock.advance(timedelta(days=2))
+    await JobRunner(database, settings).run_now("consolidation")
+
+
+def _embedding_reply(vectors: SmallVectors, texts: list[str]) -> ScriptedReply:
+    embedded = vectors.embed(texts)
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(embedded)]
+    return ScriptedReply(body={"object": "list", "data": data, "model": "small"})
 
 
 def evidence_share(question: Question, turns: set[str]) -> float:
@@ -199,35 +209,60 @@ def evidence_share(question: Question, turns: set[str]) -> float:
     return len(question.evidence & turns) / len(question.evidence)
 
 
-def measure(folder: Path | None) -> Report:
-    """Measure all dialogues of a folder, or synthetic ones."""
-    report = Report("recall quality", "share of evidence turns behind the first results")
-    with tempfile.TemporaryDirectory() as temporary:
+def measure(folder: Path | None, python: str | None = None) -> Report:
+    """Measure all dialogues of a folder, or synthetic ones; `python` embeds them."""
+    report = Report("recall quality", "share of evidence turns behind the first results, and gold words in the block")
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         if folder is None:
             for seed in range(3):
                 Path(temporary, f"synthetic-{seed}.json").write_text(json.dumps(generate_dialogue(seed)))
             report.notes.append("synthetic dialogues: the targets are for real ones")
-        scores = asyncio.run(_score_files(sorted((folder or Path(temporary)).rglob("*.json"))))
-    for name, shares in (("recall", scores.recall), ("BM25 over turns", scores.bm25)):
-        for rank in RANKS:
-            mean = sum(by_rank[rank] for by_rank in shares) / max(len(shares), 1)
-            target = TARGETS[rank] if name == "recall" and folder is not None else None
-            report.add(f"{name}, first {rank}", mean, at_least=target)
-    report.add("questions", len(scores.recall))
-    report.add("facts", scores.facts, f"of {scores.observations:,} observations")
+        vectors = None if python is None else stack.enter_context(SmallVectors(python))
+        paths = [path for path in (folder or Path(temporary)).rglob("*.json") if ".answers" not in path.suffixes]
+        scores = asyncio.run(_score_files(sorted(paths), vectors))
+    _add_figures(report, scores, with_targets=folder is not None)
     return report
 
 
-async def _score_files(paths: Sequence[Path]) -> RecallScores:
+def _add_figures(report: Report, scores: RecallScores, *, with_targets: bool) -> None:
+    for search, shares in scores.ranked.items():
+        targets = TARGETS.get(search, {}) if with_targets else {}
+        for rank in RANKS:
+            values = [by_rank[rank] for by_rank in shares]
+            report.add(f"{search}, first {rank}", _mean(values), at_least=targets.get(rank))
+        if targets:
+            for kind in KINDS.values():
+                last = [by_rank[max(RANKS)] for by_rank in shares]
+                report.add(f"{search}, first {max(RANKS)}, {kind}", _mean_of_kind(scores, last, kind))
+    report.add("questions", len(scores.questions))
+    report.add("facts", scores.facts, f"of {scores.observations:,} observations")
+    for block, words in scores.gold_words.items():
+        target = GOLD_WORDS_TARGET if with_targets and block == "with a model's facts" else None
+        report.add(f"gold words in the block {block}", _mean(words), at_least=target)
+        report.add(f"tokens of the block {block}", _mean(scores.tokens[block]))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)
+
+
+def _mean_of_kind(scores: RecallScores, values: Sequence[float], kind: str) -> float:
+    return _mean([value for question, value in zip(scores.questions, values, strict=True) if question.kind == kind])
+
+
+async def _score_files(paths: Sequence[Path], vectors: SmallVectors | None) -> RecallScores:
     scores = RecallScores()
     async with open_server() as server:
         for path in paths:
             content = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
-            for number, record in enumerate(content if isinstance(content, list) else [content]):
+            if isinstance(content, dict):
+                scores.add(await score_dialogue(server, path, content, vectors))
+                continue
+            for number, record in enumerate(content):
                 with tempfile.TemporaryDirectory() as folder:
                     single = Path(folder) / f"{path.stem}-{number}.json"
                     single.write_text(json.dumps(record))
-                    scores.add(await score_dialogue(server, single, record))
+                    scores.add(await score_dialogue(server, single, record, vectors))
     return scores
 
 
@@ -235,7 +270,9 @@ def main() -> None:
     """Parse the command line and print the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.recall", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="dialogues in the LoCoMo format")
-    report = measure(parser.parse_args().folder)
+    parser.add_argument("--vectors", metavar="PYTHON", help="a Python that can run small_vectors.py")
+    arguments = parser.parse_args()
+    report = measure(arguments.folder, arguments.vectors)
     print(report.format_table())
     print(json.dumps(report.to_json()))
 
