@@ -2,9 +2,9 @@
 
     python -m benchmarks.quality.recall FOLDER [--vectors PYTHON]
 
-The share of a question's evidence behind the first 5, 10 and 20 results: a dialogue goes through import and a night, and
-the annotators' observations stand in for a model's answers. The baseline is plain BM25 over the turns, independent of
-the product. With `--vectors`, the same with the vectors of `small_vectors.py`, run by that Python.
+The share of a question's evidence behind the first 5, 10 and 20 results: a dialogue goes through import and a night,
+and the annotators' observations stand in for a model's answers. The baseline is plain BM25 over the turns, independent
+of the product. With `--vectors`, the same with the vectors of `small_vectors.py`, run by that Python.
 
 Gold words in the block: the share of the content words of a gold answer that the block holds, as it is rendered within
 its budget. The facts are what a model once answered, if `NAME.answers.json` is beside `NAME.json`, else those of the
