@@ -86,7 +86,7 @@ class _MiniLm:
         attended = self._project(attended, f"{name}attention.output.dense")
         states = self._normalise(states + attended, f"{name}attention.output.LayerNorm")
         inner = self._project(states, f"{name}intermediate.dense")
-        inner = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))  # GELU
+        inner = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner * inner * inner)))  # GELU
         output = self._project(inner, f"{name}output.dense")
         return self._normalise(states + output, f"{name}output.LayerNorm")
 
