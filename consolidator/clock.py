@@ -11,6 +11,11 @@ class Clock:
     def __init__(self, start: datetime | None = None) -> None:
         self._offset = timedelta(0) if start is None else start.astimezone(UTC) - datetime.now(UTC)
 
+    @property
+    def is_real(self) -> bool:
+        """Whether it tells the real time, and not that of a rehearsal."""
+        return not self._offset
+
     def now(self) -> datetime:
         """Return the current time, aware, in UTC."""
         return datetime.now(UTC) + self._offset
@@ -21,6 +26,11 @@ class FrozenClock(Clock):
 
     def __init__(self, start: datetime) -> None:
         self._now = start.astimezone(UTC)
+
+    @property
+    def is_real(self) -> bool:
+        """It never does."""
+        return False
 
     def now(self) -> datetime:
         """Return the time it was last set to."""

@@ -13,6 +13,7 @@ ConsolidatorError                exit code of the command line
 │   └── SessionBusy              5   another process drives the session now
 ├── ImportRefused                6   a strict import found a line that it cannot read
 ├── RunFailed                    7   a run ended with dead letters
+│   └── RetentionHalted          7   retention would prune too much, or does not trust the clock
 ├── ModelError                   8   a language model gave no usable answer
 │   ├── ModelRefused             8   it or its server refused the request
 │   ├── ModelTruncated           8   the request or the answer was too long
@@ -90,6 +91,10 @@ class RunFailed(ConsolidatorError):
     """A run ended with dead letters."""
 
     exit_code = 7
+
+
+class RetentionHalted(RunFailed):
+    """Retention would prune more than it should without a person's word, or does not trust the clock."""
 
 
 class ModelError(ConsolidatorError):

@@ -43,6 +43,9 @@ class Settings(BaseSettings):
         default_factory=list, description='JSON list of "format:path" to import; empty: the logs found on this machine'
     )
     retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
+    retention_max_share: float = Field(
+        default=0.5, gt=0, le=1, description="retention stops before it prunes a larger share of the log than this"
+    )
     episode_days: int | None = Field(
         default=None, ge=1, le=36_500, description="how long recall finds what was said; unset: as long as its events"
     )

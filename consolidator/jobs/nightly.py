@@ -163,7 +163,13 @@ class JobRunner:
         older_than = arguments.get("older_than", timedelta(days=self.settings.retention_days))
         episode_days = self.settings.episode_days
         episodes = None if episode_days is None else timedelta(days=episode_days)
-        pruned = await prune(self.database, older_than=older_than, episodes=episodes, progress=self.progress)
+        pruned = await prune(
+            self.database,
+            older_than=older_than,
+            episodes=episodes,
+            max_share=None if arguments.get("force") else self.settings.retention_max_share,
+            progress=self.progress,
+        )
         return await ledger.finish(pruned.as_json())
 
     @asynccontextmanager

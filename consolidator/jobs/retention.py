@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from consolidator.database import Connection, Database, partitions
+from consolidator.errors import RetentionHalted
 from consolidator.jobs.indexing.indexer import forget_turns
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import PrunableSession
@@ -23,6 +24,7 @@ from consolidator.store.nights import model_calls
 
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
+MAX_CLOCK_DIFFERENCE = timedelta(days=1)  # between this machine and the database
 BATCH = 5000  # rows deleted in one transaction
 MARK_BATCH = 500  # sessions marked in one transaction
 Progress = Callable[[str], None]
@@ -70,11 +72,14 @@ async def prune(
     *,
     older_than: timedelta,
     episodes: timedelta | None = None,
+    max_share: float | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RetentionReport:
     """Prune events that were ingested before now - `older_than` and learned from; with `dry_run` only report them.
 
+    With `max_share`, raise RetentionHalted and prune nothing if a larger share of the log than this would go, or if
+    the clock seems to have jumped: what is pruned is gone, so a wrong clock must not decide it.
     Recall forgets turns with their events or, if `episodes` is given, when they are that old. `progress` is called with
     the name of each dropped partition and pruned session.
     """
@@ -85,6 +90,8 @@ async def prune(
             await partitions.finish_drops(conn)
         candidates = await store.list_prunable(conn, report.cutoff)
     limits = {session.id: upto for session in candidates if (upto := prunable_limit(session)[0]) >= _first_seq(session)}
+    if max_share is not None and not dry_run:
+        await _check_brakes(database, candidates, limits, older_than, max_share)
     if not dry_run:
         limits = await _mark_pruned(database, limits, report.cutoff)
     _count_events(report, candidates, limits)
@@ -110,6 +117,36 @@ async def prune(
         await model_calls.prune(conn, before=report.cutoff)
     report.blobs = await _collect_garbage(database, now, report.cutoff)
     return report
+
+
+async def _check_brakes(
+    database: Database,
+    candidates: list[PrunableSession],
+    limits: dict[str, int],
+    older_than: timedelta,
+    max_share: float,
+) -> None:
+    """Raise RetentionHalted if the clock seems wrong, or if a larger share of the log than `max_share` would go."""
+    async with database.connection() as conn:
+        latest = await store.get_latest_times(conn)
+    now = database.clock.now()
+    prunable = sum(limits[session.id] - session.pruned_to for session in candidates if session.id in limits)
+    if not prunable:
+        return
+    reason = None
+    if database.clock.is_real and abs(now - latest.database_clock) > MAX_CLOCK_DIFFERENCE:
+        reason = (
+            f"this machine's clock says {now:%Y-%m-%d %H:%M}, the database's {latest.database_clock:%Y-%m-%d %H:%M}"
+        )
+    elif latest.activity is not None and now - latest.activity > older_than:
+        reason = f"the clock says {now:%Y-%m-%d}, but the last event or run is of {latest.activity:%Y-%m-%d}"
+    elif prunable > max_share * latest.events:
+        reason = f"{prunable:,} of {latest.events:,} events would go, more than {max_share:.0%} of the log"
+    if reason is not None:
+        raise RetentionHalted(
+            f"retention pruned nothing: {reason}. If that is right, `consolidator run retention --force` prunes them; "
+            "`consolidator run retention --dry-run` shows what would go"
+        )
 
 
 def _first_seq(session: PrunableSession) -> int:

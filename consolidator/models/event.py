@@ -14,6 +14,7 @@ from sqlmodel import Field, SQLModel
 from consolidator.models.columns import (
     bigint_column,
     json_object_column,
+    nullable_bytes_column,
     nullable_text_column,
     nullable_timestamp_column,
     text_column,
@@ -110,6 +111,7 @@ class EventTable(SQLModel, table=True):
     consolidated_at: datetime | None = nullable_timestamp_column()
     task_id: str | None = nullable_text_column()
     tool_name: str | None = nullable_text_column()
+    hash: bytes | None = nullable_bytes_column()  # see `store.log.hash_chain`; null in events from before it
 
 
 class IdempotencyKeyTable(SQLModel, table=True):

@@ -15,6 +15,7 @@ from consolidator.models.columns import (
     boolean_column,
     integer_column,
     json_object_column,
+    nullable_bytes_column,
     nullable_text_column,
     nullable_timestamp_column,
     text_column,
@@ -71,6 +72,9 @@ class SessionRow:
     last_event_at: datetime  # ingest time of the last event
     last_occurred_at: datetime  # when the last thing happened
     expires_at: datetime | None
+    unchained_to: int  # events up to here were written before events were hash-chained
+    chain_hash: bytes | None  # of the last event; null before the first one
+    pruned_hash: bytes | None  # of the event at `pruned_to`, with which the rest is verified
 
     @property
     def ingest_bounds(self) -> tuple[datetime, datetime]:
@@ -146,6 +150,9 @@ class SessionTable(SQLModel, table=True):
     last_event_at: datetime = timestamp_column()
     last_occurred_at: datetime = timestamp_column()
     expires_at: datetime | None = nullable_timestamp_column()
+    unchained_to: int = bigint_column()
+    chain_hash: bytes | None = nullable_bytes_column()
+    pruned_hash: bytes | None = nullable_bytes_column()
 
 
 class SessionViewTable(SQLModel, table=True):

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from consolidator.database import Database, open_database, partitions, upgrade
+from consolidator.errors import UsageError
 from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.settings import Settings
 from consolidator.store import checks
+from consolidator.store.log import seals, verification
 
-__all__ = ["Database", "describe_database", "load_schema_revision", "open_database", "reindex", "verify_database"]
+__all__ = [
+    "Database",
+    "describe_database",
+    "list_seals",
+    "load_schema_revision",
+    "open_database",
+    "read_seals",
+    "reindex",
+    "verify_database",
+]
 
 
 async def load_schema_revision(database: Database) -> str:
@@ -31,11 +44,37 @@ async def describe_database(database: Database, settings: Settings) -> dict[str,
         return described | asdict(await checks.get_sizes(conn))
 
 
-async def verify_database(database: Database) -> dict[str, list[str]]:
-    """Return the first violations of each invariant, by its name; the schema has to match this version, too."""
-    async with database.connection() as conn:
+async def verify_database(
+    database: Database, *, exported_seals: Mapping[int, str] | None = None
+) -> dict[str, list[str]]:
+    """Return the first violations of each invariant, by its name; the schema has to match this version, too.
+
+    `exported_seals` is a copy of the seals that was kept elsewhere, number -> root as hex digits: each must be here.
+    """
+    async with database.transaction() as conn:
         violations = await checks.find_violations(conn)
+        violations |= await verification.find_tampering(conn)
+        if exported_seals is not None:
+            missing = await verification.find_missing_seals(conn, exported_seals)
+            violations["I17 the seals of the copy are here"] = missing
     return violations | {"schema matches this version": await upgrade.find_drift(database.dsn)}
+
+
+async def list_seals(database: Database) -> list[dict[str, Any]]:
+    """Return the seals as JSON objects, the first one first; a copy kept elsewhere proves what they cover."""
+    async with database.connection() as conn:
+        rows = await seals.list_seals(conn)
+    return [{**asdict(row), "root": bytes(row.root).hex()} for row in rows]
+
+
+def read_seals(path: Path) -> dict[int, str]:
+    """Return the seals of a copy in a file, number -> root as hex digits; raise UsageError if it is none."""
+    try:
+        return {int(seal["number"]): str(seal["root"]) for seal in json.loads(path.read_text())}
+    except OSError as error:
+        raise UsageError(f"cannot read the copy of the seals: {error}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{path} is no copy of seals; `consolidator db seals --json > FILE` makes one") from error
 
 
 async def reindex(

@@ -41,12 +41,20 @@ where not exists (
 limit 20
 
 -- name: guarded
-select c.relname || ' lacks a guarding trigger' as problem
-from pg_inherits i join pg_class c on c.oid = i.inhrelid
-where i.inhparent in ('event'::regclass, 'generation_chunk'::regclass)
-  and (select count(*) from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled = 'A')
-      < case when i.inhparent = 'event'::regclass then 4 else 3 end
-limit 20
+-- Each trigger of each partition is there, always on, and calls the function that it should.
+select c.relname || ' lacks the trigger ' || g.name as problem
+from (values ('event', 'event_immutable', 'refuse_event_change'), ('event', 'event_stamped_once', 'refuse_event_change'),
+             ('event', 'event_kept', 'refuse_event_delete'), ('event', 'event_not_truncated', 'refuse_event_truncate'),
+             ('generation_chunk', 'chunk_immutable', 'refuse_companion_change'),
+             ('generation_chunk', 'chunk_kept', 'refuse_companion_delete'),
+             ('generation_chunk', 'chunk_not_truncated', 'refuse_event_truncate')) as g (parent, name, function)
+join pg_inherits i on i.inhparent = g.parent::regclass
+join pg_class c on c.oid = i.inhrelid
+where not exists (
+    select from pg_trigger t join pg_proc p on p.oid = t.tgfoid
+    where t.tgrelid = c.oid and t.tgname = g.name and p.proname = g.function and t.tgenabled = 'A'
+)
+order by 1 limit 20
 
 -- name: ledger
 select r.id || ' (' || r.job || '): a unit ended without its counts' as problem

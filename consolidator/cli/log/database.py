@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,14 @@ import typer
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.cli.output import AsJson, print_json, print_line, print_table, progress_bar, progress_callbacks
 from consolidator.errors import DatabaseError, RunFailed
-from consolidator.service.database import describe_database, load_schema_revision, reindex, verify_database
+from consolidator.service.database import (
+    describe_database,
+    list_seals,
+    load_schema_revision,
+    read_seals,
+    reindex,
+    verify_database,
+)
 
 db = typer.Typer(
     help="The database: upgrade it, see where it is, verify its invariants, rebuild its index.", no_args_is_help=True
@@ -48,12 +56,19 @@ def info_command(as_json: AsJson = False) -> None:
 
 
 @db.command("verify")
-def verify_command(as_json: AsJson = False) -> None:
-    """Check the invariants on the real rows: seq dense, blobs whole, the ledger balanced, the schema without drift."""
+def verify_command(
+    seals: Annotated[
+        Path | None,
+        typer.Option("--seals", help="A copy of the seals that you kept elsewhere: each must be in this database."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the invariants on the real rows: seq dense, hash chains unbroken, blobs whole, the ledger balanced."""
+    exported = None if seals is None else read_seals(seals)
 
     async def work() -> dict[str, list[str]]:
         async with open_configured() as (database, _):
-            return await verify_database(database)
+            return await verify_database(database, exported_seals=exported)
 
     violations = run_async(work())
     if as_json:
@@ -67,6 +82,22 @@ def verify_command(as_json: AsJson = False) -> None:
     broken = [invariant for invariant, cases in violations.items() if cases]
     if broken:
         raise DatabaseError(f"broken: {', '.join(broken)}")
+
+
+@db.command("seals")
+def seals_command(as_json: AsJson = False) -> None:
+    """List the seals that the nights put on the log. A copy kept elsewhere (--json) shows later if the log changed."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with open_configured() as (database, _):
+            return await list_seals(database)
+
+    seals = run_async(work())
+    if as_json:
+        print_json(seals)
+    else:
+        rows = ((seal["number"], seal["sealed_at"], seal["run_id"], seal["sessions"], seal["root"]) for seal in seals)
+        print_table("seals", ("number", "sealed at", "run", "sessions", "root"), rows)
 
 
 @db.command("reindex")

@@ -53,6 +53,7 @@ def run_command(
     older_than: Annotated[
         str | None, typer.Option(help="retention: prune what is older than this, such as 30d.")
     ] = None,
+    force: Annotated[bool, typer.Option(help="retention: prune although the clock or the amount seems wrong.")] = False,
     dry_run: Annotated[bool, typer.Option(help="retention: show what would be pruned, and prune nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +61,7 @@ def run_command(
 
     Exit code 7 if something was dead-lettered. Warns if a night learned nothing from any event it read.
     """
-    name, age = _parse_job(job, older_than, dry_run=dry_run)
+    name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
 
     async def work() -> dict[str, Any]:
         stop = stop_on_signals()
@@ -68,7 +69,9 @@ def run_command(
             if dry_run:
                 return await preview_retention(database, settings, older_than=age)
             with progress_bar(job) as bar:
-                return await run_job(database, settings, name, stop, older_than=age, **progress_callbacks(bar))
+                return await run_job(
+                    database, settings, name, stop, older_than=age, force=force, **progress_callbacks(bar)
+                )
 
     report = run_async(work())
     if as_json:
@@ -78,12 +81,12 @@ def run_command(
     _check_report(report)
 
 
-def _parse_job(job: str, older_than: str | None, *, dry_run: bool) -> tuple[Job, timedelta | None]:
+def _parse_job(job: str, older_than: str | None, *, dry_run: bool, force: bool) -> tuple[Job, timedelta | None]:
     """Return the job and the age that a person named; raise UsageError if they do not fit."""
     if job not in JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(JOBS)}")
-    if (older_than is not None or dry_run) and job != "retention":
-        raise UsageError("--older-than and --dry-run require the job retention")
+    if (older_than is not None or dry_run or force) and job != "retention":
+        raise UsageError("--older-than, --force and --dry-run require the job retention")
     age = None if older_than is None else parse_span(older_than)
     if age is not None and age < timedelta(days=1):
         raise UsageError(f"--older-than must be at least one day, got {older_than!r}")

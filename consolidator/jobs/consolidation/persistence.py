@@ -20,7 +20,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events, seals, sessions
 from consolidator.store.memory import agent_locks, digests, error_records, facts, scopes
 from consolidator.store.nights import extraction, runs
 from consolidator.store.queries import row_values
@@ -42,6 +42,7 @@ async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, 
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
     await events.stamp(conn, spans, now=now, dead=[list(result.dead) for _, result in learned])
+    await seals.add_sessions(conn, spans)
     await extraction.advance_watermarks(
         conn, [(window.session.id, window.session.extracted_to, window.upto) for window in windows if window.read]
     )

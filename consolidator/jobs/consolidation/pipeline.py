@@ -19,7 +19,7 @@ from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.log import seals, sessions
 from consolidator.store.memory import digests, rederive, scopes
 from consolidator.store.nights import extraction, runs
 
@@ -57,8 +57,16 @@ async def consolidate(
         embedded = await embed_missing(database, settings, ledger.stop, run_id=ledger.run_id)
         if embedded is not None:
             report["vectors"] = embedded
+        report["seal"] = await _seal(ledger)
         report["model"] = {"name": extraction_model(settings), **await calls.report()} if calls else "none: rules only"
     return await ledger.finish(report)
+
+
+async def _seal(ledger: Ledger) -> dict[str, Any] | None:
+    """Seal the chains of the sessions that were learned from; return the seal, None if there was nothing new."""
+    async with ledger.database.transaction() as conn:
+        seal = await seals.seal(conn, run_id=ledger.run_id, now=ledger.database.clock.now())
+    return None if seal is None else {"number": seal.number, "sessions": seal.sessions, "root": seal.root.hex()}
 
 
 async def _extract_late(ledger: Ledger, reader: FactReader, only: list[str] | None) -> None:

@@ -41,12 +41,17 @@ async def run_job(
     stop: asyncio.Event,
     *,
     older_than: timedelta | None = None,
+    force: bool = False,
     started: Callable[[int], None] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Run a job now, the scheduled run if one is due; return its report. `older_than` is an option of retention."""
+    """Run a job now, the scheduled run if one is due; return its report.
+
+    Options of retention: `older_than`, and `force`, which prunes also what it would stop at.
+    """
     runner = JobRunner(database, settings, stop, started=started, progress=progress)
-    return await runner.run_now(job, **({"older_than": older_than} if older_than else {}))
+    options: dict[str, Any] = {"older_than": older_than} if older_than else {}
+    return await runner.run_now(job, **options, **({"force": True} if force else {}))
 
 
 async def preview_retention(

@@ -17,11 +17,13 @@ from consolidator.models.event import Event, EventRow, NewEvent, parse_timestamp
 from consolidator.models.payload import EventType, check_payload
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
-from consolidator.store.queries import execute_each, fetch_all, fetch_each, fetch_one, load
+from consolidator.store.log.hash_chain import hash_content, hash_event
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_each, fetch_one, load
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("log/events")
+_COPY = "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash) from stdin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class PreparedEvent:
     task_id: str | None
     tool_name: str | None
     occurred: datetime | None
+    content_hash: bytes
     blobs: tuple[Blob, ...] = ()
 
 
@@ -62,10 +65,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class _AppendBase:
-    """What an append needs of its session: the head before it, and its ingest time."""
+    """What an append needs of its session: the head before it, its ingest time, and the hash of the event before it."""
 
     base: int
     now: datetime
+    chain_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +94,15 @@ def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
         data, moved = blobs.move_to_blobs(data)
         text = dumps(data)
     tool = event.tool_name or (data.get("tool") if isinstance(data.get("tool"), str) else None)
+    task_id = None if event.task_id is None else escape(event.task_id)
+    tool_name = None if tool is None else escape(tool)
     return PreparedEvent(
         event.type.value,
         text,
-        None if event.task_id is None else escape(event.task_id),
-        None if tool is None else escape(tool),
+        task_id,
+        tool_name,
         parse_timestamp(data.get("occurred_at")),
+        hash_content(event.type.value, task_id, tool_name, text),
         tuple(moved),
     )
 
@@ -123,10 +130,12 @@ async def append(
         "datas": [event.data for event in prepared],
         "tasks": [event.task_id for event in prepared],
         "tools": [event.tool_name for event in prepared],
+        "contents": [event.content_hash for event in prepared],
     }
     if len(prepared) == 1 and key is None:
         only = prepared[0]
         values |= {"type": only.type, "data": only.data, "task": only.task_id, "tool": only.tool_name}
+        values["content"] = only.content_hash
     if any(event.blobs for event in prepared):
         async with conn.transaction():
             await store_blobs(conn, prepared, now)
@@ -219,14 +228,13 @@ async def load_bulk(
     if start is None:
         raise NotFound(f"no session {session_id!r}")
     await partitions.ensure_day(conn, start.now)
-    async with (
-        conn.cursor() as cursor,
-        cursor.copy(
-            "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name) from stdin"
-        ) as copy,
-    ):
+    chain_hash = bytes(start.chain_hash)
+    async with conn.cursor() as cursor, cursor.copy(_COPY) as copy:
         for seq, event in enumerate(prepared, start.base + 1):
-            await copy.write_row((session_id, seq, event.type, event.data, start.now, event.task_id, event.tool_name))
+            chain_hash = hash_event(chain_hash, event.content_hash, seq, start.now)
+            columns = (event.type, event.data, start.now, event.task_id, event.tool_name, chain_hash)
+            await copy.write_row((session_id, seq, *columns))
+    await execute(conn, _SQL["set_chain_hash"], {"session": session_id, "chain_hash": chain_hash})
     await _add_blob_references(conn, session_id, start.base + 1, prepared)
     return AppendResult(start.base + 1, start.base + len(prepared))
 

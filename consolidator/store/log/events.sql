@@ -11,18 +11,42 @@ where id = %(session)s
   and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
   and (%(key)s::text is null
        or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
-returning head - %(count)s as base, last_event_at as now
+returning head - %(count)s as base, last_event_at as now, coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) as chain_hash
+
+-- name: set_chain_hash
+update session set chain_hash = %(chain_hash)s where id = %(session)s
 
 -- name: append
--- The one way to append: it moves the head and writes the events in one statement.
-with moved as (
-    -- include: move_head
+-- The one way to append: it moves the head and writes the events in one statement. The hashes are computed before the
+-- session's row is written, so the row is locked first.
+with locked as (
+    select id, head, last_event_at, coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) as chain_hash from session
+    where id = %(session)s
+      and (%(expected)s::bigint is null or head = %(expected)s)
+      and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+      and (%(key)s::text is null
+           or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
+    for no key update
+), chained as materialized (
+    select id, head as base, greatest(last_event_at, %(now)s) as now,
+           chain_events(chain_hash, %(contents)b::bytea[], head, greatest(last_event_at, %(now)s)) as hashes
+    from locked
+), moved as (
+    update session
+    set head = chained.base + %(count)s,
+        due = true,
+        last_event_at = chained.now,
+        last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
+        status = case when %(ends)s then 'ended' else status end,
+        chain_hash = chained.hashes[%(count)s]
+    from chained where session.id = chained.id
+    returning chained.base, chained.now, chained.hashes
 ), remembered as (
     insert into idempotency (session_id, key, first_seq, last_seq, created_at)
     select %(session)s, %(key)s, base + 1, base + %(count)s, now from moved where %(key)s::text is not null
 ), written as (
-    insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name)
-    select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool
+    insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash)
+    select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool, hashes[new.n]
     from moved cross join
          unnest(%(types)s::text[], %(datas)b::text[], %(tasks)s::text[], %(tools)s::text[])
          with ordinality as new (type, data, task, tool, n)
@@ -33,10 +57,21 @@ select min(seq), max(seq) from written
 -- name: append_one
 -- The same for one event without a key, which is written most: it costs the server half as much.
 with moved as (
-    -- include: move_head
+    update session
+    set head = head + 1,
+        due = true,
+        last_event_at = greatest(last_event_at, %(now)s),
+        last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
+        status = case when %(ends)s then 'ended' else status end,
+        chain_hash = sha256(coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) || %(content)b || int8send(head + 1)
+                            || timestamptz_send(greatest(last_event_at, %(now)s)))
+    where id = %(session)s
+      and (%(expected)s::bigint is null or head = %(expected)s)
+      and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+    returning head as seq, last_event_at as now, chain_hash
 )
-insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name)
-select %(session)s, base + 1, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s from moved
+insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash)
+select %(session)s, seq, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s, chain_hash from moved
 returning seq, seq
 
 -- name: refusal

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_value, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("log/retention")
 
@@ -24,6 +24,15 @@ class PrunableSession:
     events: int  # how many are before the cutoff
     open: bool  # whether it is open and had an event since the cutoff
     read_by_child: bool  # whether a live fork reads its log
+
+
+@dataclass(frozen=True, slots=True)
+class LatestTimes:
+    """What the clock is checked against, and the size of the log."""
+
+    database_clock: datetime
+    activity: datetime | None  # the last event, or the last run that ended well
+    events: int  # in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,13 @@ class ExpiredTurns:
 async def list_prunable(conn: Connection, cutoff: datetime) -> list[PrunableSession]:
     """Return the sessions with events from before the cutoff, in order of id."""
     return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], {"cutoff": cutoff})
+
+
+async def get_latest_times(conn: Connection) -> LatestTimes:
+    """Return what the clock is checked against, and the size of the log."""
+    latest = await fetch_one(conn, LatestTimes, _SQL["get_latest_times"])
+    assert latest is not None
+    return latest
 
 
 async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, cutoff: datetime, window: int) -> None:

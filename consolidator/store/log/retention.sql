@@ -17,10 +17,19 @@ select s.id, s.pruned_to, s.head, old.last, old.unlearned, old.events,
 from old join session s on s.id = old.session_id
 order by s.id
 
+-- name: get_latest_times
+-- What the clock is checked against. A run that is running now is no sign: the clock that started it may be wrong.
+select now() as database_clock,
+       greatest((select max(last_event_at) from session),
+                (select max(finished_at) from run where status = 'done')) as activity,
+       (select coalesce(sum(head - pruned_to), 0) from session)::bigint as events
+
 -- name: mark_pruned
 -- Marks a prefix as gone before it is deleted: readers begin after `pruned_to`, so a crash in between leaves no gap.
 -- The conditions hold against a session that was written to since it was looked at.
-update session set pruned_to = %(upto)s
+-- The last hash that goes stays with the session: what is left is verified against it.
+update session set pruned_to = %(upto)s,
+    pruned_hash = (select e.hash from event e where e.session_id = %(id)s and e.seq = %(upto)s)
 where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
   and (status <> 'open' or last_event_at < %(cutoff)s or head - %(window)s >= %(upto)s)
 

@@ -28,6 +28,7 @@ OTHERS = {
     "created_at": sql.SQL("created_at + interval '1 day'"),
     "task_id": sql.SQL("'t'"),
     "tool_name": sql.SQL("'Bash'"),
+    "hash": sql.SQL("''"),
 }
 
 
@@ -190,7 +191,7 @@ async def test_verify_names_a_day_that_lost_its_guards(log: Database) -> None:
         part = await partition_of_today(conn)
         await conn.execute(sql.SQL("alter table {} disable trigger event_kept").format(sql.Identifier(part)))
         assert (await checks.find_violations(conn))["I1 every partition is guarded"] == [
-            f"{part} lacks a guarding trigger"
+            f"{part} lacks the trigger event_kept"
         ]
 
 

@@ -1,0 +1,107 @@
+"""Seals: records how far sessions were learned from, and seals these chains with a root over all of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from consolidator.database.partitions import Connection
+from consolidator.models.seal import SealedSessionRow, SealRow
+from consolidator.store.log.events import Span
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, load
+
+_SQL = load("log/seals")
+_BATCH = 500  # events fetched at once
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedEvent:
+    """An event with what its session says about its chain; the columns of the event are null in an empty session."""
+
+    id: str  # of the session
+    head: int
+    unchained_to: int
+    pruned_to: int
+    chain_hash: bytes | None
+    pruned_hash: bytes | None
+    seq: int | None
+    event_type: str | None
+    data: str | None  # JSON
+    created_at: datetime | None
+    task_id: str | None
+    tool_name: str | None
+    hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFunction:
+    """A function that guards the log."""
+
+    name: str
+    source: str  # SHA-256 of its body, as hex digits
+
+
+async def add_sessions(conn: Connection, spans: Sequence[Span]) -> None:
+    """Record that sessions were learned from up to the end of their spans; the next seal covers them."""
+    await execute_each(conn, _SQL["add_sessions"], [span.values() for span in spans])
+
+
+async def seal(conn: Connection, *, run_id: str, now: datetime) -> SealRow | None:
+    """Seal what was recorded since the last seal, in the caller's transaction; return None if there is nothing."""
+    await execute(conn, _SQL["lock"])
+    sessions = await fetch_all(conn, SealedSessionRow, _SQL["list_unsealed"])
+    if not sessions:
+        return None
+    last = await fetch_one(conn, SealRow, _SQL["get_last"])
+    root = hash_root(b"" if last is None else last.root, sessions)
+    row = SealRow(1 if last is None else last.number + 1, run_id, now, len(sessions), root)
+    values = {"number": row.number, "run_id": run_id, "sealed_at": now, "sessions": row.sessions, "root": root}
+    await execute(conn, _SQL["add"], values)
+    await execute(conn, _SQL["mark_sealed"], {"number": row.number})
+    return row
+
+
+def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:
+    """Return the root over the root before it and chains, in order of session hash and seq."""
+    root = hashlib.sha256(previous)
+    for session in sessions:
+        root.update(bytes(session.session_hash) + session.seq.to_bytes(8, "big") + bytes(session.hash))
+    return root.digest()
+
+
+async def list_seals(conn: Connection) -> list[SealRow]:
+    """Return every seal, the first one first."""
+    return await fetch_all(conn, SealRow, _SQL["list"])
+
+
+async def list_sealed_sessions(conn: Connection, number: int) -> list[SealedSessionRow]:
+    """Return what a seal covers, in the order in which its root hashes it."""
+    return await fetch_all(conn, SealedSessionRow, _SQL["list_sealed"], {"number": number})
+
+
+async def stream_chains(conn: Connection) -> AsyncIterator[ChainedEvent]:
+    """Yield every event in order of session and seq, through a server-side cursor in the caller's transaction."""
+    async with conn.cursor("chains", row_factory=class_row(ChainedEvent)) as cursor:
+        cursor.itersize = _BATCH
+        await cursor.execute(_SQL["list_chains"])
+        async for event in cursor:
+            yield event
+
+
+async def find_broken_seals(conn: Connection) -> list[str]:
+    """Return the first sealed chains that are not there any more as they were sealed."""
+    return await fetch_column(conn, _SQL["find_broken_seals"])
+
+
+async def find_rewritten_blobs(conn: Connection) -> list[str]:
+    """Return the first blobs whose content does not match their hash."""
+    return await fetch_column(conn, _SQL["find_rewritten_blobs"])
+
+
+async def list_guards(conn: Connection, names: Sequence[str]) -> list[GuardFunction]:
+    """Return the functions of these names that the database has."""
+    return await fetch_all(conn, GuardFunction, _SQL["list_guards"], {"names": list(names)})

@@ -1,0 +1,65 @@
+-- name: add_sessions
+-- How far a session was learned from; events from before the hash chain have no hash, and are not sealed.
+insert into sealed_session (session_hash, seq, hash)
+select sha256(convert_to(e.session_id, 'UTF8')), e.seq, e.hash from event e
+where e.session_id = %(session)s and e.seq = %(upto)s and e.hash is not null
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+on conflict do nothing
+
+-- name: lock
+select pg_advisory_xact_lock(hashtext('consolidator.seal'))
+
+-- name: get_last
+select number, run_id, sealed_at, sessions, root from seal order by number desc limit 1
+
+-- name: list_unsealed
+select session_hash, seq, hash, seal from sealed_session where seal is null order by session_hash, seq
+
+-- name: mark_sealed
+update sealed_session set seal = %(number)s where seal is null
+
+-- name: add
+insert into seal (number, run_id, sealed_at, sessions, root)
+values (%(number)s, %(run_id)s, %(sealed_at)s, %(sessions)s, %(root)s)
+
+-- name: list
+select number, run_id, sealed_at, sessions, root from seal order by number
+
+-- name: list_sealed
+select session_hash, seq, hash, seal from sealed_session where seal = %(number)s order by session_hash, seq
+
+-- name: list_chains
+-- Every event that is still there with its session, in order, for `verify`.
+select s.id, s.head, s.unchained_to, s.pruned_to, s.chain_hash, s.pruned_hash,
+       e.seq, e.event_type, e.data::text as data, e.created_at, e.task_id, e.tool_name, e.hash
+from session s
+left join event e on e.session_id = s.id and e.seq > s.pruned_to
+order by s.id collate "C", e.seq
+
+-- name: find_broken_seals
+-- Sealed chains that are not there any more as they were sealed: cut off, rewritten, or gone without an erasure.
+select case when s.id is null
+                 then 'the session whose id has the SHA-256 ' || encode(c.session_hash, 'hex')
+                      || ' is gone, and no erasure is recorded'
+            when s.head < c.seq then s.id || ': ends at event ' || s.head || ', but was sealed up to event ' || c.seq
+            else s.id || ': event ' || c.seq || ' is not the one that was sealed' end as problem
+from sealed_session c
+left join session s on sha256(convert_to(s.id, 'UTF8')) = c.session_hash
+left join event e on e.session_id = s.id and e.seq = c.seq
+where case when s.id is null then not exists (
+                select from erasure r where sha256(convert_to(r.session_id, 'UTF8')) = c.session_hash
+           )
+           when s.head < c.seq then true
+           when c.seq > s.pruned_to then e.hash is distinct from c.hash
+           when c.seq = s.pruned_to then s.pruned_hash is distinct from c.hash
+           else false end
+order by 1 limit 20
+
+-- name: find_rewritten_blobs
+select 'blob ' || encode(sha256, 'hex') || ' holds something else than its name says' as problem
+from blob where sha256(body) <> sha256 order by 1 limit 20
+
+-- name: list_guards
+-- The source of the functions that guard the log.
+select proname as name, encode(sha256(convert_to(prosrc, 'UTF8')), 'hex') as source
+from pg_proc where pronamespace = current_schema()::regnamespace and proname = any(%(names)s) order by proname

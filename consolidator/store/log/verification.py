@@ -1,0 +1,136 @@
+"""Verifies the log as evidence: recomputes every hash here, so that nothing in the database has to be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+from consolidator.database.partitions import Connection
+from consolidator.store.log import seals
+from consolidator.store.log.hash_chain import hash_content, hash_event, hash_session_id
+from consolidator.store.log.seals import ChainedEvent, hash_root
+
+MAX_PROBLEMS = 20  # reported of each kind
+
+# SHA-256 of the bodies of the functions that guard the log; a migration that changes one changes it here.
+GUARDS = {
+    "refuse_companion_change": "2ee5f348ddaba82fb03ff01ef46169ffb7dd1c6c430522365da925d25330ae40",
+    "refuse_companion_delete": "427805921c7c682ea2f2fc73036face3efa0673ec90bd8abe4a73d4af2dd0053",
+    "refuse_event_change": "9374e07a346cd8cc7aaf99adf150fc3bb78e962e686d4f2fee773afd5b9eb227",
+    "refuse_event_delete": "684e6386baa361acd5186f60bf40a072d21c442892992783f809adb2efabbed8",
+    "refuse_event_truncate": "a1b54db79dc34b429c7b047648b5f2699e0467af8bfec18bf06d497208f774a1",
+}
+
+
+async def find_tampering(conn: Connection) -> dict[str, list[str]]:
+    """Return, for each part of invariant I17, the first violations as texts; run it in a read-only transaction."""
+    return {
+        "I17 events are what was appended": await find_broken_chains(conn),
+        "I17 blobs are what was appended": await seals.find_rewritten_blobs(conn),
+        "I17 sealed sessions are as they were sealed": await seals.find_broken_seals(conn),
+        "I17 seals follow from one another": await find_broken_roots(conn),
+        "I17 the guards are this version's": await find_changed_guards(conn),
+    }
+
+
+async def find_broken_chains(conn: Connection) -> list[str]:
+    """Return the sessions whose events do not hash to what was stored with them, each with the first such event."""
+    problems: list[str] = []
+    async for problem in _check_chains(seals.stream_chains(conn)):
+        problems.append(problem)
+        if len(problems) == MAX_PROBLEMS:
+            break
+    return problems
+
+
+@dataclass(slots=True)
+class _Chain:
+    """The check of one session's chain, up to the first problem."""
+
+    session: ChainedEvent
+    last: int = 0  # seq of the last event that was checked
+    previous: bytes | None = None  # hash of the event before
+    problem: str | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        session = self.session
+        self.last = max(session.pruned_to, session.unchained_to)
+        pruned = session.pruned_to > session.unchained_to and session.pruned_hash is not None
+        self.previous = bytes(session.pruned_hash or b"") if pruned else hash_session_id(session.id)
+
+    def add(self, event: ChainedEvent) -> None:
+        """Check the next event."""
+        if (
+            self.problem
+            or event.seq is None
+            or event.event_type is None
+            or event.data is None
+            or event.created_at is None
+        ):
+            return
+        if event.seq <= event.unchained_to:
+            return
+        content = hash_content(event.event_type, event.task_id, event.tool_name, event.data)
+        expected = hash_event(self.previous or b"", content, event.seq, event.created_at)
+        if event.seq != self.last + 1:
+            self.problem = f"{event.id}: event {self.last + 1} is missing"
+        elif event.hash is None or bytes(event.hash) != expected:
+            self.problem = f"{event.id}: event {event.seq} is not what was appended"
+        self.last, self.previous = event.seq, expected
+
+    def finish(self) -> str | None:
+        """Return the problem, if any, when every event was checked."""
+        session = self.session
+        if self.problem is None and session.head > session.unchained_to:
+            if self.last != session.head and session.head > session.pruned_to:
+                return f"{session.id}: ends at event {self.last}, but its head is {session.head}"
+            if self.last == session.head > session.pruned_to and bytes(session.chain_hash or b"") != self.previous:
+                return f"{session.id}: its chain does not end with event {self.last}"
+        return self.problem
+
+
+async def _check_chains(events: AsyncIterator[ChainedEvent]) -> AsyncIterator[str]:
+    chain: _Chain | None = None
+    async for event in events:
+        if chain is None or chain.session.id != event.id:
+            if chain is not None and (problem := chain.finish()):
+                yield problem
+            chain = _Chain(event)
+        chain.add(event)
+    if chain is not None and (problem := chain.finish()):
+        yield problem
+
+
+async def find_broken_roots(conn: Connection) -> list[str]:
+    """Return the seals that do not follow from what they cover and from the seal before."""
+    problems: list[str] = []
+    root = b""
+    for number, seal in enumerate(await seals.list_seals(conn), 1):
+        if seal.number != number:
+            return [*problems, f"seal {number} is missing"][:MAX_PROBLEMS]
+        covered = await seals.list_sealed_sessions(conn, number)
+        root = hash_root(root, covered)
+        if root != bytes(seal.root) or len(covered) != seal.sessions:
+            problems.append(f"seal {number} of {seal.sealed_at.isoformat()} does not match what it covers")
+            root = bytes(seal.root)
+    return problems[:MAX_PROBLEMS]
+
+
+async def find_changed_guards(conn: Connection) -> list[str]:
+    """Return the guarding functions that are missing, or whose source is not this version's."""
+    present = {guard.name: guard.source for guard in await seals.list_guards(conn, list(GUARDS))}
+    return [
+        f"function {name} {'is missing' if name not in present else 'has another source than this version knows'}"
+        for name, source in GUARDS.items()
+        if present.get(name) != source
+    ]
+
+
+async def find_missing_seals(conn: Connection, exported: Mapping[int, str]) -> list[str]:
+    """Return the seals (number -> root as hex digits) of a copy kept elsewhere that this log does not have."""
+    roots = {seal.number: bytes(seal.root).hex() for seal in await seals.list_seals(conn)}
+    return [
+        f"seal {number} of the copy is {'missing' if number not in roots else 'another one'} here"
+        for number, root in sorted(exported.items())
+        if roots.get(number) != root
+    ][:MAX_PROBLEMS]

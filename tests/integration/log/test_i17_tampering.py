@@ -1,0 +1,190 @@
+"""I17: a changed, missing or added event, blob or tail is found, also when the database's owner did it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import sql
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.service.database import list_seals, read_seals, verify_database
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.settings import Settings
+from consolidator.store.log import events, sessions
+from consolidator.store.log.hash_chain import HASH_BYTES
+from tests.support import call_and_result, log_events, run_job, user_message
+
+EVENTS, BLOBS = "I17 events are what was appended", "I17 blobs are what was appended"
+SEALED, SEALS = "I17 sealed sessions are as they were sealed", "I17 seals follow from one another"
+GUARDS, COPY = "I17 the guards are this version's", "I17 the seals of the copy are here"
+LARGE = "x" * 40_000
+
+
+async def broken(database: Database, **options: Any) -> dict[str, list[str]]:
+    """The invariants that do not hold, with their violations."""
+    return {name: cases for name, cases in (await verify_database(database, **options)).items() if cases}
+
+
+async def as_owner(database: Database, *statements: str) -> None:
+    """Change the log as somebody who owns it: triggers off, statements, triggers on again."""
+    async with database.transaction() as conn:
+        await conn.execute("set local session_replication_role = replica")
+        cursor = await conn.execute(
+            "select inhrelid::regclass::text from pg_inherits where inhparent = 'event'::regclass"
+        )
+        partitions = [sql.SQL(name) for (name,) in await cursor.fetchall()]
+        for part in partitions:
+            await conn.execute(sql.SQL("alter table {} disable trigger user").format(part))
+        for statement in statements:
+            await conn.execute(statement.encode())
+        for part in partitions:
+            for trigger in ("event_immutable", "event_stamped_once", "event_kept", "event_not_truncated"):
+                await conn.execute(sql.SQL("alter table {} enable always trigger {}").format(part, sql.SQL(trigger)))
+
+
+@pytest.fixture
+async def log(database: Database, clock: FrozenClock, settings: Settings) -> Database:
+    """Two sessions that a night has sealed, written one by one, in batches, by COPY and with blobs."""
+    await log_events(database, "s", [user_message("one")])
+    await log_events(database, "s", call_and_result("c1", "Bash", {"command": "make"}, LARGE))
+    await log_events(database, "s", [user_message("four")])
+    await log_events(database, "t", [user_message("hello"), user_message("bye")])
+    prepared = [events.prepare(user_message(f"bulk {n}")) for n in range(3)]
+    async with database.transaction() as conn:
+        await events.load_bulk(conn, "t", prepared, now=clock.now())
+    await log_events(database, "t", [user_message("last")], key="k")
+    clock.advance(timedelta(hours=1))
+    await run_job(database, settings)
+    return database
+
+
+async def test_an_untouched_log_verifies(log: Database) -> None:
+    assert await broken(log) == {}
+    async with log.connection() as conn:
+        cursor = await conn.execute("select distinct length(hash) from event")
+        assert await cursor.fetchall() == [(HASH_BYTES,)]
+        cursor = await conn.execute("select count(distinct hash) = count(*) from event")
+        assert await cursor.fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        """update event set data = '{"text": "forged"}' where session_id = 's' and seq = 1""",
+        "update event set event_type = 'AssistantResponse' where session_id = 's' and seq = 1",
+        "update event set tool_name = 'Write' where session_id = 's' and seq = 2",
+        "update event set task_id = 'another' where session_id = 's' and seq = 4",
+        "update event set created_at = created_at + interval '1 second' where session_id = 's' and seq = 1",
+        "update event set hash = sha256(hash) where session_id = 's' and seq = 2",
+        "update event set seq = 10 - seq where session_id = 's' and seq in (1, 4)",
+        "delete from event where session_id = 's' and seq = 2",
+        "update event set session_id = 't', seq = 7 where session_id = 's' and seq = 4; "
+        "update session set head = 7, due = true where id = 't'; "
+        "update session set head = 3, consolidated_to = 3 where id = 's'",
+        "insert into event (session_id, seq, event_type, data, created_at) "
+        "select session_id, 5, event_type, data, created_at from event where session_id = 's' and seq = 4; "
+        "update session set head = 5, due = true where id = 's'",
+    ],
+)
+async def test_a_rewritten_event_is_found(log: Database, change: str) -> None:
+    await as_owner(log, *change.split("; "))
+    assert any(case.startswith("s: ") for case in (await broken(log))[EVENTS])
+
+
+async def test_a_rewritten_blob_is_found(log: Database) -> None:
+    await as_owner(log, "update blob set body = 'forged'")
+    assert "holds something else" in (await broken(log))[BLOBS][0]
+
+
+CUT_TAIL = (
+    "delete from event where session_id = 's' and seq > 2",
+    "update session set head = 2, consolidated_to = 2, extracted_to = least(extracted_to, 2), due = false, "
+    "chain_hash = (select hash from event where session_id = 's' and seq = 2) where id = 's'",
+    "delete from blob_ref where session_id = 's'",
+)
+
+
+async def test_a_tail_that_was_cut_off_with_its_head_lowered_is_found(log: Database) -> None:
+    await as_owner(log, *CUT_TAIL)
+    found = await broken(log)
+    assert found[SEALED] == ["s: ends at event 2, but was sealed up to event 4"]
+    assert EVENTS not in found  # the chain itself is whole: only the seal tells
+
+
+async def test_a_session_that_is_gone_is_found(log: Database) -> None:
+    await as_owner(
+        log, "delete from blob_ref", "delete from event where session_id = 's'", "delete from session where id = 's'"
+    )
+    assert "is gone, and no erasure is recorded" in (await broken(log))[SEALED][0]
+
+
+async def test_who_rewrites_the_chain_and_the_seals_is_found_by_a_copy(
+    log: Database, tmp_path: Path, clock: FrozenClock, settings: Settings
+) -> None:
+    copy = tmp_path / "seals.json"
+    copy.write_text(json.dumps(await list_seals(log), default=str))
+    assert await broken(log, exported_seals=read_seals(copy)) == {}
+    await as_owner(log, *CUT_TAIL, "delete from sealed_session where session_hash = sha256('s')")
+    assert SEALS in await broken(log)
+    await as_owner(log, "delete from seal", "update sealed_session set seal = null")
+    await log_events(log, "u", [user_message("a later night")])
+    clock.advance(timedelta(hours=1))
+    await run_job(log, settings)
+    found = await broken(log, exported_seals=read_seals(copy))
+    assert list(found) == [COPY]
+    assert found[COPY] == ["seal 1 of the copy is another one here"]
+
+
+async def test_a_guard_without_effect_is_found(log: Database) -> None:
+    await as_owner(
+        log,
+        "create or replace function refuse_event_delete() returns trigger language plpgsql as "
+        "$$ begin return old; end $$",
+    )
+    assert "refuse_event_delete" in (await broken(log))[GUARDS][0]
+
+
+async def test_what_is_left_after_pruning_verifies_and_is_still_guarded(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for day in range(4):
+        await log_events(database, "s", [user_message(f"day {day}")] * 100)
+        clock.advance(timedelta(days=12))
+        await run_job(database, settings)
+    await run_job(database, settings, "retention")
+    async with database.connection() as conn:
+        assert 0 < (await sessions.get(conn, "s")).pruned_to < 400
+    assert await broken(database) == {}
+    await as_owner(database, """update event set data = '{"text": "forged"}' where seq = 390""")
+    assert EVENTS in await broken(database)
+
+
+async def test_an_erasure_is_no_tampering(log: Database, settings: Settings) -> None:
+    await erase_sessions(log, settings, await plan_erasure(log, session="s"), reason="asked to")
+    assert await broken(log) == {}
+
+
+async def test_numbers_texts_and_keys_survive_as_they_are_hashed(database: Database) -> None:
+    values: list[Any] = [
+        1e22,
+        1.5e300,
+        1e15,
+        1e-7,
+        -0.0,
+        0.1,
+        10**30,
+        float("nan"),
+        "e+5 \x00 \ud800 \ue000",
+        {"ü": 1, "a": [None]},
+        {10: "ten", 9: "nine"},
+    ]
+    data = {"text": "x", "values": values}
+    await log_events(database, "s", [NewEvent(EventType.USER_MESSAGE, data)])
+    assert await broken(database) == {}
