@@ -158,8 +158,8 @@ async def database(dsn: str, clock: FrozenClock) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Settings as a newcomer has them, with few workers and short leases."""
-    return Settings(home=tmp_path / "home", workers=2, lease_seconds=30, health_port=0)
+    """Settings as a newcomer has them, with few workers, short leases, and retention of however much is due."""
+    return Settings(home=tmp_path / "home", workers=2, lease_seconds=30, health_port=0, retention_max_share=1)
 
 
 @pytest.fixture
@@ -172,5 +172,6 @@ def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
         "CONSOLIDATOR_HOME": str(tmp_path / "home"),
         "CONSOLIDATOR_DATABASE_URL": dsn,
         "CONSOLIDATOR_CLOCK": NOON.isoformat(),
+        "CONSOLIDATOR_RETENTION_MAX_SHARE": "1",
         "PYTHONWARNINGS": "error",
     }

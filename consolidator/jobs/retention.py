@@ -25,6 +25,9 @@ from consolidator.store.nights import model_calls
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)  # between this machine and the database
+MAX_SILENCE = timedelta(
+    days=60
+)  # since the last event or run; after more, the clock has jumped rather than the agents rested
 BATCH = 5000  # rows deleted in one transaction
 MARK_BATCH = 500  # sessions marked in one transaction
 Progress = Callable[[str], None]
@@ -138,7 +141,7 @@ async def _check_brakes(
         reason = (
             f"this machine's clock says {now:%Y-%m-%d %H:%M}, the database's {latest.database_clock:%Y-%m-%d %H:%M}"
         )
-    elif latest.activity is not None and now - latest.activity > older_than:
+    elif latest.activity is not None and now - latest.activity > max(2 * older_than, MAX_SILENCE):
         reason = f"the clock says {now:%Y-%m-%d}, but the last event or run is of {latest.activity:%Y-%m-%d}"
     elif prunable > max_share * latest.events:
         reason = f"{prunable:,} of {latest.events:,} events would go, more than {max_share:.0%} of the log"

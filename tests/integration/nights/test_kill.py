@@ -180,6 +180,7 @@ def world(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFacto
         "HOME": str(home),
         "CONSOLIDATOR_HOME": str(home / "home"),
         "CONSOLIDATOR_SOURCES": json.dumps([f"auto:{home / 'logs'}"]),
+        "CONSOLIDATOR_RETENTION_MAX_SHARE": "1",
         "CONSOLIDATOR_WORKERS": "1",  # so that the n-th commit is the same in every run
     }
     killer = Killer(environment)
