@@ -1,0 +1,157 @@
+"""Generates credentials from the regular expressions of a gitleaks configuration, to measure redaction against.
+
+The rules are read at run time and never kept. RE2 differs from Python in classes such as [[:alnum:]], in \\z, and in
+flags that begin in the middle of an expression.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as regex_parser  # type: ignore[attr-defined]
+from typing import Any
+
+from consolidator.llm.redaction.value_shapes import shannon_entropy
+
+_POSIX_CLASSES = {
+    "[:alnum:]": "a-zA-Z0-9",
+    "[:alpha:]": "a-zA-Z",
+    "[:digit:]": "0-9",
+    "[:xdigit:]": "0-9a-fA-F",
+}
+_PLAIN = string.ascii_letters + string.digits
+_MAX_MORE = 16  # repetitions beyond the least that an expression asks for
+_TRIES = 400  # texts generated for one rule
+_MIN_VALUE_CHARS = 8
+# What gitleaks writes between a service's name and a value that has no form of its own.
+_NAMED_CONTEXT = r"(?:[ \t\w.-]{0,20})"
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialSample:
+    """A credential as a rule describes it."""
+
+    rule: str
+    text: str  # all that the rule matches
+    value: str  # the credential in it
+    has_fixed_form: bool  # the value can be told by itself, without the name of its service beside it
+
+
+@dataclass(slots=True)
+class _TextGenerator:
+    """Writes texts that an expression matches."""
+
+    random: random.Random
+    groups: dict[int, str] = field(default_factory=dict)
+
+    def generate(self, tree: Any) -> str:
+        return "".join(self._generate_item(op, argument) for op, argument in tree)
+
+    def _generate_item(self, op: Any, argument: Any) -> str:
+        if op is ops.LITERAL:
+            return chr(argument)
+        if op in (ops.ANY, ops.NOT_LITERAL):
+            return self.random.choice(_PLAIN)
+        if op is ops.IN:
+            return self.random.choice(_list_characters(argument))
+        if op is ops.BRANCH:
+            return self.generate(self.random.choice(argument[1]))
+        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
+            least, most, repeated = argument
+            count = least if op is ops.MIN_REPEAT else self.random.randint(least, min(int(most), least + _MAX_MORE))
+            return "".join(self.generate(repeated) for _ in range(count))
+        if op is ops.SUBPATTERN:
+            text = self.generate(argument[3])
+            if argument[0] is not None:
+                self.groups[argument[0]] = text
+            return text
+        if op is ops.GROUPREF:
+            return self.groups[argument]
+        return ""  # positions and assertions
+
+
+def _list_characters(items: Sequence[tuple[Any, Any]]) -> str:
+    if items[0][0] is ops.NEGATE:
+        return _PLAIN
+    characters = ""
+    for op, argument in items:
+        if op is ops.LITERAL:
+            characters += chr(argument)
+        elif op is ops.RANGE:
+            characters += "".join(map(chr, range(argument[0], argument[1] + 1)))
+        elif argument is ops.CATEGORY_SPACE:
+            characters += " "
+        elif argument is ops.CATEGORY_DIGIT:
+            characters += string.digits
+        else:
+            characters += _PLAIN + ("_" if argument is ops.CATEGORY_WORD else "")
+    return characters
+
+
+def translate_re2(pattern: str) -> str:
+    """Return an expression of Go's RE2 as Python writes it."""
+    for name, characters in _POSIX_CLASSES.items():
+        pattern = pattern.replace(name, characters)
+    pattern = pattern.replace(r"\z", r"\Z")
+    start = pattern.find("(?i)", 1)
+    while start >= 0:
+        end = _find_group_end(pattern, start + 4)
+        pattern = f"{pattern[:start]}(?i:{pattern[start + 4 : end]}){pattern[end:]}"
+        start = pattern.find("(?i)", start + 1)
+    return pattern
+
+
+def _find_group_end(pattern: str, position: int) -> int:
+    """Return where the group around a position ends, or the expression."""
+    depth = 0
+    is_in_class = False
+    while position < len(pattern):
+        char = pattern[position]
+        if char == "\\":
+            position += 1
+        elif is_in_class:
+            is_in_class = char != "]"
+        elif char == "[":
+            is_in_class = True
+        elif char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+            if depth < 0:
+                return position
+        position += 1
+    return position
+
+
+def generate_samples(configuration: Path, per_rule: int) -> Iterator[CredentialSample]:
+    """Yield samples of every rule that describes texts, the same in every run."""
+    for rule in tomllib.loads(configuration.read_text(encoding="utf-8"))["rules"]:
+        if "regex" in rule:
+            yield from _generate_rule_samples(rule, per_rule)
+
+
+def _generate_rule_samples(rule: dict[str, Any], per_rule: int) -> Iterator[CredentialSample]:
+    translated = translate_re2(rule["regex"])
+    pattern = re.compile(translated)
+    tree = regex_parser.parse(translated)
+    generator = random.Random(rule["id"])
+    count = 0
+    for _ in range(_TRIES):
+        if count == per_rule:
+            return
+        text = _TextGenerator(generator).generate(tree)
+        match = pattern.search(text)
+        if match is None:
+            continue
+        group = rule.get("secretGroup") or next((n for n, part in enumerate(match.groups(), 1) if part), 0)
+        value = match.group(group).strip("\"'")
+        if len(value) < _MIN_VALUE_CHARS or shannon_entropy(value) < rule.get("entropy", 0):
+            continue
+        count += 1
+        yield CredentialSample(rule["id"], text, value, _NAMED_CONTEXT not in rule["regex"])
