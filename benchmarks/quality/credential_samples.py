@@ -29,6 +29,10 @@ _PLAIN = string.ascii_letters + string.digits
 _MAX_MORE = 16  # repetitions beyond the least that an expression asks for
 _TRIES = 400  # texts generated for one rule
 _MIN_VALUE_CHARS = 8
+FIXED_FORM = "fixed form"  # the value by itself
+PLACE = "by its place"  # what stands around it
+SERVICE = "by its service"  # only the name of a service beside it
+_LEAST_LITERAL = 3  # characters that a value of a fixed form always has in a row
 # What gitleaks writes between a service's name and a value that has no form of its own.
 _NAMED_CONTEXT = r"(?:[ \t\w.-]{0,20})"
 
@@ -40,7 +44,7 @@ class CredentialSample:
     rule: str
     text: str  # all that the rule matches
     value: str  # the credential in it
-    has_fixed_form: bool  # the value can be told by itself, without the name of its service beside it
+    form: str  # what tells it: FIXED_FORM, PLACE or SERVICE
 
 
 @dataclass(slots=True)
@@ -56,8 +60,10 @@ class _TextGenerator:
     def _generate_item(self, op: Any, argument: Any) -> str:
         if op is ops.LITERAL:
             return chr(argument)
-        if op in (ops.ANY, ops.NOT_LITERAL):
+        if op is ops.NOT_LITERAL:
             return self.random.choice(_PLAIN)
+        if op is ops.ANY:
+            return "."  # a dot in a host's name that a rule's author left as it is
         if op is ops.IN:
             return self.random.choice(_list_characters(argument))
         if op is ops.BRANCH:
@@ -65,6 +71,8 @@ class _TextGenerator:
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT):
             least, most, repeated = argument
             count = least if op is ops.MIN_REPEAT else self.random.randint(least, min(int(most), least + _MAX_MORE))
+            if repeated[0][0] is ops.ANY:
+                return "".join(self.random.choices(_PLAIN, k=count))
             return "".join(self.generate(repeated) for _ in range(count))
         if op is ops.SUBPATTERN:
             text = self.generate(argument[3])
@@ -77,7 +85,7 @@ class _TextGenerator:
 
 
 def _list_characters(items: Sequence[tuple[Any, Any]]) -> str:
-    if items[0][0] is ops.NEGATE:
+    if items[0][0] is ops.NEGATE or (ops.CATEGORY, ops.CATEGORY_NOT_SPACE) in items:
         return _PLAIN
     characters = ""
     for op, argument in items:
@@ -154,4 +162,38 @@ def _generate_rule_samples(rule: dict[str, Any], per_rule: int) -> Iterator[Cred
         if len(value) < _MIN_VALUE_CHARS or shannon_entropy(value) < rule.get("entropy", 0):
             continue
         count += 1
-        yield CredentialSample(rule["id"], text, value, _NAMED_CONTEXT not in rule["regex"])
+        literal = _count_literals(_find_group(tree, group))
+        form = FIXED_FORM if literal >= _LEAST_LITERAL else SERVICE if _NAMED_CONTEXT in rule["regex"] else PLACE
+        yield CredentialSample(rule["id"], text, value, form)
+
+
+def _find_group(tree: Any, number: int) -> Any:
+    """Return the expression in a group; the whole one for 0."""
+    if number == 0:
+        return tree
+    for op, argument in tree:
+        inner = [argument[3]] if op is ops.SUBPATTERN else argument[1] if op is ops.BRANCH else []
+        inner = [argument[2]] if op in (ops.MAX_REPEAT, ops.MIN_REPEAT) else inner
+        if op is ops.SUBPATTERN and argument[0] == number:
+            return argument[3]
+        for subtree in inner:
+            found = _find_group(subtree, number)
+            if found is not None:
+                return found
+    return None
+
+
+def _count_literals(tree: Any) -> int:
+    """Return the longest row of fixed characters in every text of an expression."""
+    longest = row = 0
+    for op, argument in tree:
+        row = row + 1 if op is ops.LITERAL else 0
+        inner = 0
+        if op is ops.SUBPATTERN:
+            inner = _count_literals(argument[3])
+        elif op is ops.BRANCH:
+            inner = min(map(_count_literals, argument[1]))
+        elif op in (ops.MAX_REPEAT, ops.MIN_REPEAT) and argument[0] > 0:
+            inner = _count_literals(argument[2])
+        longest = max(longest, row, inner)
+    return longest

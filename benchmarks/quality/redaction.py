@@ -94,13 +94,12 @@ def measure_rules(configuration: Path, per_rule: int = 6) -> tuple[HiddenCounts,
     counts = HiddenCounts()
     found: dict[str, bool] = {}
     for number, sample in enumerate(generate_samples(configuration, per_rule)):
-        form = "fixed form" if sample.has_fixed_form else "no form of its own"
         name = sample.rule.split("-")[0].upper()
         named = _NAMED[number % len(_NAMED)].format(name=name, value=sample.value)
         texts = {
-            f"{form}, alone": f"it printed {sample.value} and went on",
-            f"{form}, as the rule's text": f"before\n{sample.text}\nafter",
-            f"{form}, beside a telling name": named,
+            f"{sample.form}, alone": f"it printed {sample.value} and went on",
+            f"{sample.form}, as the rule's text": f"before\n{sample.text}\nafter",
+            f"{sample.form}, beside a telling name": named,
         }
         hidden = [counts.try_text(group, sample.rule, text, [sample.value]) for group, text in texts.items()]
         found[sample.rule] = any(hidden) or found.get(sample.rule, False)

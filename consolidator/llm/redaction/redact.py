@@ -10,20 +10,19 @@ import traceback
 from functools import lru_cache
 from typing import Any
 
-from consolidator.llm.redaction.assignments import (
-    find_assignments,
-    find_headers,
-    is_credential,
-    is_credential_name,
-    lower_same_length,
-)
+from consolidator.llm.redaction.assignments import find_assignments, find_parameters, is_credential
 from consolidator.llm.redaction.command_passwords import find_argument_passwords, find_command_passwords, find_program
-from consolidator.llm.redaction.credential_formats import CredentialSpan, find_private_keys, find_tokens
+from consolidator.llm.redaction.credential_formats import CredentialSpan, find_tokens
+from consolidator.llm.redaction.credential_names import find_telling_words, is_credential_name, lower_same_length
+from consolidator.llm.redaction.headers import find_headers
+from consolidator.llm.redaction.manifests import find_manifest_secrets, find_secret_members
+from consolidator.llm.redaction.private_keys import find_private_keys
 from consolidator.llm.redaction.prose_secrets import find_prose_secrets
 
 _MARKER = re.compile(r"(\[redacted:[a-z-]+\])")
 _MAX_ROUNDS = 8  # hiding one value can expose the edge of another; real texts need fewer rounds
 _MIN_CHARS = 10  # characters of a name with its credential
+_MIN_TOKEN_CHARS = 16  # characters of what is told by its form, or by a command or header around it
 _MAX_DEPTH = 64  # levels of nested JSON
 _MAX_CACHED_CHARS = 200  # characters of a text that is cached
 _HEADERS = ("cookie", "cookies", "set-cookie", "authorization", "proxy-authorization")
@@ -61,15 +60,16 @@ def find_credentials(text: str) -> list[CredentialSpan]:
     if len(text) < _MIN_CHARS:
         return []
     lowered = lower_same_length(text)
-    spans = [
-        *find_private_keys(text),
-        *find_tokens(text),
-        *find_headers(text, lowered),
-        *find_assignments(text, lowered),
-        *find_command_passwords(text, lowered),
-        *find_prose_secrets(text, lowered),
-    ]
-    return _merge_spans(spans)
+    words = find_telling_words(text, lowered)
+    spans: list[CredentialSpan] = []
+    if len(text) >= _MIN_TOKEN_CHARS:
+        spans += [*find_private_keys(text), *find_tokens(text), *find_manifest_secrets(text)]
+        spans += [*find_headers(text, lowered), *find_command_passwords(text, lowered)]
+    if words:
+        spans += [*find_assignments(text, lowered, words), *find_prose_secrets(text, lowered, words)]
+    if "=" in text:
+        spans += find_parameters(text)
+    return _merge_spans(spans) if spans else spans
 
 
 def _redact_until_stable(text: str) -> str:
@@ -141,9 +141,13 @@ def _redact_dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]
     value_name = named if isinstance(named, str) and "value" in value and _is_sensitive_name(named) else ""
     cookies = name.lower() in ("cookie", "cookies")
     program = find_program(value)
+    secret_members = find_secret_members(value)
     redacted = {}
     for key, item in value.items():
         text = str(key)
+        if text in secret_members:
+            redacted[key] = _hide_strings(item, secret_members[text])
+            continue
         redacted_key = redact(key) if isinstance(key, str) else key
         if cookies and isinstance(item, str):
             pair = f"{text}={item}"
@@ -152,6 +156,18 @@ def _redact_dict(value: dict[Any, Any], name: str, depth: int) -> dict[Any, Any]
         item_name = text if _is_sensitive_name(text) else value_name if text == "value" else ""
         redacted[redacted_key] = _redact_value(item, item_name, depth + 1, program)
     return redacted
+
+
+def _hide_strings(value: Any, kind: str) -> Any:
+    """Hide a string, or the strings that an object's members are."""
+    if isinstance(value, dict):
+        return {
+            redact(key) if isinstance(key, str) else key: f"[redacted:{kind}]"
+            if isinstance(item, str) and item
+            else item
+            for key, item in value.items()
+        }
+    return f"[redacted:{kind}]" if isinstance(value, str) and value else value
 
 
 def _is_sensitive_name(name: str) -> bool:

@@ -7,18 +7,35 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from detect_secrets.filters.heuristic import is_sequential_string, is_templated_secret
-
 _PLACEHOLDER = re.compile(
     r"(?i)x{4,}|\*{2,}|•{2,}|\.{3,}|…|\byour\b|your[_-]|[_-]here\b|example|placeholder|changeme|change[_-]me|dummy|redacted|"
-    r"insert[_-]|replace[_-]?me|hidden|masked|<[^>]*>|\$\{|\{\{|%\(|%[A-Z_]+%|\$\(|\$[A-Za-z_]|\{[a-z_.]+\}|^\{|"
+    r"insert[_-]|replace[_-]?me|hidden|masked|<[^>]*>|^<|\$\{|\{\{|%\(|%[A-Z_]+%|\$\(|\$[A-Za-z_]|\{[a-z_.]+\}|^\{|"
     r"^(?:null|none|nil|true|false|undefined|empty|string|unset|todo|n/?a|test|secret|password|token|required|optional)$"
 )
+# A value that only counts up is made up: 0123456789, ABCDEFGH, abcdef01.
+_SEQUENCES = (
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "01234567890123456789",
+    "0123456789ABCDEF0123456789ABCDEF",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/",
+)
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
-_WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
+_LETTER_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# The pairs of letters that make up 93 % of the words in the Python library's sources; of random letters they make 37 %.
+# Each group is a first letter and the second ones.
+_PAIR_GROUPS = """
+abcdgiklmnprstuvxy baeilorsu cacehiklorstu dadeilorsu eabcdefgilmnopqrstvwxy fafeilortu gaehilnors haeiot
+iabcdefglmnoprstvxz keis ladeilostuy mabeilmopsu nacdefgiklnopstuv oabcdfgiklmnoprstuvw paehiloprstuy qu
+racdegiklmnoprstuy sacehilopstuy tacdefhilmoprstuy uabcefilmnprst vaei waeio xcept ypst ze
+"""
+_COMMON_PAIRS = frozenset(group[0] + second for group in _PAIR_GROUPS.split() for second in group[1:])
+_COMMON_SHARE = 0.67  # a run of letters with more common pairs than this is a word
+_MAX_WORD_SHARE = 0.6  # of a random value
 
 _TANGLED_CHARS = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
 _RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SYMBOL = re.compile(r"[!@#$%^&*+=?~_-]")
 
 
 def is_placeholder(value: str) -> bool:
@@ -26,16 +43,30 @@ def is_placeholder(value: str) -> bool:
     return (
         not value
         or _PLACEHOLDER.search(value) is not None
-        or is_templated_secret(value)
-        or is_sequential_string(value)
         or len(set(value)) <= 3
+        or any(value.upper() in sequence for sequence in _SEQUENCES)
     )
+
+
+def is_uuid(value: str) -> bool:
+    """Tell whether a value is a UUID."""
+    return _UUID.match(value) is not None
 
 
 def shannon_entropy(value: str) -> float:
     """Return the Shannon entropy of a value, in bits per character."""
     size = len(value)
     return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
+
+
+def word_share(value: str) -> float:
+    """Return which part of a value's characters is in words, by how common their pairs of letters are."""
+    in_words = 0
+    for run in _LETTER_RUN.findall(value):
+        if len(run) >= 4:
+            common = sum(left + right in _COMMON_PAIRS for left, right in pairwise(run.lower()))
+            in_words += len(run) if common > _COMMON_SHARE * (len(run) - 1) else 0
+    return in_words / len(value) if value else 0.0
 
 
 def looks_random(value: str) -> bool:
@@ -47,8 +78,16 @@ def looks_random(value: str) -> bool:
     letters = sum(char.isalpha() for char in core)
     if not letters or (digits < 2 and not _mixed_case(core)):
         return False
-    in_words = sum(len(word) for word in _WORDS.findall(core))
-    return shannon_entropy(core) >= min(3.0, math.log2(len(core)) * 0.8) and in_words <= len(core) * 0.6
+    return is_varied(core)
+
+
+def is_varied(value: str) -> bool:
+    """Tell whether a value has the entropy of a random one and is not made of words, whatever its characters."""
+    return (
+        len(value) > 1
+        and shannon_entropy(value) >= min(3.0, math.log2(len(value)) * 0.8)
+        and word_share(value) <= _MAX_WORD_SHARE
+    )
 
 
 def is_tangled(value: str) -> bool:
@@ -57,6 +96,14 @@ def is_tangled(value: str) -> bool:
         return False
     runs = _RUNS.findall(value)
     return len(runs) >= 4 and sum(map(len, runs)) <= 3 * len(runs) and shannon_entropy(value) >= 2.5
+
+
+def mixes_kinds(value: str) -> bool:
+    """Tell whether a value has letters, digits, and symbols or both cases, as password rules ask, and is no word."""
+    if not 8 <= len(value) <= 128 or not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
+        return False
+    has_cases = value.upper() != value and value.lower() != value
+    return (has_cases or _SYMBOL.search(value) is not None) and is_varied(value)
 
 
 def _mixed_case(value: str) -> bool:
