@@ -21,6 +21,8 @@ MAX_WORDS = 80
 
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
 _MESSAGE_OPTION = re.compile(r"(?:-[a-z]*m|--message|--title|--body|-t|-b)=")
+_LINES = re.compile(r"\d+[:,]\d+")  # a range of lines identifies nothing: it moves with every edit
+_TABLE = re.compile(r"\b(?:from|join|into|update|table)\s+[`\"\[]?(\w+(?:\.\w+)?)", re.IGNORECASE)
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -35,6 +37,7 @@ class Operation:
     directory: str | None = None  # where the call says that it runs
     inspects: bool = False  # reads only, changes nothing
     hidden: bool = False  # a pipe or `||` after the program hides its exit status
+    tables: tuple[str, ...] = ()  # that a query names, in lower case, sorted
     subject: tuple[str, ...] = ()  # name parts of the message that it is given, as of a commit, sorted
 
     @property
@@ -58,13 +61,14 @@ class Operation:
             "directory": self.directory,
             "inspects": self.inspects,
             "hidden": self.hidden,
+            "tables": list(self.tables),
             "subject": list(self.subject),
         }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Operation:
         """Return the operation that `to_json` returned."""
-        tuples = {key: tuple(state.get(key, ())) for key in ("operands", "words", "subject")}
+        tuples = {key: tuple(state.get(key, ())) for key in ("operands", "words", "tables", "subject")}
         return cls(**{**state, **tuples})
 
 
@@ -128,6 +132,7 @@ def _tool_operation(tool: str, arguments: Any) -> Operation:
         tuple(dict.fromkeys(operands))[:MAX_OPERANDS],
         name_words(" ".join(texts)),
         inspects=tool_kinds.INSPECTING_TOOLS.fullmatch(name) is not None,
+        tables=tuple(sorted({table.lower() for table in _TABLE.findall(texts[0][:8192])})) if verb else (),
     )
 
 
@@ -183,7 +188,11 @@ def _command_operation(command: Command, line: str, directory: str | None, hidde
         "<<" in command.redirections
         or any(option.split("=", 1)[0] in tool_kinds.INLINE_CODE_OPTIONS for option in command.options)
     )
-    plain_operands = [word for word in command.operands if len(word) <= 200 and not re.search(r"\s", word)]
+    plain_operands = [
+        word
+        for word in command.operands
+        if len(word) <= 200 and not re.search(r"\s", word) and not _LINES.fullmatch(word)
+    ]
     texts = [word for word in command.operands if len(word) > 200 or re.search(r"\s", word)]
     operands = [normalize_operand(word) for word in plain_operands]
     if command.writes:
@@ -198,7 +207,7 @@ def _command_operation(command: Command, line: str, directory: str | None, hidde
         directory,
         _is_inspection(command),
         hidden,
-        _message_words(command),
+        subject=_message_words(command),
     )
 
 

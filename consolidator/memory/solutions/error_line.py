@@ -144,6 +144,12 @@ def error_lines(text: str) -> list[str]:
     return list(islice(telling, MAX_ERROR_LINES))
 
 
+def error_programs(text: str) -> list[str]:
+    """Return the programs that the first lines of a result begin with, as in `awk: line 1: syntax error`."""
+    lines = _split_lines(extract_error_text(text))[:20]
+    return [program for line in lines if (program := line_kinds.program_prefix(line.text))]
+
+
 def reports_failure(text: str) -> bool:
     """Whether an output says that the call failed. Used where a pipe hides the exit status."""
     lines = [line.text for line in _split_lines(truncate_middle(text)) if not line_kinds.is_harmless(line.text)]

@@ -5,7 +5,6 @@ Pure. However a session is cut into nights, the records are the same. The state 
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +27,7 @@ from consolidator.memory.solutions.error_line import (
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
 from consolidator.memory.solutions.fingerprint import VERSION, fingerprint_headline, masked_values, missing_command
+from consolidator.memory.solutions.line_kinds import program_prefix
 from consolidator.memory.solutions.noise import noise_reason
 from consolidator.memory.solutions.operation_matching import OperationMatch
 from consolidator.memory.solutions.resolution import (
@@ -48,7 +48,6 @@ MAX_ATTEMPTS = 5
 MAX_ARGUMENT = 500  # characters of an argument that a record keeps
 MAX_ARGUMENTS = 12
 _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted before they are shortened
-_PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 
 
 @dataclass(slots=True)
@@ -309,11 +308,7 @@ def renew_fingerprint(record: ErrorRecord) -> ErrorRecord:
 
 def blamed_program(line: str) -> str | None:
     """Return the program that an error line begins with, or that a shell did not find; None where it names none."""
-    missing = missing_command(line)
-    if missing:
-        return missing
-    match = _PROGRAM_PREFIX.match(line)
-    return match[1] if match else None
+    return missing_command(line) or program_prefix(line)
 
 
 def _directory_change(record: ErrorRecord, directory: str | None) -> tuple[ArgumentChange, ...]:

@@ -80,8 +80,21 @@ _POINTING_PLACE = re.compile(rf"^[\s│┃|]*(?:-->|→|[└╰]─+)\s*{_PLACE}
 _PLACED_MESSAGE = re.compile(rf"^[\W_]*{_PLACE}:?\s+(?:-\s+)?(?=\S+\s+\S)")
 _CODED_MESSAGE = re.compile(r"^\W*[A-Z]{1,5}\d{2,5}\b:?\s+(?=\S+\s+\S)")
 _NUMBERED_TITLE = re.compile(r"^\s*\d+\)\s")
+_PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
+_SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
 _BARE_EXCEPTION = re.compile(r"\s*[\w.]*(?:Error|Exception|Failure)\s*$")
 _BOX = re.compile(r"^[\s│┃|╷╵╭╰─━]+")
+
+
+def program_prefix(line: str) -> str | None:
+    """Return the program that an error line begins with, after that of the shell: "awk" of `awk: syntax error`.
+
+    Where a shell itself complains it is "sh".
+    """
+    match = _PROGRAM_PREFIX.match(line)
+    if match:
+        return match[1]
+    return "sh" if _SHELL_COMPLAINT.match(line) else None
 
 
 def is_status(line: str) -> bool:

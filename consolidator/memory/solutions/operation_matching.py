@@ -110,6 +110,13 @@ def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
     return operands_overlap(failing_operands, later_operands)
 
 
+def queries_same_table(failing: Operation, later: Operation) -> bool:
+    """Whether two queries of one kind name a table in common, and the later one asks for more than a look at it."""
+    if failing.kind != "tool" or failing.name != later.name or not {*failing.tables} & {*later.tables}:
+        return False
+    return bool({*later.words} - {*name_words(" ".join(later.tables))})
+
+
 def is_sibling_lookup(failing: Operation, later: Operation) -> bool:
     """Whether another tool looks up the same thing by other values: `find_user_by_email`, `find_user_by_name_zip`.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
-from consolidator.memory.calls import guards
+from consolidator.memory.calls import guards, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import is_other_directory
 from consolidator.memory.calls.file_writes import written_paths
@@ -27,6 +27,7 @@ from consolidator.memory.solutions.operation_matching import (
     is_substitute,
     match_operations,
     operands_overlap,
+    queries_same_table,
 )
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
@@ -34,6 +35,7 @@ SIBLING_WINDOW = 3  # calls within which another lookup of the same thing may re
 MOVED_FILE_WINDOW = 10  # calls within which a missing file may be found elsewhere
 OTHER_DIRECTORY_WINDOW = 10  # calls within which a call in the wrong directory may be made in the right one
 SAME_MESSAGE_WINDOW = 10  # calls after which a commit with another message is another commit
+SAME_TABLE_WINDOW = 3  # calls within which a query of the same tables may be the failed one, put otherwise
 _MIN_SHARED_SUBJECT = 0.3
 _MIN_SIGNATURE_TAIL = 12  # characters
 _MISSING = re.compile(r"not exist|no such file|not found|cannot find|enoent|no results?\b|unknown", re.IGNORECASE)
@@ -47,7 +49,6 @@ _UNUSABLE = re.compile(
     r"|(?:is|are) (?:disabled|not available)|unable to locate",
     re.IGNORECASE,
 )
-_PROBES = frozenset({"which", "type", "command", "hash", "whereis"})
 
 
 class ResolutionGrade(IntEnum):
@@ -118,6 +119,8 @@ class LaterCall:
             return OperationMatch.NONE
         if best is not OperationMatch.NONE:
             return best
+        if distance <= SAME_TABLE_WINDOW and queries_same_table(failing, self.operations[0]):
+            return OperationMatch.WEAK
         is_missing = _MISSING.search(record.headline) is not None
         if is_missing and distance <= MOVED_FILE_WINDOW and is_moved_file(failing, self.operations[0]):
             return OperationMatch.SAME
@@ -171,7 +174,7 @@ def grade_resolution(
 
 def missing_names(record: ErrorRecord, failing: Operation) -> tuple[str, ...]:
     """Return the commands and modules that an error says are missing, or that a fruitless probe looked for."""
-    if failing.kind == "shell" and failing.program in _PROBES:
+    if failing.kind == "shell" and failing.program in tool_kinds.PROBING_PROGRAMS:
         return failing.operands
     if not _UNUSABLE.search(record.headline):
         return ()
@@ -186,7 +189,7 @@ def is_wrong_place(headline: str) -> bool:
 
 def is_probe(failing: Operation) -> bool:
     """Whether a call only asked whether a program is there."""
-    return failing.kind == "shell" and failing.program in _PROBES
+    return failing.kind == "shell" and failing.program in tool_kinds.PROBING_PROGRAMS
 
 
 def shows_same_error(record: ErrorRecord, again: ErrorRecord, text: str) -> bool:

@@ -609,3 +609,48 @@ def test_a_commit_of_something_else_long_after_is_another_commit() -> None:
     assert session[failing].status == "open"
     resolver = session.run_shell("git commit -m 'Add the page of the cart'")
     assert session[failing].resolver_index == resolver
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        ("find . -type f | awk '{print nf}' | sort | grep x", "awk: line 1: syntax error at or near ;"),
+        ("strings flash.img | grep flag", "strings: 'flash.img': No such file"),
+        ("find . -print0 | xargs -0 rm", "rm: missing operand"),
+        ("find . -name '*' | grep '('", "Malformed command"),
+        ("diff a b | grep -c '^<'", "/bin/bash: -c: line 1: syntax error near unexpected token `newline'"),
+    ],
+)
+def test_what_another_program_of_the_line_complains_of_is_no_noise(command: str, result: str) -> None:
+    session = TrackedSession()
+    session.run_failing(command, result)
+    assert session[0].status == "open"
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        ("diff -rq /a /b", "Only in /a: error.txt"),
+        ("ls -l; grep x a.py", "total 1\n-rw-r--r-- 1 a a 10 Jan 1 10:00 errors.log"),
+        ("which tree", "which: no tree in (/usr/bin:/bin)"),
+    ],
+)
+def test_what_a_search_prints_when_it_finds_nothing_is_noise(command: str, result: str) -> None:
+    session = TrackedSession()
+    session.run_failing(command, result)
+    assert (session[0].status, session[0].noise_reason) == ("noise", "found nothing")
+
+
+def test_a_range_of_lines_does_not_tell_edits_apart() -> None:
+    session = TrackedSession()
+    failing = session.run_shell("edit 2:2\nx = os.sep\nend_of_edit", "ERRORS:\n- F821 undefined name 'os'", ok=False)
+    resolver = session.run_shell("edit 1:2\nimport os\nx = os.sep\nend_of_edit")
+    assert session[failing].resolver_index == resolver
+
+
+def test_a_query_of_the_same_table_right_after_is_the_failed_one_put_otherwise() -> None:
+    session = TrackedSession()
+    failing = session.call("sql", {"query": "SELECT MAX(cost) FROM charges"}, "Unknown column 'cost'", ok=False)
+    session.call("sql", {"query": "SELECT * FROM charges LIMIT 1"})
+    resolver = session.call("sql", {"query": "SELECT MAX(charge_amount) FROM charges"})
+    assert session[failing].resolver_index == resolver
