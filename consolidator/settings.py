@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     model_concurrency: int = Field(default=4, ge=1, le=64, description="concurrent calls of one process")
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
+    extract_tool_output: bool = Field(
+        default=False, description="also ask about chunks of a session that hold no person's words"
+    )
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"

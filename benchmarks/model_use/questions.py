@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 
 TITLE = "what a model is asked, and what comes of it"
 MODEL = "gpt-5-mini"
+_TRANSCRIPT_START = re.compile(r"^(?:Context, |Events:$)|\Z", re.MULTILINE)
 _PEOPLE = ("user", "approval")  # whose lines hold a person's words
 Answer = Callable[[dict[str, Any]], ScriptedReply]
 
@@ -111,10 +113,12 @@ async def _list_days(database: Database) -> dict[str, list[str]]:
 
 
 def _add_questions(report: Report, asked: QuestionLog) -> None:
-    prompts = [str(request["messages"][1]["content"]) for request in asked.extract]
+    whole_prompts = [str(request["messages"][1]["content"]) for request in asked.extract]
+    prompts = [_from_transcript(prompt) for prompt in whole_prompts]
     lines = [parse_shown_lines(prompt) for prompt in prompts]
     report.add("extract: calls", len(prompts))
     report.add("extract: characters of transcripts", sum(map(len, prompts)))
+    report.add("extract: characters of relation names", sum(map(len, whole_prompts)) - sum(map(len, prompts)))
     report.add("extract: prompt tokens, instructions included", sum(map(count_prompt_tokens, asked.extract)))
     without = sum(not any(line.source in _PEOPLE and line.citable for line in shown) for shown in lines)
     report.add("extract: chunks without a person's word", without)
@@ -135,6 +139,12 @@ def _add_questions(report: Report, asked: QuestionLog) -> None:
     report.add("reconcile: sayings asked about", sayings)
     report.add("reconcile: targets shown with them", asked.options)
     report.add("reconcile: share answered add by the stand-in", asked.operations["add"] / max(sayings, 1))
+
+
+def _from_transcript(prompt: str) -> str:
+    """Return a question from where the transcript begins."""
+    begin = _TRANSCRIPT_START.search(prompt)
+    return prompt[begin.start() :] if begin else ""
 
 
 async def _add_outcome(report: Report, database: Database) -> None:

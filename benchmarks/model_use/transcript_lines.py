@@ -9,7 +9,7 @@ from typing import Any
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _LINE = re.compile(
-    rf"^(?P<name>[ce]\d+)(?: \[[^\]]*\])? (?P<source>\w+)(?: (?P<detail>{_STRING}))?: (?P<words>{_STRING})$",
+    rf"^(?P<name>[ce]\d+) (?P<source>\w+)(?: (?P<detail>{_STRING}))?: (?P<words>{_STRING})$",
     re.MULTILINE,
 )
 _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)

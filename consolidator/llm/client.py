@@ -67,23 +67,25 @@ class ModelRequest:
     turns: tuple[
         tuple[str, str], ...
     ] = ()  # (role, text) after the prompt: an invalid answer, and what is wrong with it
+    hint: str = ""  # said before the prompt; an answer stays valid if it changes, so it is no part of the key
 
     @property
     def key(self) -> str:
-        """A hash of everything that determines the answer."""
+        """A hash of everything that determines whether a stored answer is one to this question."""
         parts = [self.model, self.system, self.prompt, self.schema_name, self.schema, self.max_tokens, self.turns]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def messages(self) -> list[dict[str, str]]:
         """The messages to send, redacted once more, since what was sent cannot be taken back."""
-        messages = [("system", self.system), ("user", self.prompt), *self.turns]
+        prompt = f"{self.hint}\n\n{self.prompt}" if self.hint else self.prompt
+        messages = [("system", self.system), ("user", prompt), *self.turns]
         return [{"role": role, "content": redact(text)} for role, text in messages]
 
     @property
     def tokens(self) -> int:
         """The number of tokens of the question, or slightly more."""
-        texts = [self.system, self.prompt, json.dumps(self.schema), *(text for _, text in self.turns)]
+        texts = [self.system, self.hint, self.prompt, json.dumps(self.schema), *(text for _, text in self.turns)]
         return sum(count_tokens(text) + _MESSAGE_OVERHEAD for text in texts)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from consolidator.errors import (
@@ -27,10 +28,12 @@ from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
-from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM
+from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
 from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
+from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, transcript_lines
 from consolidator.models.event import Event
+from consolidator.store.memory import relations
 
 log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
@@ -84,12 +87,16 @@ class FactReader:
     chunk_tokens: int
     revision: int = 1
     bad_answers_in_a_row: int = 0
+    _hints: dict[relations.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
         transcript_chunks = await asyncio.to_thread(self._split_chunks, session, events, before)
+        if not transcript_chunks:
+            return ReadResult()
         source = FactExtractor(session, model_extractor(self.model), self.revision)
-        parts = await gather(*(self._read_chunk(chunk, source) for chunk in transcript_chunks))
+        hint = await self._relations_hint(session)
+        parts = await gather(*(self._read_chunk(chunk, source, hint) for chunk in transcript_chunks))
         result = ReadResult()
         for part in parts:
             result.append(part)
@@ -100,24 +107,54 @@ class FactReader:
     ) -> list[TranscriptChunk]:
         zone = ZoneInfo(self.calls.settings.timezone)
         lines = transcript_lines(events, session, redact, zone)
-        return cut_chunks(
+        chunks = cut_chunks(
             lines, transcript_lines(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens
         )
+        return [chunk for chunk in chunks if self._is_worth_asking(chunk)]
 
-    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor) -> ReadResult:
+    def _is_worth_asking(self, chunk: TranscriptChunk) -> bool:
+        """Tell whether a chunk may hold a fact: something that can be cited, and unless configured a person's word."""
+        return chunk.has_persons_word or (chunk.is_citable and self.calls.settings.extract_tool_output)
+
+    async def _relations_hint(self, session: SessionContext) -> str:
+        """Return the relation names in use where the session's facts belong, as the question says them."""
+        scope = relations.RelationScope(session.agent, session.project, session.peer)
+        if scope not in self._hints:
+            async with self.calls.database.connection() as conn:
+                self._hints[scope] = relations_hint(await relations.list_in_use(conn, scope))
+        return self._hints[scope]
+
+    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, hint: str) -> ReadResult:
         """Read one chunk, or as much of it as gets valid answers."""
-        request = ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS)
+        request = ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint)
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:
             return ReadResult(stopped_before=chunk.lines[0].seq)
         except ModelError as error:
-            return await self._read_halves(chunk, source, error)
+            return await self._read_halves(chunk, source, error, hint)
         self.bad_answers_in_a_row = 0
+        answer = await self._repair_quotes(chunk, answer, source)
         proposals = read_facts(chunk, answer, source)
         return ReadResult(proposals.candidates, proposals.rejected)
 
-    async def _ask(self, request: ModelRequest, session: str) -> dict[str, object]:
+    async def _repair_quotes(
+        self, chunk: TranscriptChunk, answer: dict[str, Any], source: FactExtractor
+    ) -> dict[str, Any]:
+        """Ask once more for facts with wrong quotes; without a valid answer they stay refused."""
+        repair = plan_repair(chunk, answer)
+        if repair is None:
+            return answer
+        request = ModelRequest(
+            "extract", self.model, SYSTEM, repair.chunk.render(), "facts", SCHEMA, MAX_TOKENS, turns=repair.turns()
+        )
+        try:
+            return repair.merge(await self.calls.ask(request, session=source.session.session_id))
+        except ModelError as error:
+            log.info("facts with wrong quotes stay refused: %s", error)
+            return answer
+
+    async def _ask(self, request: ModelRequest, session: str) -> dict[str, Any]:
         """Ask, and ask once more if the answer is invalid."""
         try:
             return await self.calls.ask(request, session=session)
@@ -128,7 +165,9 @@ class FactReader:
             turns = (("assistant", error.text[:_MAX_QUOTED_ANSWER] or "(nothing)"), ("user", correction))
             return await self.calls.ask(replace(request, turns=turns), session=session)
 
-    async def _read_halves(self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError) -> ReadResult:
+    async def _read_halves(
+        self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError, hint: str
+    ) -> ReadResult:
         """Read the halves of a chunk without a valid answer; set its event aside if it has only one."""
         assert isinstance(error, (ModelMalformed, ModelRefused, ModelTruncated))
         if self._count_bad_answer(error):
@@ -138,8 +177,8 @@ class FactReader:
             return ReadResult(failed_events={chunk.lines[0].seq: reason})
         result = ReadResult()
         for half in chunk.split():
-            if any(line.citable for line in half.lines):
-                result.append(await self._read_chunk(half, source))
+            if self._is_worth_asking(half):
+                result.append(await self._read_chunk(half, source, hint))
         return result
 
     def _count_bad_answer(self, error: ModelError) -> bool:

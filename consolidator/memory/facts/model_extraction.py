@@ -23,16 +23,17 @@ from consolidator.memory.facts.candidates import (
     owner_of_statement,
 )
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.quotes import MAX_QUOTE_CHARS
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.negation import denies_value
+from consolidator.memory.text.similarity import content_words
 
 MAX_FACTS = 60  # of one chunk
 DATE_LEFT_OUT = "a date that is none: the fact is kept without it"
 _KINDS_ABOUT_WORK = frozenset({"environment", "project", "decision", "constraint"})
 _KINDS_OF_PEOPLE = frozenset({"preference", "decision", "profile", "relation"})  # only people can state them
 _MAX_CHARS = {"subject": 80, "predicate": 60, "value": 300, "sentence": 400}
-_MAX_QUOTE_CHARS = 500
 _USER_NAMES = frozenset({"user", "the user", "me", "i"})
 _INSTRUCTION = re.compile(
     r"\b(ignore|disregard|forget|override|bypass|pretend|execute|obey|comply)\b"
@@ -46,6 +47,7 @@ _PROMPT_INJECTION = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?")
+WRONG_QUOTE = "quote not in event"
 Proof = tuple[TranscriptLine, str]  # a line and the quote from it
 
 
@@ -64,16 +66,21 @@ def model_extractor(model: str) -> str:
 
 
 def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: FactExtractor) -> Proposals:
-    """Return the candidates of an answer that fits the schema, and the rejected ones with the reasons."""
+    """Return the candidates of an answer that fits the schema, and the rejected ones with the reasons.
+
+    A candidate's quotes are what stands in its events, even where the answer has mended marks and spaces.
+    """
     proposals = Proposals()
     lines = chunk.named_lines()
     ids: set[str] = set()
     for position, fact in enumerate(answer["facts"]):
-        cited = [(lines.get(str(cited["event"])), str(cited["quote"]).strip()) for cited in fact["evidence"]]
-        proofs = [(line, quote) for line, quote in cited if line is not None]
-        reason = _rejection(fact, cited) or (f"more than {MAX_FACTS} in one chunk" if position >= MAX_FACTS else None)
+        cited = _cited_lines(fact, lines)
+        proofs = _own_words(fact, [proof for line, quote in cited if line for proof in _find_proofs(line, quote)])
+        reason = _rejection(fact, cited, proofs)
+        reason = reason or (f"more than {MAX_FACTS} in one chunk" if position >= MAX_FACTS else None)
         if reason is not None:
-            proposals.rejected.append(_reject(fact, proofs, chunk, extractor, reason))
+            known = [(line, quote) for line, quote in cited if line is not None]
+            proposals.rejected.append(_reject(fact, known, chunk, extractor, reason))
             continue
         candidate = _make_candidate(fact, proofs, extractor)
         if candidate.id not in ids:
@@ -84,7 +91,36 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
     return proposals
 
 
-def _rejection(fact: Mapping[str, Any], cited: Sequence[tuple[TranscriptLine | None, str]]) -> str | None:
+def has_wrong_quote(fact: Mapping[str, Any], lines: Mapping[str, TranscriptLine]) -> bool:
+    """Tell whether a fact is refused only because a quote is not in the event that it names."""
+    cited = _cited_lines(fact, lines)
+    return _rejection(fact, cited, [(line, quote) for line, quote in cited if line]) == WRONG_QUOTE
+
+
+def _cited_lines(
+    fact: Mapping[str, Any], lines: Mapping[str, TranscriptLine]
+) -> list[tuple[TranscriptLine | None, str]]:
+    return [(lines.get(str(cited["event"])), str(cited["quote"]).strip()) for cited in fact["evidence"]]
+
+
+def _find_proofs(line: TranscriptLine, quote: str) -> list[Proof]:
+    return [(line, passage) for passage in line.find_quote(quote)] if len(quote) <= MAX_QUOTE_CHARS else []
+
+
+def _own_words(fact: Mapping[str, Any], proofs: Sequence[Proof]) -> list[Proof]:
+    """Return the user's own words alone where these say all that the fact states: no tool's word is needed beside them.
+
+    Else the least trusted word counts for all: "yes" beside a page's instruction is not the user's instruction.
+    """
+    own = [(line, quote) for line, quote in proofs if line.citable and line.trust_of(quote) == "user"]
+    said = content_words(" ".join(quote for _, quote in own))
+    stated = content_words(fact["value"])
+    return own if stated and stated <= said else list(proofs)
+
+
+def _rejection(
+    fact: Mapping[str, Any], cited: Sequence[tuple[TranscriptLine | None, str]], proofs: Sequence[Proof]
+) -> str | None:
     """Return why a fact of an answer makes no candidate; None where it makes one."""
     if not cited:
         return "no evidence"
@@ -96,11 +132,10 @@ def _rejection(fact: Mapping[str, Any], cited: Sequence[tuple[TranscriptLine | N
             return "cites an event that was not shown"
         if not line.citable:
             return "cites what the agent said"
-        if len(quote) > _MAX_QUOTE_CHARS or not line.contains(quote):
-            return "quote not in event"
+        if not _find_proofs(line, quote):
+            return WRONG_QUOTE
     if any(REDACTED_MARK in text for text in [*texts, *(quote for _, quote in cited)]):
         return "contains a secret"
-    proofs = [(line, quote) for line, quote in cited if line is not None]
     is_users_word = _least_trust(proofs) == "user"
     if not is_users_word and fact["kind"] in _KINDS_OF_PEOPLE and not _is_instruction(fact, proofs):
         return f"a {fact['kind']} that no user stated"
@@ -201,7 +236,7 @@ def _reject(
         seq=line.seq,
         predicate=canonical_relation(_snake_case(fact["predicate"]))[: _MAX_CHARS["predicate"]],
         reason=reason,
-        quote=fact["sentence"][:_MAX_QUOTE_CHARS],
+        quote=fact["sentence"][:MAX_QUOTE_CHARS],
         extractor=extractor.extractor,
         subject=_subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]],
     )

@@ -1,28 +1,38 @@
 """Cuts a session's events into transcript chunks that a model reads: one line an event, each with a short name.
 
-The words of a line are a JSON string, so that nothing in them can pass for another line.
+The words of a line are a JSON string, so that nothing in them can pass for another line; so are a speaker's name and a
+call. A line in brackets gives the day and hour of those below it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import assert_never
 
 from consolidator.memory.calls.approvals import describe_approval
+from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.argument_summary import summarize_arguments
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.facts.candidates import SessionContext, is_quote_in
+from consolidator.memory.facts.quotes import find_quote
+from consolidator.memory.facts.tool_output import is_file_text, is_notice
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
-from consolidator.memory.text.words import split_words
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 MAX_LINE_CHARS = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}
+MAX_FILE_CHARS = 200  # of a result that shows what files hold
+MAX_CALL_CHARS = 80  # of the call that a result belongs to
 CONTEXT_LINES = 4  # before a chunk, shown beside it
 _GAP = " […] "  # stands for the omitted middle of a long text
-_LINE_OVERHEAD = 14  # tokens of a line beside its words
+_LINE_OVERHEAD = 4  # tokens of a line beside what it shows
+_SPACES = re.compile(r"[^\S\n]+")
+_LINE_BREAKS = re.compile(r" ?\n[ \n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,7 @@ class TranscriptLine:
     unquoted: str | None = None  # the user's own part; None: all of it
     pieces: tuple[str, ...] = ()  # the beginning and the end that are shown of a long text; empty: all of it is shown
     local: datetime | None = None  # when it happened, in the time zone of its place
+    call: str | None = None  # what a tool was called for: its name and what it was given
 
     @property
     def local_time(self) -> datetime:
@@ -50,10 +61,9 @@ class TranscriptLine:
         """Whether a fact may rest on it."""
         return self.trust is not None
 
-    def contains(self, quote: str) -> bool:
-        """Tell whether a quote has whole words of one shown piece; the mark of a gap belongs to none."""
-        words = set(split_words(quote))
-        return any(is_quote_in(quote, piece) and words & set(split_words(piece)) for piece in self._shown_pieces)
+    def find_quote(self, quote: str) -> tuple[str, ...]:
+        """Return the passages of its shown words that a quote names, verbatim; none where it is not there."""
+        return find_quote(quote, self._shown_pieces)
 
     def trust_of(self, quote: str) -> str:
         """Return how far a quote is trusted: what a user only quotes is worth as much as a tool's word.
@@ -64,11 +74,22 @@ class TranscriptLine:
         is_quoted = bool(self.quoted) and is_quote_in(quote, self.quoted)
         return self.trust if self.trust and is_own and not is_quoted else "tool"
 
+    @property
+    def heading(self) -> str:
+        """The day and hour in which it happened, as the line above it says them."""
+        return self.local_time.strftime("%Y-%m-%d %a %H:%M %Z").strip()
+
+    @property
+    def hour(self) -> tuple[str, int, str]:
+        """Two lines of the same hour need one heading."""
+        return f"{self.local_time:%Y-%m-%d}", self.local_time.hour, f"{self.local_time:%Z}"
+
     def render(self) -> str:
         """Return the line as a model is shown it, after its name."""
-        time = self.local_time.strftime("%Y-%m-%d %a %H:%M %Z").strip()
-        who = f"{self.source} {json.dumps(self.speaker, ensure_ascii=False)}" if self.speaker else self.source
-        return f"[{time}] {who}: {json.dumps(self.text, ensure_ascii=False)}"
+        detail = self.speaker or self.call
+        who = f"{self.source} {json.dumps(detail, ensure_ascii=False)}" if detail else self.source
+        text = _GAP.join(map(_squeeze, self._shown_pieces)) if self.source == "tool" else self.text
+        return f"{who}: {json.dumps(text, ensure_ascii=False)}"
 
     @property
     def _shown_pieces(self) -> tuple[str, ...]:
@@ -88,10 +109,19 @@ class TranscriptChunk:
 
     def render(self) -> str:
         """Return what the model is shown."""
-        context = [f"c{number} {line.render()}" for number, line in enumerate(self.context, 1)]
-        events = [f"{name} {line.render()}" for name, line in self.named_lines().items()]
+        context = _render_lines((f"c{number}", line) for number, line in enumerate(self.context, 1))
         head = ["Context, read before; cite nothing of it:", *context, ""] if context else []
-        return "\n".join([*head, "Events:", *events])
+        return "\n".join([*head, "Events:", *_render_lines(self.named_lines().items())])
+
+    @property
+    def is_citable(self) -> bool:
+        """Whether a fact may rest on any of its lines."""
+        return any(line.citable for line in self.lines)
+
+    @property
+    def has_persons_word(self) -> bool:
+        """Whether a person says anything in it, however little."""
+        return any(line.citable and line.source != "tool" for line in self.lines)
 
     def split(self) -> list[TranscriptChunk]:
         """Return the two halves of a chunk of more than one line."""
@@ -107,18 +137,22 @@ def transcript_lines(
 
     `zone` is the place of events whose log has times in UTC.
     """
-    lines = ((event, _line_of_event(event, session, redact, events)) for event in events)
+    calls = _pair_calls(events)
+    lines = ((event, _line_of_event(event, session, redact, events, calls)) for event in events)
     return [replace(line, local=event.to_local_time(zone)) for event, line in lines if line is not None]
 
 
 def cut_chunks(
     lines: Sequence[TranscriptLine], context: Sequence[TranscriptLine], *, budget: int, count: Callable[[str], int]
 ) -> list[TranscriptChunk]:
-    """Cut lines into chunks of at most `budget` tokens; those without anything to cite are left out."""
+    """Cut lines into chunks of at most `budget` tokens; those without anything to cite are left out.
+
+    Lines that are left out still are the context of the next chunk.
+    """
     parts: list[list[TranscriptLine]] = [[]]
     tokens = 0
     for line in lines:
-        size = count(line.text) + _LINE_OVERHEAD
+        size = count(line.render()) + _LINE_OVERHEAD
         if parts[-1] and tokens + size > budget:
             parts.append([])
             tokens = 0
@@ -127,21 +161,44 @@ def cut_chunks(
     chunks = []
     earlier = list(context)
     for part in parts:
-        if any(line.citable for line in part):
-            chunks.append(TranscriptChunk(tuple(part), tuple(earlier[-CONTEXT_LINES:])))
+        chunk = TranscriptChunk(tuple(part), tuple(earlier[-CONTEXT_LINES:]))
+        if chunk.is_citable:
+            chunks.append(chunk)
         earlier += part
     return chunks
 
 
+def _render_lines(named_lines: Iterable[tuple[str, TranscriptLine]]) -> list[str]:
+    """Return named lines, with a heading above each that is of another hour than the one before."""
+    rendered: list[str] = []
+    hour = None
+    for name, line in named_lines:
+        if line.hour != hour:
+            rendered.append(f"[{line.heading}]")
+            hour = line.hour
+        rendered.append(f"{name} {line.render()}")
+    return rendered
+
+
+def _pair_calls(events: Sequence[Event]) -> dict[int, CompletedCall]:
+    """Return the calls whose results are among the events, by the seq of the result."""
+    pairer = CallPairer()
+    completed = (pairer.feed(event) for event in events)
+    return {call.result_seq: call for call in completed if call is not None}
+
+
 def _line_of_event(
-    event: Event, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]
+    event: Event,
+    session: SessionContext,
+    redact: Callable[[str], str],
+    around: Sequence[Event],
+    calls: Mapping[int, CompletedCall],
 ) -> TranscriptLine | None:
     match event.type:
         case EventType.USER_MESSAGE:
             return _line_of_message(event, session, redact)
         case EventType.TOOL_RESULT:
-            text = redact(strip_recalled(_plain_text(event.data.get("content"))))
-            return _make_line(event, "tool", text, "tool")
+            return _line_of_result(event, calls.get(event.seq), redact)
         case EventType.ASSISTANT_RESPONSE:
             return _make_line(event, "agent", redact(strip_recalled(str(event.data.get("text") or ""))), None)
         case EventType.APPROVAL_GRANTED:
@@ -182,6 +239,21 @@ def _line_of_message(event: Event, session: SessionContext, redact: Callable[[st
     return replace(line, speaker=name, unquoted=unquoted, quoted=quoted)
 
 
+def _line_of_result(event: Event, call: CompletedCall | None, redact: Callable[[str], str]) -> TranscriptLine | None:
+    """Return the line of a result, with its call; none where it only says that the call worked."""
+    text = redact(strip_recalled(_plain_text(event.data.get("content"))))
+    if is_notice(call, text):
+        return None
+    line = _make_line(event, "tool", text, "tool", MAX_FILE_CHARS if is_file_text(call) else None)
+    return line if line is None or call is None else replace(line, call=_describe_call(call, redact))
+
+
+def _describe_call(call: CompletedCall, redact: Callable[[str], str]) -> str:
+    """Return a call's tool and what it was given, in a few words."""
+    given = summarize_arguments(call.tool, redact_arguments(call.arguments, redact), MAX_CALL_CHARS)
+    return redact(f"{call.tool[:MAX_CALL_CHARS]}: {given}" if given else call.tool[:MAX_CALL_CHARS])
+
+
 def _line_of_approval(
     event: Event, answer: str, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]
 ) -> TranscriptLine | None:
@@ -192,9 +264,11 @@ def _line_of_approval(
     return _make_line(event, "approval", redact(text), None if session.is_subagent else "user")
 
 
-def _make_line(event: Event, source: str, text: str, trust: str | None) -> TranscriptLine | None:
+def _make_line(
+    event: Event, source: str, text: str, trust: str | None, limit: int | None = None
+) -> TranscriptLine | None:
     """Return the line of a text; None where the text is empty."""
-    pieces = _shorten(text, MAX_LINE_CHARS[source])
+    pieces = _shorten(text, limit or MAX_LINE_CHARS[source])
     if not pieces[0]:
         return None
     return TranscriptLine(event.seq, source, _GAP.join(pieces), event.occurred_at, trust, pieces=pieces)
@@ -216,3 +290,8 @@ def _shorten(text: str, limit: int) -> tuple[str, ...]:
         return (text,)
     tail = limit // 3
     return text[: limit - tail].rstrip(), text[-tail:].lstrip()
+
+
+def _squeeze(text: str) -> str:
+    """Return a text without indentation, empty lines and alignment: layout costs tokens and says nothing."""
+    return _LINE_BREAKS.sub("\n", _SPACES.sub(" ", text))

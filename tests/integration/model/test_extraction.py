@@ -347,7 +347,7 @@ async def test_no_chunk_is_asked_for_on_when_another_of_its_window_has_failed(
 ) -> None:
     parted = Parted()
     monkeypatch.setattr(FactReader, "_split_chunks", lambda *_: ["other", "bad"])
-    monkeypatch.setattr(FactReader, "_read_chunk", lambda _self, chunk, _source: parted.of(chunk))
+    monkeypatch.setattr(FactReader, "_read_chunk", lambda _self, chunk, *_: parted.of(chunk))
     reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", 1000)
     with pytest.raises(KeyError):
         await reader.read(SessionContext("s1", "s1", "coder"), [])

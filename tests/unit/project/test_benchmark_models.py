@@ -35,7 +35,7 @@ def test_a_sentence_in_the_first_person_is_a_fact_and_a_question_is_none() -> No
 
 def test_both_sides_get_the_same_facts_in_their_own_formats() -> None:
     ours, theirs = ModelUsage(), ModelUsage()
-    line = f'Events:\ne1 [2026-01-05 Mon 12:00 UTC] user: {json.dumps(TEXT)}\ne2 [x] agent: "I agree with all of it."'
+    line = f'Events:\n[2026-01-05 Mon 12:00 UTC]\ne1 user: {json.dumps(TEXT)}\ne2 agent: "I agree with all of it."'
     facts = answer_of(ours, request_with(SYSTEM, line, schema="facts"))["facts"]
     assert [fact["value"] for fact in facts] == FACTS
     assert [fact["predicate"] for fact in facts] == ["moved_to", "sister_plays"]

@@ -1,0 +1,54 @@
+"""Facts refused for a wrong quote are asked for once more, with the events that they cite alone."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from consolidator.memory.facts.quote_repair import QuoteRepair, plan_repair
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from tests.oracle import fact_json
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+WORDS = ["Hello there.", "Remenber, I live in Berne now.", "Fine.", "Tea is nice.", "My sister has a dog.", "Bye now."]
+CHUNK = TranscriptChunk(tuple(TranscriptLine(seq, "user", words, NOON, "user") for seq, words in enumerate(WORDS, 1)))
+RIGHT = fact_json("e4", "Tea is nice", "likes", "tea", "The user likes tea.", "preference")
+WRONG = fact_json("e2", "Remember, I live in Bern", "lives_in", "Bern", "The user lives in Bern.", "profile")
+UNKNOWN = fact_json("e77", "I live", "lives_in", "Kiel", "The user lives in Kiel.", "profile")
+
+
+def plan(*facts: dict[str, Any]) -> QuoteRepair:
+    repair = plan_repair(CHUNK, {"facts": list(facts)})
+    assert repair is not None
+    return repair
+
+
+def test_only_the_events_around_the_wrong_quotes_are_shown_again() -> None:
+    repair = plan(RIGHT, WRONG, UNKNOWN)
+    assert [line.text for line in repair.chunk.lines] == WORDS[:3]
+    assert [(fact["value"], fact["evidence"][0]["event"]) for fact in repair.facts] == [("Bern", "e2")]
+    (_, answer), (_, request) = repair.turns()
+    assert json.loads(answer) == {"facts": [WRONG]}
+    assert 'e2 does not hold "Remember, I live in Bern"' in request
+
+
+def test_names_are_those_of_the_second_question_and_then_of_the_first() -> None:
+    late = fact_json("e5", "my brother has a dog", "has_sibling", "sister", "The user has a sister.", "relation")
+    repair = plan(late)
+    assert repair.facts[0]["evidence"][0]["event"] == "e2"
+    mended = {**late, "evidence": [{"event": "e2", "quote": "My sister has a dog"}]}
+    assert repair.merge({"facts": [mended]})["facts"] == [
+        {**late, "evidence": [{"event": "e5", "quote": "My sister has a dog"}]}
+    ]
+
+
+def test_what_is_not_mended_stays_refused_and_nothing_is_added() -> None:
+    repair = plan(RIGHT, WRONG)
+    another = fact_json("e1", "Hello there", "greets", "politely", "The user greets.", "profile")
+    for answer in ([], [WRONG], [another], [{**WRONG, "evidence": [{"event": "e9", "quote": "x"}]}]):
+        assert repair.merge({"facts": answer})["facts"] == [RIGHT, WRONG]
+
+
+def test_right_quotes_need_no_second_question() -> None:
+    assert plan_repair(CHUNK, {"facts": [RIGHT, UNKNOWN]}) is None
