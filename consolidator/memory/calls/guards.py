@@ -28,6 +28,13 @@ _BYPASS = re.compile(  # options, settings and modes whose purpose is to skip a 
     re.IGNORECASE,
 )
 
+_SWITCHED_OFF = re.compile(  # what a call leaves behind, so that later calls are not checked
+    r"\bchmod (?:-R )?(?:0?777|a\+rwx)\b|\bcore\.hooksPath\b|\b(?:sslverify|strict-ssl|commit\.gpgsign)[= ]false\b"
+    r"|\bexport (?:HUSKY=0|SKIP=\S|GIT_SSL_NO_VERIFY=|NODE_TLS_REJECT_UNAUTHORIZED=0)|\bsetenforce 0\b|\bufw disable\b"
+    r"|\brm (?:-\w+ )*\S*\.git/hooks/",
+    re.IGNORECASE,
+)
+
 
 def states_guard(text: str) -> bool:
     """Whether an error asks for something to be done first, or says that something is forbidden."""
@@ -41,3 +48,9 @@ def adds_bypass(tool: str, failing: Any, later: Any) -> bool:
         return False
     before = {match[0].split("=")[0] for match in _BYPASS.finditer(shell_command(tool, failing) or str(failing))}
     return any(match[0].split("=")[0] not in before for match in _BYPASS.finditer(line))
+
+
+def switches_off_check(tool: str, arguments: Any) -> bool:
+    """Whether a shell call switches a check off for the calls after it."""
+    line = shell_command(tool, arguments)
+    return line is not None and _SWITCHED_OFF.search(line) is not None

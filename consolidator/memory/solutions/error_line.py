@@ -120,6 +120,9 @@ def _join_reason(announcement: str, following: list[ErrorLine]) -> str:
     if _is_skipped(first) or line_kinds.is_place(first) or line_kinds.is_title(first):
         found = _find_exception(following)
         reason = _find_complaint(following) if found is None else found
+    elif line_kinds.is_path(first):  # the file that the reason is about, where a reason follows
+        more = (n for n, line in enumerate(following) if not _is_skipped(line.text))
+        reason = next((n for n in more if line_kinds.has_error_form(following[n].text)), 0)
     text = line_kinds.strip_box(following[reason].text)
     return " ".join(part for part in (announcement, title, text) if part)
 
@@ -233,10 +236,18 @@ def _find_placed_finding(lines: list[ErrorLine]) -> int | None:
             if line_kinds.is_pointing_place(line.text):
                 before = next((m for m in range(n - 1, -1, -1) if not line_kinds.is_echo(lines[m].text)), -1)
             if before >= 0 and _is_finding(lines[before].text):
-                return before
+                return _first_of_block(lines, before)
             if not line_kinds.is_pointing_place(line.text) and n + 1 < len(lines) and _is_finding(lines[n + 1].text):
                 return n + 1
     return None
+
+
+def _first_of_block(lines: list[ErrorLine], position: int) -> int:
+    """Return the index of the first of the lines above that begin with the same single letter."""
+    mark = lines[position].text.split()[0]
+    while len(mark) == 1 and mark.isalpha() and position and lines[position - 1].text.split()[:1] == [mark]:
+        position -= 1
+    return position
 
 
 def _is_finding(line: str) -> bool:

@@ -15,6 +15,7 @@ from consolidator.memory.calls.argument_redaction import argument_redactor, reda
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_other_directory
+from consolidator.memory.calls.guards import adds_bypass, switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.solutions.error_line import (
@@ -90,12 +91,14 @@ class _RecentCall:
     arguments: Any = None
     step: FixStep | None = None
     inspects: bool = False  # only read something; known once it is described
+    switches_off: bool = False  # left a check switched off for the calls after it; likewise
 
     def describe(self, redact: Callable[[str], str]) -> FixStep:
         """Return the call as a step, redacted; its arguments are dropped."""
         if self.step is None:
             operation = parse_operations(self.tool, self.arguments)[0]
             self.inspects = operation.inspects
+            self.switches_off = switches_off_check(self.tool, self.arguments)
             symbol = operation.key if operation.kind == "tool" else tool_symbol(self.tool, self.arguments)
             redact_named = argument_redactor(redact).redact_named
             summary = summarize_arguments(self.tool, self.arguments, _MAX_REDACTED, redact_named=redact_named)
@@ -200,6 +203,8 @@ class ErrorTracker:
             grade = grade_resolution(error.record, error.operation, error.argument_texts, later)
             if grade <= error.grade or (status_hidden and reports_failure(later.call.result_text)):
                 continue
+            if self._was_check_switched_off(error, later.call):
+                continue
             self._resolve(error, later, grade)
             if grade.is_final:
                 self._open_errors.remove(error)
@@ -215,9 +220,22 @@ class ErrorTracker:
             self._save(error.record)
             if is_same_error:
                 self._add_vain_try(error, record)
-            elif error.grade < ResolutionGrade.SUPERSEDED:
+            elif error.grade < ResolutionGrade.SUPERSEDED and not self._is_way_round(error, later):
                 error.failed_differently = True
                 self._resolve(error, later, ResolutionGrade.SUPERSEDED)
+
+    def _is_way_round(self, error: _OpenError, later: LaterCall) -> bool:
+        """Whether a call got round a check that the failed one met, by itself or by a call before it."""
+        failing = error.argument_texts.get("command", "")
+        skips = adds_bypass(later.call.tool, failing, later.call.arguments)
+        return skips or self._was_check_switched_off(error, later.call)
+
+    def _was_check_switched_off(self, error: _OpenError, call: CompletedCall) -> bool:
+        """Whether a call between an error and its resolver left a check switched off: then the cause is not mended."""
+        between = [recent for recent in self._recent_calls if error.record.index < recent.index < call.index]
+        for recent in between:
+            recent.describe(self.redact)
+        return any(recent.switches_off and recent.ok for recent in between)
 
     def _add_vain_try(self, error: _OpenError, record: ErrorRecord) -> None:
         attempt = shorten(f"{record.failing}: {record.headline}", 200)
@@ -281,7 +299,9 @@ class ErrorTracker:
         """Return the state as JSON."""
         return {
             "open": [error.to_json() for error in self._open_errors],
-            "seen": [[c.index, c.ok, asdict(c.describe(self.redact)), c.inspects] for c in self._recent_calls],
+            "seen": [
+                [c.index, c.ok, asdict(c.describe(self.redact)), c.inspects, c.switches_off] for c in self._recent_calls
+            ],
             "untaken": [self._records[seq].to_json() for seq in sorted(self._changed)],
         }
 
@@ -290,8 +310,9 @@ class ErrorTracker:
         """Continue from a state that `to_json` returned."""
         tracker = cls(redact)
         tracker._open_errors = [_OpenError.from_json(error) for error in state["open"]]
-        for index, ok, step, inspects in state["seen"]:
-            tracker._recent_calls.append(_RecentCall(index, ok, step=FixStep(**step), inspects=inspects))
+        for index, ok, step, inspects, *more in state["seen"]:  # states of before have no more
+            recent = _RecentCall(index, ok, step=FixStep(**step), inspects=inspects, switches_off=any(more))
+            tracker._recent_calls.append(recent)
         for error in tracker._open_errors:
             tracker._records[error.record.seq] = error.record
         for data in state["untaken"]:

@@ -79,6 +79,7 @@ _PLACE_ALONE = re.compile(rf"^[\W_]*(?:(?:at|in|from)\s+)?{_PLACE}(?::?\s*[\w/-]
 _POINTING_PLACE = re.compile(rf"^[\s│┃|]*(?:-->|→|[└╰]─+)\s*{_PLACE}")
 _PLACED_MESSAGE = re.compile(rf"^[\W_]*{_PLACE}:?\s+(?:-\s+)?(?=\S+\s+\S)")
 _CODED_MESSAGE = re.compile(r"^\W*[A-Z]{1,5}\d{2,5}\b:?\s+(?=\S+\s+\S)")
+_PATH_ALONE = re.compile(r"^\s*(?:[A-Za-z]:)?[\w@.~+-]*(?:[/\\][\w@.+-]+)+/?\s*$")
 _NUMBERED_TITLE = re.compile(r"^\s*\d+\)\s")
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
@@ -159,6 +160,11 @@ def is_section(line: str) -> bool:
 def is_place(line: str) -> bool:
     """Whether a line gives a file and line number alone: the finding is beside it."""
     return (_PLACE_ALONE.match(line) or _POINTING_PLACE.match(line)) is not None
+
+
+def is_path(line: str) -> bool:
+    """Whether a line is nothing but a path."""
+    return _PATH_ALONE.match(line) is not None
 
 
 def is_pointing_place(line: str) -> bool:

@@ -654,3 +654,22 @@ def test_a_query_of_the_same_table_right_after_is_the_failed_one_put_otherwise()
     session.call("sql", {"query": "SELECT * FROM charges LIMIT 1"})
     resolver = session.call("sql", {"query": "SELECT MAX(charge_amount) FROM charges"})
     assert session[failing].resolver_index == resolver
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["chmod 777 deploy.sh", "git config core.hooksPath /dev/null", "export HUSKY=0", "rm .git/hooks/pre-commit"],
+)
+def test_switching_a_check_off_before_the_same_call_resolves_nothing(step: str) -> None:
+    session = TrackedSession()
+    failing = session.run_failing("git commit -m 'x'", "Checks failed:\n[LINT] Names are too long.")
+    session.run_shell(step)
+    session.run_shell("git commit -m 'x'")
+    assert session[failing].status == "open"
+
+
+def test_a_way_round_that_fails_otherwise_supersedes_nothing() -> None:
+    session = TrackedSession()
+    failing = session.run_failing("git push origin main", "error: failed to push some refs")
+    session.run_failing("git push --force origin main", "remote: error: GH006: Protected branch update failed")
+    assert session[failing].status == "open"

@@ -149,6 +149,16 @@ CASES = [
         "Installing dependencies\n\n  PackageNotFoundError\n\n  Package foo not found.",
         "PackageNotFoundError: Package",
     ),
+    (
+        "sh:pytest",
+        ">       assert f() == 2\nE       assert 1 == 2\nE        +  where 1 = f()\n\ntests/a.py:3: AssertionError",
+        "E       assert 1 == 2",
+    ),
+    (
+        "sh:git commit",
+        "✖ lint --fix:\n\n/srv/a.js\n  1:1  error  Unexpected console statement  no-console",
+        "✖ lint --fix: 1:1  error  Unexpected",
+    ),
     ("sh:apt", "Reading package lists...\nBuilding dependency tree...\nE: Unable to locate package foo", "E: Unable"),
     ("sh:foo", "\x1b[31mbash: line 3: foo: command not found\x1b[0m", "bash: line 3: foo: command not found"),
     ("sh:go test", "panic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:", "panic: runtime error"),
