@@ -97,12 +97,23 @@ class MemoryTools:
         self,
         error: Annotated[str, Field(min_length=1, max_length=100_000, description="the error's text as it came")],
         tool: Annotated[str | None, Field(max_length=200, description="the tool that failed")] = None,
+        arguments: Annotated[
+            dict[str, Any] | None, Field(description="what the failed tool was given: some fixes change it")
+        ] = None,
         agent: Agent = None,
         project: Project = None,
         limit: Limit = 5,
     ) -> dict[str, Any]:
-        """Look an error up: what resolved it before, how often that worked, and the evidence."""
-        finding = find_solutions(self.database, error, tool=tool, agent=agent, project=project, limit=limit)
+        """Look an error up: a fix bound to this case or what was done last time, how often it worked, the evidence."""
+        finding = find_solutions(
+            self.database,
+            error,
+            tool=tool if arguments is None else None,
+            call=None if tool is None or arguments is None else (tool, arguments),
+            agent=agent,
+            project=project,
+            limit=limit,
+        )
         return _to_json({"solutions": await _with_tool_errors(finding)})
 
     async def suggest_next(

@@ -71,14 +71,19 @@ class SolvedError:
     failed: str
     error: str
     fix: str
+    worked: int
+    tried: int
     sessions: int
 
     @classmethod
     def from_solution(cls, solution: SolutionRow) -> SolvedError:
-        """Read the body of a published solution."""
+        """Read the body of a published solution; one that was looked up for an error suggests a fix for it."""
         body = solution.body
         best = body["fixes"][0]
-        return cls(body["failed"], body["headline"], best["description"], best["sessions"])
+        suggestion = body.get("suggestion")
+        told = best["description"] if best["templates"] else f"last time: {best['description']}"
+        told = told if suggestion is None else suggestion["text"]
+        return cls(body["failed"], body["headline"], told, best["worked"], best["tried"], best["sessions"])
 
 
 @dataclass(slots=True)

@@ -48,5 +48,5 @@ class ErrorRecordTable(SQLModel, table=True):
     record: dict[str, Any] = json_object_column()
     fix_shape: str | None = (
         nullable_text_column()
-    )  # JSON: what kind of fix resolved it; null until a merge has read the record
+    )  # JSON: a `FixOutcome`, what kinds of fixes worked and failed; null until a merge has read the record
     merged: bool = boolean_column()  # whether its solution counts it as it is now

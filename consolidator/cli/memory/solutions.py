@@ -32,19 +32,32 @@ def solutions_command(
     words: Annotated[list[str] | None, typer.Argument(metavar="[QUERY]", help="Words to look for.")] = None,
     error: Annotated[str | None, typer.Option(help="The text of an error: what is known about it.")] = None,
     tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None,
+    command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None,
+    unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors that nothing is known to resolve.")] = False,
     agent: AgentOption = None,
     project: ProjectOption = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List errors and what resolved them; confirmed ones (seen to work in two sessions) first."""
+    """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
 
     async def work() -> list[SolutionRow]:
         async with open_configured() as (database, _):
             if error is not None:
-                return await find_solutions(database, error, tool=tool, agent=agent, project=project, limit=limit)
+                return await find_solutions(
+                    database,
+                    error,
+                    tool=tool,
+                    call=None if command is None else ("bash", {"command": command}),
+                    agent=agent,
+                    project=project,
+                    unsolved_too=unsolved_too,
+                    limit=limit,
+                )
             query = " ".join(words or []) or None
-            return await list_solutions(database, query=query, agent=agent, project=project, limit=limit)
+            return await list_solutions(
+                database, query=query, agent=agent, project=project, unsolved_too=unsolved_too, limit=limit
+            )
 
     solutions = run_async(work())
     if as_json:

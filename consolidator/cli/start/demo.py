@@ -153,7 +153,8 @@ def _print_week(week: DemoWeek) -> None:
     _print_some("procedure", week.procedures, _PROCEDURES)
     for fixed in week.solutions[:_SOLUTIONS]:
         _print_labelled("error", f"{fixed.failed}: {fixed.error}")
-        _print_labelled("  solution", f"{fixed.fix} (worked in {fixed.sessions} sessions)", "green")
+        rate = f"worked in {fixed.worked} of {fixed.tried}, in {fixed.sessions} sessions"
+        _print_labelled("  solution", f"{fixed.fix} ({rate})", "green")
     _print_more(len(week.solutions) - _SOLUTIONS)
     if week.total("pruned"):
         _print_labelled(
@@ -184,7 +185,8 @@ def _print_end(figures: dict[str, Any]) -> None:
     if (fixed := figures["solved"]) is not None:
         print_line("A new branch meets an old error.")
         _print_labelled("error", figures["error"])
-        _print_labelled("  solution", f"{fixed['fix']} (worked in {fixed['sessions']} sessions)", "green")
+        rate = f"worked in {fixed['worked']} of {fixed['tried']}, in {fixed['sessions']} sessions"
+        _print_labelled("  solution", f"{fixed['fix']} ({rate})", "green")
     if (following := figures["next"]) is not None:
         arguments = ", ".join(f"{name}={value}" for name, value in following["arguments"].items())
         print_line(

@@ -16,10 +16,10 @@ from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.grouping import (
     ErrorOccurrence,
+    FixOutcome,
     OccurrenceGroups,
     RecordKey,
     SessionRef,
-    resolved_fix_shape,
 )
 from consolidator.memory.solutions.solution import Solution
 from consolidator.models.provenance import Provenance
@@ -79,7 +79,7 @@ async def _merge_fingerprints(
 
 
 def _read_fix_shapes(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, str]:
-    return {key: json.dumps(resolved_fix_shape(record)) for key, record in _parse_records(stored).items()}
+    return {key: json.dumps(FixOutcome.of_record(record).to_json()) for key, record in _parse_records(stored).items()}
 
 
 def _parse_records(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, ErrorRecord]:
@@ -94,7 +94,7 @@ def _occurrences(
     for summary in summaries:
         projects[summary.fingerprint].add(summary.project)
     for summary in summaries:
-        shape = json.loads(summary.fix_shape or fix_shapes[summary.session_id, summary.seq])
+        outcome = FixOutcome.from_json(json.loads(summary.fix_shape or fix_shapes[summary.session_id, summary.seq]))
         project = None if len(projects[summary.fingerprint]) > 1 else summary.project
         yield ErrorOccurrence(
             ref=SessionRef(summary.session_id, summary.root_id, agent, project),
@@ -106,7 +106,8 @@ def _occurrences(
             symbol=summary.symbol,
             headline=summary.headline,
             tried=tuple(json.loads(summary.tried)) if summary.tried else (),
-            fix_shape=None if shape is None else tuple(shape),
+            fix_shape=outcome.worked,
+            failed_shapes=outcome.failed,
         )
 
 

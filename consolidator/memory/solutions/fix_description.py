@@ -6,13 +6,14 @@ Pure: looks at one record. `grouping` counts.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from consolidator.memory.calls import shell, tool_kinds
-from consolidator.memory.calls.argument_diff import ArgumentChange
+from consolidator.memory.calls.argument_diff import ArgumentChange, diff_arguments
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
-from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
+from consolidator.memory.solutions.error_records import ErrorRecord, FailedAttempt, FixStep
 
 MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # with up to so many steps, edits show their text; more text would hide the rest
@@ -47,6 +48,36 @@ def fix_shape(record: ErrorRecord) -> tuple[str, ...]:
     acting = sorted({_tool_class(step.symbol) for step in record.between if not is_inspection(step.symbol)})
     steps = sorted({_tool_class(step.symbol) for step in record.between if not _is_note(step.symbol)})
     return ("again", *(acting or steps))
+
+
+def attempt_shapes(record: ErrorRecord) -> list[tuple[str, ...]]:
+    """Return the shapes of what was tried in vain, each once: it failed alike, or led only to another error."""
+    shapes = [_attempt_shape(record, attempt) for attempt in record.attempts]
+    if record.rule == "superseded" and not record.attempts:
+        shapes.append(fix_shape(record))
+    return list(dict.fromkeys(shapes))
+
+
+def _attempt_shape(record: ErrorRecord, attempt: FailedAttempt) -> tuple[str, ...]:
+    changes = tuple(diff_arguments(record.arguments, attempt.arguments))
+    command = attempt.arguments.get("command")
+    tried = replace(
+        record,
+        rule="same-operation",
+        resolver_symbol=attempt.symbol,
+        resolving=command or record.failing,
+        fix=changes,
+        between=(),
+    )
+    return fix_shape(tried)
+
+
+def is_transferable(shape: tuple[str, ...]) -> bool:
+    """Whether a kind of fix says what to do in another case, too: not only that some value or text was another one."""
+    kind, *parts = shape
+    if kind == "again":
+        return "edit" not in parts
+    return kind != "changed" or any(part.startswith(("+", "-")) or part == "directory" for part in parts)
 
 
 def _change_sign(change: ArgumentChange) -> str:

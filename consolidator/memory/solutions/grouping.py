@@ -8,14 +8,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fix_description import describe_fix, fix_shape
+from consolidator.memory.solutions.fix_cases import FixCase, case_of_record
+from consolidator.memory.solutions.fix_description import attempt_shapes, describe_fix, fix_shape, is_transferable
+from consolidator.memory.solutions.fix_learning import learn_templates
+from consolidator.memory.solutions.fix_suggestion import describe_template
+from consolidator.memory.solutions.fix_template import FixTemplate
 from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solution_id, solution_sort_key
 
 MIN_CONFIRMING_SESSIONS = 2  # lineage roots in which a fix must have worked
+MIN_CONFIRMING_RATE = 0.5  # of the times that it was tried
+MIN_CONFIRMING_SHARE = 0.25  # of all occurrences of the error
+MAX_CASES = 40  # the latest ones, from which templates are learnt
 MAX_FIXES = 5
 MAX_EVIDENCE = 5
 MAX_TRIED = 5
@@ -51,6 +58,7 @@ class ErrorOccurrence:
     headline: str
     tried: tuple[str, ...]
     fix_shape: FixShape | None  # of what resolved it
+    failed_shapes: tuple[FixShape, ...] = ()  # of what was tried in vain
 
     @property
     def record_key(self) -> RecordKey:
@@ -60,6 +68,7 @@ class ErrorOccurrence:
     @classmethod
     def of_record(cls, ref: SessionRef, record: ErrorRecord) -> ErrorOccurrence:
         """Return what is counted of a record."""
+        outcome = FixOutcome.of_record(record)
         return cls(
             ref=ref,
             seq=record.seq,
@@ -70,13 +79,32 @@ class ErrorOccurrence:
             symbol=record.symbol,
             headline=record.headline,
             tried=record.tried,
-            fix_shape=resolved_fix_shape(record),
+            fix_shape=outcome.worked,
+            failed_shapes=outcome.failed,
         )
 
 
-def resolved_fix_shape(record: ErrorRecord) -> FixShape | None:
-    """Return the shape of what resolved an error; None where nothing did."""
-    return fix_shape(record) if record.status == "resolved" else None
+@dataclass(frozen=True, slots=True)
+class FixOutcome:
+    """What was tried about one error, by the shape of the fix; what led only to another error did not work."""
+
+    worked: FixShape | None
+    failed: tuple[FixShape, ...]
+
+    @classmethod
+    def of_record(cls, record: ErrorRecord) -> FixOutcome:
+        """Return the outcome of a record."""
+        works = record.status == "resolved" and record.rule != "superseded"
+        return cls(fix_shape(record) if works else None, tuple(attempt_shapes(record)))
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON."""
+        return {"worked": self.worked, "failed": self.failed}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FixOutcome:
+        """Read what `to_json` returned."""
+        return cls(None if data["worked"] is None else tuple(data["worked"]), tuple(map(tuple, data["failed"])))
 
 
 def build_solutions(records: Iterable[SourcedRecord]) -> list[Solution]:
@@ -101,7 +129,8 @@ class OccurrenceGroups:
         """Return the keys of the records that solutions cite: the latest of each group and cluster."""
         clusters = [cluster for clusters in self._clusters.values() for cluster in clusters]
         groups = [*self._groups.values(), *clusters]
-        return {occurrence.record_key for group in groups for occurrence in group[:MAX_EVIDENCE]}
+        cited = {occurrence.record_key for group in groups for occurrence in group[:MAX_EVIDENCE]}
+        return cited | {o.record_key for group in self._groups.values() for o in _latest_resolved(group)}
 
     def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
         """Return the solutions, from the cited records; the most certain and most frequent first."""
@@ -122,14 +151,19 @@ def _cluster_by_fix(group: Iterable[ErrorOccurrence]) -> list[list[ErrorOccurren
     return list(clusters.values())
 
 
+def _latest_resolved(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
+    """Return the occurrences from which templates are learnt."""
+    return [occurrence for occurrence in group if occurrence.fix_shape is not None][:MAX_CASES]
+
+
 def _build_solution(
     key: _GroupKey,
     group: Sequence[ErrorOccurrence],
-    clusters: Iterable[Sequence[ErrorOccurrence]],
+    clusters: Sequence[Sequence[ErrorOccurrence]],
     records: Mapping[RecordKey, ErrorRecord],
 ) -> Solution:
     agent, project, fingerprint = key
-    fixes = sorted((_build_fix(cluster, records) for cluster in clusters), key=_fix_sort_key)
+    fixes = sorted(_build_fixes(group, clusters, records), key=_fix_sort_key)
     status = "unsolved"
     if fixes:
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
@@ -142,7 +176,7 @@ def _build_solution(
         failed=display_name(_most_common(occurrence.symbol for occurrence in group)),
         headline=fixes[0].headline if fixes else _most_common(occurrence.headline for occurrence in group),
         occurrences=len(group),
-        resolved=sum(occurrence.status == "resolved" for occurrence in group),
+        resolved=sum(occurrence.fix_shape is not None for occurrence in group),
         sessions=_count_roots(group),
         status=status,
         fixes=tuple(fixes[:MAX_FIXES]),
@@ -152,28 +186,83 @@ def _build_solution(
     )
 
 
-def _fix_sort_key(fix: Fix) -> tuple[bool, bool, int, int, int, str]:
-    """Order fixes: confirmed first, a success before another error, then by sessions and times."""
-    certainty = not fix.confirmed, fix.rule == "superseded"
-    return (*certainty, -fix.sessions, -fix.worked, len(fix.description), fix.description)
+def _build_fixes(
+    group: Sequence[ErrorOccurrence],
+    clusters: Sequence[Sequence[ErrorOccurrence]],
+    records: Mapping[RecordKey, ErrorRecord],
+) -> list[Fix]:
+    """Return a fix for each template, made of the clusters that it explains, and for each other cluster."""
+    cases: dict[RecordKey, FixCase] = {}
+    for occurrence in _latest_resolved(group):
+        session = occurrence.ref.session_id
+        case = case_of_record(occurrence.ref.root, session, records[occurrence.record_key])
+        if case is not None:
+            cases[occurrence.record_key] = case
+    explained: dict[int, list[ErrorOccurrence]] = defaultdict(list)
+    templates = learn_templates(cases.values())
+    fixes = []
+    for cluster in clusters:
+        known = [cases[occurrence.record_key].resolver for occurrence in cluster if occurrence.record_key in cases]
+        shares = [sum(resolver in learnt.hits for resolver in known) for learnt in templates]
+        best = max(range(len(shares)), key=lambda n: (shares[n], -n)) if shares else None
+        if best is not None and 2 * shares[best] >= len(known) > 0:
+            explained[best] += cluster
+        else:
+            fixes.append(_build_fix(cluster, group, records))
+    for number, merged in explained.items():
+        by_latest = _latest_first(merged)
+        hits = templates[number].hits
+        told = [learnt.template for learnt in templates if learnt is templates[number] or learnt.hits <= hits]
+        examples = [o for o in by_latest if o.record_key in cases and cases[o.record_key].resolver in hits]
+        fixes.append(_build_fix(by_latest, group, records, told, examples[0] if examples else None))
+    return fixes
 
 
-def _build_fix(cluster: Sequence[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]) -> Fix:
-    example = records[cluster[0].record_key]
-    sessions = _count_roots(cluster)
+def _fix_sort_key(fix: Fix) -> tuple[object, ...]:
+    """Order fixes: confirmed first, then by the rate at which they worked, then by sessions and times."""
+    rate = (fix.worked + 1) / (fix.tried + 2)
+    return (not fix.confirmed, -round(rate, 6), -fix.sessions, len(fix.description), fix.description)
+
+
+def _build_fix(
+    cluster: Sequence[ErrorOccurrence],
+    group: Iterable[ErrorOccurrence],
+    records: Mapping[RecordKey, ErrorRecord],
+    templates: Sequence[FixTemplate] = (),
+    latest: ErrorOccurrence | None = None,
+) -> Fix:
+    example = records[(latest or cluster[0]).record_key]
+    sessions, worked = _count_roots(cluster), len(cluster)
+    shapes = {occurrence.fix_shape for occurrence in cluster}
+    repeats = {("again",)} if any(shape is not None and shape[:1] == ("again",) for shape in shapes) else set()
+    in_vain = shapes | repeats
+    occurrences = failed = 0
+    for occurrence in group:
+        occurrences += 1
+        failed += bool(in_vain.intersection(occurrence.failed_shapes))
+    tells = bool(templates) or all(shape is not None and is_transferable(shape) for shape in shapes)
+    often = worked >= MIN_CONFIRMING_RATE * (worked + failed) and worked >= MIN_CONFIRMING_SHARE * occurrences
     return Fix(
-        description=describe_fix(example),
+        description=describe_template(_plainest(templates)) if templates else describe_fix(example),
         rule=example.rule or "",
         changes=example.fix,
         steps=example.between,
         failing=example.failing,
         resolving=example.resolving or "",
         headline=example.headline,
-        worked=len(cluster),
+        worked=worked,
+        tried=worked + failed,
         sessions=sessions,
-        confirmed=sessions >= MIN_CONFIRMING_SESSIONS,
+        confirmed=sessions >= MIN_CONFIRMING_SESSIONS and often and tells,
         evidence=_latest_evidence(cluster, records),
+        templates=tuple(template.to_json() for template in templates),
+        last_time=describe_fix(example),
     )
+
+
+def _plainest(templates: Sequence[FixTemplate]) -> FixTemplate:
+    """Return the template to show to people: a whole call rather than a change of the failed one."""
+    return next((template for template in templates if template.texts and not template.keeps), templates[0])
 
 
 def _count_roots(group: Iterable[ErrorOccurrence]) -> int:

@@ -35,9 +35,18 @@ class Fix:
     resolving: str  # of the latest example
     headline: str  # of the latest example
     worked: int  # times
-    sessions: int  # lineage roots
+    tried: int  # times: it worked, failed alike, or led only to another error
+    sessions: int  # lineage roots in which it worked
     confirmed: bool
     evidence: tuple[Evidence, ...]  # the latest ones
+    templates: tuple[dict[str, Any], ...] = ()  # `FixTemplate`s as JSON; none: it is known from single cases only
+    last_time: str = ""  # the latest example in words
+
+    @property
+    def rate(self) -> str:
+        """How often it worked, for people."""
+        unconfirmed = "" if self.confirmed else ", unconfirmed"
+        return f"worked in {self.worked} of {self.tried}, in {count_sessions(self.sessions)}{unconfirmed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ class Solution:
 
     @property
     def confirmed(self) -> bool:
-        """Whether a fix worked in several sessions."""
+        """Whether a fix worked in several sessions, and most times that it was tried."""
         return self.status == "confirmed"
 
     @property
@@ -71,17 +80,18 @@ class Solution:
         error = f"{self.failed} failed: “{self.headline}”" if self.headline else f"{self.failed} failed without a word"
         if not self.fixes:
             times = "once" if self.occurrences == 1 else f"{self.occurrences} times"
-            return f"{error} → no fix seen yet (met {times}, in {_session_count(self.sessions)})"
+            return f"{error} → no fix seen yet (met {times}, in {count_sessions(self.sessions)})"
         fix = self.fixes[0]
-        worked = f"worked {fix.worked} of {self.occurrences}, in {_session_count(fix.sessions)}"
-        return f"{error} → {fix.description} ({worked}{'' if fix.confirmed else ', unconfirmed'})"
+        told = fix.description if fix.templates else f"last time: {fix.description}"
+        return f"{error} → {told} ({fix.rate})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the solution as JSON, with its line."""
         return {**asdict(self), "line": self.line}
 
 
-def _session_count(count: int) -> str:
+def count_sessions(count: int) -> str:
+    """Return a number of sessions in words."""
     return "1 session" if count == 1 else f"{count} sessions"
 
 

@@ -168,8 +168,12 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
     lines = [body["line"]]
     for fix in body["fixes"]:
         confirmed = "confirmed" if fix["confirmed"] else "unconfirmed"
+        tried = fix.get("tried", fix["worked"])
+        told = fix["description"]
+        if fix.get("templates") and fix["last_time"] != told:
+            told += f"; last time: {fix['last_time']}"
         lines += [
-            f"fix ({confirmed}, worked {fix['worked']} times in {fix['sessions']} sessions): {fix['description']}",
+            f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {fix['sessions']} sessions): {told}",
             f"  failing:   {fix['failing']}",
             f"  resolving: {fix['resolving']}",
             *(f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]),

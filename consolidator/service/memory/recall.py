@@ -20,7 +20,7 @@ from consolidator.memory.recall.query import looks_like_error, query_coverage
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
@@ -93,7 +93,7 @@ async def _find_solutions(
     # One shared word alone does not identify an error.
     scored = [(query_coverage(words, [row.search], min_shared=2), row) for row in solutions]
     scored.sort(key=lambda pair: -pair[0])  # stable: equals stay in the order of the store
-    return [row for score, row in scored[:MAX_LEADING_ITEMS] if score]
+    return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
 async def _find_procedures(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import fingerprint, signature
+from consolidator.memory.solutions.fix_suggestion import (
+    FailedCall,
+    answer_line,
+    concerns_error,
+    suggest_fix,
+)
 from consolidator.models.solution import SolutionRow
 from consolidator.store.memory import lookup
 
@@ -16,11 +27,14 @@ async def list_solutions(
     query: str | None = None,
     agent: str | None = None,
     project: str | None = None,
+    unsolved_too: bool = False,
     limit: int = 50,
 ) -> list[SolutionRow]:
-    """Return solutions, confirmed ones first."""
+    """Return solutions, confirmed ones first; errors without a known fix only if asked for."""
     async with database.connection() as conn:
-        return await lookup.list_solutions(conn, query=query, agent=agent, project=project, limit=limit)
+        return await lookup.list_solutions(
+            conn, query=query, agent=agent, project=project, unsolved_too=unsolved_too, limit=limit
+        )
 
 
 async def find_solutions(
@@ -28,20 +42,43 @@ async def find_solutions(
     error: str,
     *,
     tool: str | None = None,
+    call: tuple[str, Any] | None = None,
     agent: str | None = None,
     project: str | None = None,
+    unsolved_too: bool = False,
     limit: int = 5,
 ) -> list[SolutionRow]:
-    """Return the solutions of an error's text: by its fingerprint, else by the words it shares with known errors."""
+    """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
+
+    Errors are found by their fingerprint, else by the words that they share, where all their names are in the text.
+    `tool` is the failed tool or its symbol; `call` is the failed call, tool and arguments: some fixes change it.
+    """
     text = redact(error)
+    if tool is None and call is not None:
+        tool = tool_symbol(*call)
     exact = fingerprint(tool, text) if tool else None
+    line = headline(text)
     async with database.connection() as conn:
-        return await lookup.find_solutions_for_error(
+        rows = await lookup.find_solutions_for_error(
             conn,
             fingerprint=exact,
             signature=signature(text),
-            text=headline(text),
+            text=line,
             agent=agent,
             project=project,
+            unsolved_too=unsolved_too,
             limit=limit,
         )
+    known = signature(text)
+    rows = [row for row in rows if row.fingerprint.endswith(f"|{known}") or concerns_error(row.headline, line)]
+    return [answer_error(row, text, call) for row in rows]
+
+
+def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = None) -> SolutionRow:
+    """Return a solution whose body has a `suggestion` for an error's text, and a line that says it."""
+    failed = None if call is None else FailedCall(call[0], redact_arguments(call[1], redact))
+    suggestion = suggest_fix(row.body, error, failed)
+    if suggestion is None:
+        return replace(row, body={**row.body, "suggestion": None})
+    line = answer_line(row.body, suggestion)
+    return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})

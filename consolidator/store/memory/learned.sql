@@ -48,7 +48,7 @@ order by p.rank desc, p.id limit %(limit)s
 
 -- name: solutions
 select s.*, count(*) over () as total from solution s
-where s.learned_at >= %(since)s and s.retired_at is null
+where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
   and (%(agent)s::text is null or s.agent = %(agent)s)
   and (%(project)s::text is null or s.project is null or strpos(s.project, %(project)s) > 0)
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s

@@ -179,7 +179,13 @@ async def list_procedures(
 
 
 async def list_solutions(
-    conn: Connection, *, query: str | None = None, agent: str | None = None, project: str | None = None, limit: int = 50
+    conn: Connection,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    unsolved_too: bool = False,
+    limit: int = 50,
 ) -> list[SolutionRow]:
     """Return solutions: confirmed ones first, then those of errors that most sessions met."""
     order = (
@@ -188,6 +194,8 @@ async def list_solutions(
         col(SolutionTable.occurrences).desc(),
     )
     statement = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
+    if not unsolved_too:
+        statement = statement.where(func.jsonb_array_length(col(SolutionTable.body)["fixes"]) > 0)
     scoped = _in_scope(statement.order_by(*order, col(SolutionTable.id)), SolutionTable, agent, project)
     return await _search(conn, SolutionRow, scoped, col(SolutionTable.search), query, limit)
 
@@ -208,14 +216,20 @@ async def find_solutions_for_error(
     text: str,
     agent: str | None = None,
     project: str | None = None,
+    unsolved_too: bool = False,
     limit: int = 5,
 ) -> list[SolutionRow]:
-    """Return the solutions of an error: by its fingerprint or signature, else by the words it shares with others."""
+    """Return the solutions of an error: by its fingerprint or signature, else by the words it shares with others.
+
+    An error that is known, but has no fix, is not answered by another error's.
+    """
     exact = None if fingerprint is None else escape(fingerprint)
     values = {"fingerprint": exact, "signature": escape(signature), "text": escape(text), "limit": limit}
-    values |= {"agent": agent or None, "project": project or None, "error": True}
+    values |= {"agent": agent or None, "project": project or None, "error": True, "unsolved_too": unsolved_too}
     by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
-    return by_fingerprint or await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
+    if not by_fingerprint:
+        return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
+    return [row for row in by_fingerprint if unsolved_too or row.body["fixes"]]
 
 
 async def find_solutions_for_request(
@@ -227,6 +241,7 @@ async def find_solutions_for_request(
         "agent": agent or None,
         "project": project or None,
         "error": False,
+        "unsolved_too": False,
         "limit": MAX_FITTING_SOLUTIONS,
     }
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)

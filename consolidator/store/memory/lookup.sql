@@ -42,7 +42,7 @@ order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions
 
 -- name: solutions_by_shared_words
 -- The solutions that share the most words with a text. If the text is an error, at least half of its words must be in
--- their headline. For any other text the words of the failed and the fixing calls count too, and there must be a fix.
+-- their headline. For any other text the words of the failed and the fixing calls count too.
 with requested as (
     select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
 )
@@ -51,7 +51,8 @@ select solution.* from solution, requested,
      lateral (select count(*) as shared from unnest(requested.words) as word where word = any (solution_text.words)) as overlap
 where retired_at is null and cardinality(requested.words) > 0
   and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(requested.words) as word), '|')::tsquery
-  and case when %(error)s then overlap.shared * 2 >= cardinality(requested.words) else jsonb_array_length(body -> 'fixes') > 0 end
+  and (not %(error)s or overlap.shared * 2 >= cardinality(requested.words))
+  and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)
   and (%(agent)s::text is null or agent = %(agent)s)
   and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
 order by overlap.shared desc, confirmed desc, sessions desc, id limit %(limit)s

@@ -52,7 +52,7 @@ def test_a_fix_of_two_sessions_is_confirmed_and_reads_well() -> None:
     assert solution.status == "confirmed"
     assert solution.line == (
         "git push failed: “fatal: The current branch fix-b has no upstream branch.” → "
-        "ran `git push -u origin fix-b` (worked 2 of 2, in 2 sessions)"
+        "run `git push -u origin ⟨what follows “branch” in the error⟩` (worked in 2 of 2, in 2 sessions)"
     )
     assert [evidence.session_id for evidence in solution.fixes[0].evidence] == ["s2", "s1"]
     assert solution.evidence[0].quote.startswith("fatal: ")
@@ -61,7 +61,9 @@ def test_a_fix_of_two_sessions_is_confirmed_and_reads_well() -> None:
 def test_a_fix_of_one_session_is_an_observation() -> None:
     solution = only_solution(failed_push("s1", "fix-a"))
     assert (solution.status, solution.fixes[0].confirmed) == ("unconfirmed", False)
-    assert solution.line.endswith("(worked 1 of 1, in 1 session, unconfirmed)")
+    assert solution.line.endswith(
+        "last time: ran `git push -u origin fix-a` (worked in 1 of 1, in 1 session, unconfirmed)"
+    )
 
 
 def test_forks_of_one_session_count_once() -> None:
@@ -142,30 +144,50 @@ def test_indentation_that_was_missing_is_told_as_such() -> None:
     assert only_solution(text).fixes[0].description == "the same call with other indentation or line breaks worked"
 
 
-def test_what_two_sessions_confirm_is_told_before_what_one_saw() -> None:
-    def pay_session(name: str, *payments: tuple[str, bool, str]) -> list[SourcedRecord]:
-        return track_session(
-            name,
-            *(
-                ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": by}, ok, result)
-                for by, ok, result in payments
-            ),
-        )
+def pay_session(name: str, *payments: tuple[str, bool, str]) -> list[SourcedRecord]:
+    """Return the records of a session that pays for one reservation, by one means after the other."""
+    arguments = {"reservation": "HXDUBJ", "user": "mara_l_7"}
+    return track_session(name, *(("pay", {**arguments, "by": by}, ok, result) for by, ok, result in payments))
 
-    refused, short = "Error: certificate cannot be used", "Error: balance too low"
-    passed = [pay_session(name, ("cert", False, refused), ("gift", False, short)) for name in ("s1", "s2")]
-    worked = track_session(
-        "s3",
-        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "cert", "cabin": "high"}, False, refused),
-        ("pay", {"reservation": "HXDUBJ", "user": "mara_l_7", "by": "gift", "cabin": "low"}, True, "done"),
-    )
-    solution = next(
-        candidate for candidate in build_solutions([*passed[0], *passed[1], *worked]) if refused in candidate.headline
-    )
-    assert solution.status == "confirmed"
-    assert [fix.confirmed for fix in solution.fixes] == [True, False]
-    assert "unconfirmed" not in solution.line
-    assert "got past this error, to another" in solution.line
+
+REFUSED, SHORT = "Error: certificate cannot be used", "Error: balance too low"
+
+
+def solution_of(headline: str, records: list[SourcedRecord]) -> Solution:
+    return next(solution for solution in build_solutions(records) if headline in solution.headline)
+
+
+def test_what_led_only_to_another_error_is_no_fix() -> None:
+    passed = [pay_session(name, ("cert", False, REFUSED), ("gift", False, SHORT)) for name in ("s1", "s2")]
+    solution = solution_of(REFUSED, [*passed[0], *passed[1]])
+    assert (solution.status, solution.fixes, solution.resolved) == ("unsolved", (), 0)
+
+
+def test_a_fix_that_failed_as_often_as_it_worked_sinks() -> None:
+    works = [pay_session(f"w{n}", ("cert", False, REFUSED), ("card", True, "done")) for n in range(2)]
+    fails = [pay_session(f"f{n}", ("cert", False, REFUSED), ("card", False, SHORT)) for n in range(3)]
+    records = [record for session in works for record in session]
+    solution = solution_of(REFUSED, records)
+    assert (solution.status, solution.fixes[0].worked, solution.fixes[0].tried) == ("confirmed", 2, 2)
+    solution = solution_of(REFUSED, [*records, *(record for session in fails for record in session)])
+    assert (solution.status, solution.fixes[0].worked, solution.fixes[0].tried) == ("unconfirmed", 2, 5)
+    assert solution.line.endswith("(worked in 2 of 5, in 2 sessions, unconfirmed)")
+
+
+def test_a_rare_fix_of_a_frequent_error_is_not_confirmed() -> None:
+    works = [pay_session(f"w{n}", ("cert", False, REFUSED), ("card", True, "done")) for n in range(2)]
+    never = [pay_session(f"n{n}", ("cert", False, REFUSED)) for n in range(20)]
+    solution = solution_of(REFUSED, [record for session in [*works, *never] for record in session])
+    assert (solution.status, solution.fixes[0].worked, solution.occurrences) == ("unconfirmed", 2, 22)
+
+
+def test_a_check_that_was_switched_off_is_no_fix() -> None:
+    hook = "error: the hook found 3 problems"
+    skipped = [
+        track_session(name, shell_call("git commit -a", False, hook), shell_call("git commit -a --no-verify"))
+        for name in ("s1", "s2")
+    ]
+    assert only_solution([*skipped[0], *skipped[1]]).fixes == ()
 
 
 def test_what_an_agent_told_itself_is_no_part_of_a_fix() -> None:

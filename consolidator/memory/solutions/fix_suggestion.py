@@ -1,0 +1,162 @@
+"""Suggest a fix for a failure in hand: a template bound to it, or what was done last time.
+
+Pure. A call is suggested only where every part of it is known from the error's text and the failed call; anything else
+is "last time: ...", with its case, never a command to run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.memory.calls.argument_summary import shorten
+from consolidator.memory.calls.symbols import is_shell_symbol, shell_command
+from consolidator.memory.solutions.error_line import extract_error_text, find_error_line, truncate_middle
+from consolidator.memory.solutions.fingerprint import mask_line
+from consolidator.memory.solutions.fix_cases import call_texts, write_call
+from consolidator.memory.solutions.fix_template import FixTemplate
+from consolidator.memory.solutions.solution import count_sessions
+
+MAX_EXCERPT = 500  # characters of an error from its line on, as error records quote it
+MAX_SHOWN = 300
+_NAME_MASK = re.compile(r"<\w+>")
+_WORD = re.compile(r"[a-z]\w+(?:'\w+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """The call that failed, as the one who asks has it; its arguments are redacted."""
+
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What to do about a failure."""
+
+    kind: str  # call: this instead of the failed call | step: this first, then the failed call again | last time
+    text: str  # for people and agents
+    tool: str | None = None  # None: no call is suggested
+    arguments: dict[str, Any] | None = None
+    fix: int = 0  # its position in the solution
+    worked: int = 0
+    tried: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "kind": self.kind,
+            "text": self.text,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "worked": self.worked,
+            "tried": self.tried,
+        }
+
+
+def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
+    """Return the best fix of a solution (as JSON) that binds to an error's text; None for a solution without fixes."""
+    fixes = solution["fixes"]
+    excerpt = error_excerpt(error)
+    texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
+    for number, fix in enumerate(fixes):
+        for template in map(FixTemplate.from_json, fix.get("templates", ())):
+            bound = template.bind(excerpt, texts)
+            if bound is not None:
+                tool, arguments = _name_call(template, bound, solution, failed)
+                told = _describe_bound(template, tool, arguments, failed)
+                return Suggestion(template.kind, told, tool, arguments, number, fix["worked"], fix["tried"])
+    if not fixes:
+        return None
+    fix = fixes[0]
+    told = fix.get("last_time") or fix["description"]
+    return Suggestion("last time", f"last time: {told}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
+
+
+def answer_line(solution: Mapping[str, Any], suggestion: Suggestion) -> str:
+    """Return a solution and the fix for the case in hand in one line."""
+    fix = solution["fixes"][suggestion.fix]
+    certainty = "" if fix["confirmed"] else ", unconfirmed"
+    sessions = count_sessions(fix["sessions"])
+    rate = f"worked in {suggestion.worked} of {suggestion.tried}, in {sessions}{certainty}"
+    case = f" “{fix['headline']}”" if suggestion.tool is None and fix["headline"] != solution["headline"] else ""
+    error = f"{solution['failed']} failed: “{solution['headline']}”"
+    return f"{error} → {suggestion.text}{case} ({rate})"
+
+
+def describe_template(template: FixTemplate) -> str:
+    """Return a template for people."""
+    told = template.describe()
+    if template.kind == "step":
+        return f"first run {_quote_call(template.tool, told)}"
+    if not told:
+        return "try the same call again"
+    if "command" in template.texts:
+        return f"run `{told}`"
+    if template.texts and not template.keeps:
+        return f"call {template.tool or 'it'} with {told}"
+    return f"the same call {told}" if template.edits or template.dropped else f"the same call with {told}"
+
+
+def error_excerpt(text: str) -> str:
+    """Return an error's text from the line that says what went wrong, as error records quote it."""
+    text = extract_error_text(truncate_middle(text))
+    return text[find_error_line(text).start :][:MAX_EXCERPT].strip()
+
+
+def concerns_error(headline: str, error_line: str) -> bool:
+    """Whether a known error's constant words, names of modules and commands among them, are all in an error's line.
+
+    "No module named pip" is not the error of "No module named 'requests'".
+    """
+    asked = {word.lower() for word in _WORD.findall(error_line)}
+    known = {word.lower() for word in _WORD.findall(_NAME_MASK.sub(" ", mask_line(headline)))}
+    return bool(known) and known <= asked
+
+
+def _name_call(
+    template: FixTemplate, bound: Mapping[str, str], solution: Mapping[str, Any], failed: FailedCall | None
+) -> tuple[str, dict[str, Any]]:
+    """Return the tool and arguments of a bound template; values of the failed call keep their types."""
+    written = write_call(bound)
+    tool = template.tool or (failed.tool if failed is not None else solution["tool"])
+    if template.tool is not None and is_shell_symbol(template.tool):
+        tool = failed.tool if failed is not None and shell_command(failed.tool, failed.arguments) else "shell"
+    said = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    if set(written) == {""}:
+        key = next(iter(said)) if len(said) == 1 and failed is not None and failed.tool == tool else "input"
+        written = {key: written[""]}
+    return tool, {key: _with_type(text, said.get(key)) for key, text in written.items()}
+
+
+def _with_type(text: str, said: Any) -> Any:
+    """Return an argument's value, of the type that the failed call gave it."""
+    if said is None or isinstance(said, str):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _describe_bound(template: FixTemplate, tool: str, arguments: Mapping[str, Any], failed: FailedCall | None) -> str:
+    if shell_command(tool, arguments) is not None and "command" in arguments:
+        told = f"`{shorten(str(arguments['command']), MAX_SHOWN)}`"
+        return f"first run {told}, then the same again" if template.kind == "step" else f"run {told}"
+    said = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    changed = {key: value for key, value in arguments.items() if said.get(key) != value or template.kind == "step"}
+    if not changed and not template.dropped:
+        return "try the same call again"
+    values = ", ".join(f"{key} = {shorten(str(value), 100)}" for key, value in changed.items())
+    if template.kind == "step":
+        return f"first call {tool} with {values}"
+    left_out = f" without {', '.join(template.dropped)}" if template.dropped else ""
+    return f"call {tool}{' with ' + values if values else ''}{left_out}"
+
+
+def _quote_call(tool: str | None, told: str) -> str:
+    return f"`{told}`" if tool is None else f"{tool} `{told}`"

@@ -1,0 +1,276 @@
+"""Fix templates: the call that resolves an error, as a function of the error's text and of the failed call.
+
+`git push -u origin ⟨branch in the error⟩` is one. A template has parts that every case shares, and slots that are
+filled from the case in hand: a value is found by the words around it, in the error's text or in an argument of the
+failed call. `fix_learning` finds the templates, from two cases at least. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+ERROR = "error"  # the document of the error's text; the others are the arguments of the failed call
+WHOLE = ("", "")  # the context of a value that is the whole document
+_TOKEN = re.compile(r"[^\s\"'`‘’“”()\[\]{};&|<>=,:]+")
+_CODE_TOKEN = re.compile(r"\s+|[^\s\"'`‘’“”()\[\]{};&|<>=,:]+|.", re.DOTALL)
+_CASE_MARK = re.compile(r"[\d/_@.#~-]|[a-z][A-Z]")
+_MAX_DOCUMENT = 2000  # characters of a document that are read
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value stands: in a document, after a word and before another one, or after two words."""
+
+    document: str  # ERROR, or the key of an argument
+    before: tuple[str, ...]  # one or two words, in lower case; "^" is the start
+    after: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The source for people."""
+        word = next((word for word in reversed(self.before) if word not in ("^", "*")), "")
+        value = f"what follows “{word}”" if word else "the value"
+        return f"⟨{value} in the {'error' if self.document == ERROR else 'failed call'}⟩"
+
+    def to_json(self) -> list[Any]:
+        """Return it as JSON."""
+        return [self.document, list(self.before), self.after]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> Source:
+        """Read what `to_json` returned."""
+        return cls(data[0], tuple(data[1]), data[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a text: constant, or filled from the first source that has a value."""
+
+    text: str  # of a slot: the value of the latest case
+    sources: tuple[Source, ...] = ()
+
+    def fill(self, documents: Mapping[str, str]) -> str | None:
+        """Return the piece for the case in hand; None where no source has a value."""
+        if not self.sources:
+            return self.text
+        return next((value for source in self.sources if (value := find_value(source, documents)) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement of words in an argument of the failed call; without old words an insertion."""
+
+    old: tuple[Part, ...]  # one a word
+    new: tuple[tuple[Part, ...], ...]  # the parts of each word
+    place: str | None = None  # of an insertion: "^", "$", or the word before it
+
+
+@dataclass(frozen=True, slots=True)
+class FixTemplate:
+    """A call that resolves an error. `texts` are written whole, `edits` change arguments of the failed call.
+
+    Arguments of the failed call that neither names are kept if there are `edits`, or if the template `keeps` them.
+    """
+
+    kind: str  # call: the call that worked; step: a call to make before the failed one is tried again
+    tool: str | None  # None: the tool that failed
+    texts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    keeps: bool = False
+    same_call_only: Mapping[str, str] | None = None  # binds only where the failed call had just these arguments
+
+    def bind(self, error: str, failed: Mapping[str, str] | None) -> dict[str, str] | None:
+        """Return the call's arguments for an error's text and the failed call's arguments; None if a slot is open."""
+        if failed is None and (self.edits or self.keeps or self.same_call_only is not None):
+            return None
+        arguments = dict(failed or {}) if self.edits or self.keeps else {}
+        if self.same_call_only is not None and not _is_same(self.same_call_only, failed or {}):
+            return None
+        documents = {**(failed or {}), ERROR: error}
+        for key in self.dropped:
+            arguments.pop(key, None)
+        for key, parts in self.texts.items():
+            pieces = [part.fill(documents) for part in parts]
+            if None in pieces:
+                return None
+            arguments[key] = "".join(piece or "" for piece in pieces)
+        for key, edits in self.edits.items():
+            edited = apply_edits(arguments.get(key), edits, documents)
+            if edited is None:
+                return None
+            arguments[key] = edited
+        return arguments
+
+    def describe(self) -> str:
+        """Return the template for people, with its slots named."""
+        texts = [
+            _key_prefix(key) + "".join(_describe_part(part) for part in parts) for key, parts in self.texts.items()
+        ]
+        for edits in self.edits.values():
+            texts += [_describe_edit(edit) for edit in edits]
+        texts += [f"without {key}" for key in self.dropped]
+        return ", ".join(texts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "kind": self.kind,
+            "tool": self.tool,
+            "texts": {key: _parts_json(parts) for key, parts in self.texts.items()},
+            "edits": {
+                key: [[_parts_json(edit.old), [_parts_json(word) for word in edit.new], edit.place] for edit in edits]
+                for key, edits in self.edits.items()
+            },
+            "dropped": list(self.dropped),
+            "keeps": self.keeps,
+            "same_call_only": None if self.same_call_only is None else dict(self.same_call_only),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FixTemplate:
+        """Read what `to_json` returned."""
+        return cls(
+            kind=data["kind"],
+            tool=data["tool"],
+            texts={key: _read_parts(parts) for key, parts in data["texts"].items()},
+            edits={
+                key: tuple(
+                    Edit(_read_parts(old), tuple(_read_parts(word) for word in new), place) for old, new, place in edits
+                )
+                for key, edits in data["edits"].items()
+            },
+            dropped=tuple(data["dropped"]),
+            keeps=data["keeps"],
+            same_call_only=data["same_call_only"],
+        )
+
+
+def _parts_json(parts: Sequence[Part]) -> list[Any]:
+    return [[part.text, [source.to_json() for source in part.sources]] for part in parts]
+
+
+def _read_parts(data: Sequence[Any]) -> tuple[Part, ...]:
+    return tuple(Part(text, tuple(Source.from_json(source) for source in sources)) for text, sources in data)
+
+
+def _key_prefix(key: str) -> str:
+    return "" if key in ("command", "") else f"{key} = "
+
+
+def _describe_part(part: Part) -> str:
+    return part.sources[0].label if part.sources else part.text
+
+
+def _describe_edit(edit: Edit) -> str:
+    old = " ".join(_describe_part(part) for part in edit.old)
+    new = " ".join("".join(_describe_part(part) for part in word) for word in edit.new)
+    return f"{new} in place of {old}" if old and new else f"with {new}" if new else f"without {old}"
+
+
+def _is_same(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
+    return {k: v.split() for k, v in first.items()} == {k: v.split() for k, v in second.items()}
+
+
+def apply_edits(text: str | None, edits: Sequence[Edit], documents: Mapping[str, str]) -> str | None:
+    """Return a text with words replaced, each from where the one before ended; None where one does not apply."""
+    if text is None:
+        return None
+    words = text.split()
+    start = 0
+    for edit in edits:
+        old = [part.fill(documents) for part in edit.old]
+        new = [[part.fill(documents) for part in word] for word in edit.new]
+        if None in old or any(None in word for word in new):
+            return None
+        position = _find_place(words, [word or "" for word in old], edit.place, start)
+        if position is None:
+            return None
+        replacement = ["".join(piece or "" for piece in word) for word in new]
+        words[position : position + len(old)] = replacement
+        start = position + len(replacement)
+    return " ".join(words)
+
+
+def _find_place(words: Sequence[str], old: Sequence[str], place: str | None, start: int) -> int | None:
+    if old:
+        ends = range(start, len(words) - len(old) + 1)
+        return next((n for n in ends if list(words[n : n + len(old)]) == list(old)), None)
+    if place == "$":
+        return len(words)
+    if place == "^":
+        return 0
+    return next((n + 1 for n in range(max(start - 1, 0), len(words)) if words[n] == place), None)
+
+
+def split_code(text: str) -> list[str]:
+    """Return the tokens of an argument: words, single marks and spaces; together they are the text."""
+    return _CODE_TOKEN.findall(text)
+
+
+def is_word(token: str) -> bool:
+    """Whether a token can be a value."""
+    return _TOKEN.fullmatch(token) is not None
+
+
+def names_a_case(token: str) -> bool:
+    """Whether a token looks like the name of one thing (an id, a path, a date), so that the next case has another."""
+    return not token.startswith("-") and _CASE_MARK.search(token) is not None
+
+
+@lru_cache(maxsize=4096)
+def _split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a document, without the marks of the sentence around them."""
+    words = (word.strip(".!?…*") for word in _TOKEN.findall(text[:_MAX_DOCUMENT]))
+    return tuple(word for word in words if word)
+
+
+def find_value(source: Source, documents: Mapping[str, str]) -> str | None:
+    """Return the value that a source has in the case in hand: the first that stands between its words."""
+    text = documents.get(source.document)
+    if text is None:
+        return None
+    if source.before == WHOLE:
+        return text
+    words = _split_words(text)
+    for position, word in enumerate(words):
+        context = _context(words, position)
+        if context[-len(source.before) :] == source.before and source.after in (None, _following(words, position)):
+            return word
+    return None
+
+
+def find_sources(value: str, documents: Mapping[str, str]) -> Iterator[Source]:
+    """Yield the sources that have a value in a case."""
+    for name, text in documents.items():
+        if name != ERROR and text == value:
+            yield Source(name, WHOLE)
+        words = _split_words(text)
+        for position, word in enumerate(words):
+            if word == value:
+                context = _context(words, position)
+                for source in (
+                    Source(name, context, _following(words, position)),
+                    Source(name, context),
+                    Source(name, context[-1:], _following(words, position)),
+                ):
+                    if find_value(source, documents) == value:
+                        yield source
+
+
+def _context(words: Sequence[str], position: int) -> tuple[str, ...]:
+    """Return the two words before a position; what names a case matches any such word."""
+    before = [_common(word) for word in words[max(0, position - 2) : position]]
+    return tuple(["^"] * (2 - len(before)) + before)
+
+
+def _following(words: Sequence[str], position: int) -> str:
+    return _common(words[position + 1]) if position + 1 < len(words) else "$"
+
+
+def _common(word: str) -> str:
+    return "*" if re.search(r"[\d/_@#]|\w[.-]\w", word) else word.lower()

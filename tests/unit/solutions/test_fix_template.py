@@ -1,0 +1,152 @@
+"""Fixes are templates: learnt from two cases, bound to the case in hand, or told as what was done last time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consolidator.memory.calls.call_pairing import CompletedCall
+from consolidator.memory.solutions.error_tracker import ErrorTracker
+from consolidator.memory.solutions.fix_suggestion import FailedCall, Suggestion, concerns_error, suggest_fix
+from consolidator.memory.solutions.fix_template import ERROR, FixTemplate, Source, find_sources, find_value
+from consolidator.memory.solutions.grouping import SessionRef, build_solutions
+
+UPSTREAM = (
+    "fatal: The current branch {} has no upstream branch.\nTo push the current branch, use\n\n    git push -u x {}"
+)
+CallSpec = tuple[str, Any, bool, str]
+
+
+def shell_call(command: str, ok: bool = True, result: str = "done") -> CallSpec:
+    return ("Bash", {"command": command}, ok, result)
+
+
+def learn(*sessions: list[CallSpec]) -> dict[str, Any]:
+    """Return the one solution of some sessions, as JSON."""
+    records = []
+    for number, calls in enumerate(sessions):
+        tracker = ErrorTracker(lambda text: text)
+        for index, (tool, arguments, ok, result) in enumerate(calls):
+            at = f"2025-01-{number + 1:02}T00:{index:02}:00+00:00"
+            tracker.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
+        records += [(SessionRef(f"s{number}", f"s{number}", "coder"), record) for record in tracker.records]
+    return build_solutions(records)[0].to_json()
+
+
+def suggest(solution: dict[str, Any], error: str, tool: str = "", **arguments: Any) -> Suggestion:
+    failed = FailedCall(tool, arguments) if tool else None
+    suggestion = suggest_fix(solution, error, failed)
+    assert suggestion is not None
+    return suggestion
+
+
+def push(branch: str, command: str = "git push") -> list[CallSpec]:
+    return [
+        shell_call(command, False, UPSTREAM.format(branch, branch)),
+        shell_call(f"git push --set-upstream origin {branch}"),
+    ]
+
+
+def test_a_new_branch_is_named_by_its_own_error() -> None:
+    solution = learn(push("fix/badge"), push("feat/search"))
+    error = "fatal: The current branch feat/loyalty-points has no upstream branch."
+    bound = suggest(solution, error)
+    assert bound.text == "run `git push --set-upstream origin feat/loyalty-points`"
+    assert bound.arguments == {"command": "git push --set-upstream origin feat/loyalty-points"}
+    assert (bound.worked, bound.tried) == (2, 2)
+    assert suggest(solution, error, "Bash", command="git push").arguments == bound.arguments
+
+
+def test_one_case_is_told_as_last_time() -> None:
+    hint = suggest(learn(push("fix/badge")), UPSTREAM.format("feat/x-1", "feat/x-1"))
+    assert (hint.kind, hint.tool) == ("last time", None)
+    assert hint.text == "last time: ran `git push --set-upstream origin fix/badge`"
+
+
+def test_what_the_error_does_not_say_stays_open() -> None:
+    solution = learn(push("fix/badge"), push("feat/search"))
+    assert suggest(solution, "fatal: no upstream branch").kind == "last time"
+
+
+def test_an_option_is_added_to_the_failed_command_whatever_it_was() -> None:
+    error = "ERROR: This environment is managed"
+    solution = learn(
+        [shell_call("pip install httpx", False, error), shell_call("pip install httpx --user")],
+        [shell_call("pip install rich anyio", False, error), shell_call("pip install rich anyio --user")],
+    )
+    bound = suggest(solution, error, "Bash", command="cd /w && pip install numpy==2.1 2>&1 | tail -3")
+    assert bound.arguments == {"command": "cd /w && pip install numpy==2.1 --user"}
+    assert suggest(solution, error).kind == "last time"
+
+
+def test_the_step_that_most_sessions_took_first_is_told() -> None:
+    def missing(module: str, file: str) -> list[CallSpec]:
+        return [
+            shell_call(f"render {file}", False, f"Error: the template '{module}' is not unpacked"),
+            shell_call(f"unpack --into cache {module}"),
+            shell_call(f"render {file}"),
+        ]
+
+    solution = learn(missing("invoice-2", "a1.tpl"), missing("letter-7", "b2.tpl"))
+    bound = suggest(solution, "Error: the template 'card-9' is not unpacked", "Bash", command="render c3.tpl")
+    assert (bound.kind, bound.text) == ("step", "first run `unpack --into cache card-9`, then the same again")
+
+
+def test_a_value_of_one_person_is_never_told_to_another() -> None:
+    def pay(reservation: str, method: str) -> list[CallSpec]:
+        refused = (False, "Error: certificate cannot be used")
+        return [
+            ("pay", {"reservation": reservation, "by": "certificate_1"}, *refused),
+            ("pay", {"reservation": reservation, "by": method}, True, "done"),
+        ]
+
+    solution = learn(pay("HX1DUB", "gift_card_77"), pay("HX1DUB", "gift_card_77"))
+    refused = "Error: certificate cannot be used"
+    same = suggest(solution, refused, "pay", reservation="HX1DUB", by="certificate_1")
+    assert same.arguments == {"reservation": "HX1DUB", "by": "gift_card_77"}
+    assert suggest(solution, refused, "pay", reservation="ZZ9QQW", by="certificate_8").tool is None
+
+
+def test_arguments_keep_their_types() -> None:
+    def read(path: str) -> list[CallSpec]:
+        return [
+            ("view", {"name": path, "raw": True}, False, "Error: too large, set max"),
+            ("view", {"name": path, "raw": True, "max": "50"}, True, "text"),
+        ]
+
+    bound = suggest(learn(read("a/b1"), read("c/d2")), "Error: too large, set max", "view", name="e/f3", raw=True)
+    assert bound.arguments == {"name": "e/f3", "raw": True, "max": "50"}
+
+
+def test_a_value_gets_the_prefix_that_was_missing() -> None:
+    def order(number: str) -> list[CallSpec]:
+        return [
+            ("get_order", {"order_id": number, "shop": "shop-1"}, False, "Error: order id must begin with 'F-'"),
+            ("get_order", {"order_id": f"F-{number}", "shop": "shop-1"}, True, "done"),
+        ]
+
+    solution = learn(order("20655"), order("20791"))
+    error = "Error: order id must begin with 'F-'"
+    bound = suggest(solution, error, "get_order", order_id="31007", shop="shop-1")
+    assert bound.arguments == {"order_id": "F-31007", "shop": "shop-1"}
+
+
+def test_a_value_is_found_by_the_words_around_it() -> None:
+    documents = {ERROR: "error: port 8080 is taken, try 9090 instead"}
+    sources = list(find_sources("9090", documents))
+    assert sources
+    assert {find_value(source, {ERROR: "error: port 3000 is taken, try 3001 instead"}) for source in sources} == {
+        "3001"
+    }
+    assert find_value(Source(ERROR, ("try",), "instead"), {ERROR: "nothing of the kind"}) is None
+
+
+def test_templates_are_json() -> None:
+    solution = learn(push("fix/badge"), push("feat/search"))
+    for fix in solution["fixes"]:
+        for template in fix["templates"]:
+            assert FixTemplate.from_json(template).to_json() == template
+
+
+def test_an_error_of_another_module_is_another_error() -> None:
+    assert not concerns_error("No module named pip", "No module named 'requests'")
+    assert concerns_error("No module named pip", "python3: No module named pip")
