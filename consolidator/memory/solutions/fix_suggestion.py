@@ -77,15 +77,14 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     return Suggestion("last time", f"last time: {told}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
-def answer_line(solution: Mapping[str, Any], suggestion: Suggestion) -> str:
-    """Return a solution and the fix for the case in hand in one line."""
+def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, asked: str) -> str:
+    """Return the error that is asked about, by its headline, and the fix for it in one line."""
     fix = solution["fixes"][suggestion.fix]
     certainty = "" if fix["confirmed"] else ", unconfirmed"
     sessions = count_sessions(fix["sessions"])
     rate = f"worked in {suggestion.worked} of {suggestion.tried}, in {sessions}{certainty}"
-    case = f" “{fix['headline']}”" if suggestion.tool is None and fix["headline"] != solution["headline"] else ""
-    error = f"{solution['failed']} failed: “{solution['headline']}”"
-    return f"{error} → {suggestion.text}{case} ({rate})"
+    headline = asked if suggestion.tool is not None and asked else fix["headline"]  # "last time" has its own case
+    return f"{solution['failed']} failed: “{headline}” → {suggestion.text} ({rate})"
 
 
 def describe_template(template: FixTemplate) -> str:

@@ -67,7 +67,7 @@ async def recall(
         database, query, agent=agent, project=project, peer=peer, limit=limit, settings=settings
     )
     solutions = await _find_solutions(database, query, agent=agent, project=project)
-    leading = [quoted_item("solution", row.id, f"{row.headline}: {row.body['line']}") for row in solutions]
+    leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
     leading += await _find_procedures(database, query, agent=agent, project=project)
     text, items = render_block([*leading, *documents][:limit], token_budget)
     async with database.transaction(flushed=False) as conn:

@@ -80,5 +80,6 @@ def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = No
     suggestion = suggest_fix(row.body, error, failed)
     if suggestion is None:
         return replace(row, body={**row.body, "suggestion": None})
-    line = answer_line(row.body, suggestion)
+    asked = headline(error) if row.fingerprint.endswith(f"|{signature(error)}") else ""
+    line = answer_line(row.body, suggestion, asked)
     return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
