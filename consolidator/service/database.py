@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database, open_database, partitions, upgrade
+from consolidator.database import Database, backup, open_database, partitions, upgrade
 from consolidator.errors import UsageError
 from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.settings import Settings
@@ -18,12 +18,14 @@ from consolidator.store.log import seals, verification
 
 __all__ = [
     "Database",
+    "back_up_database",
     "describe_database",
     "list_seals",
     "load_schema_revision",
     "open_database",
     "read_seals",
     "reindex",
+    "restore_database",
     "verify_database",
 ]
 
@@ -42,6 +44,19 @@ async def describe_database(database: Database, settings: Settings) -> dict[str,
         described["schema revision"] = await load_schema_revision(database)
         described["partitions"] = str(len(await partitions.list_attached(conn)))
         return described | asdict(await checks.get_sizes(conn))
+
+
+async def back_up_database(database: Database, path: Path) -> int:
+    """Write a backup of everything to a file that must not exist yet; return its size in bytes."""
+    return await asyncio.to_thread(backup.dump, database.dsn, path)
+
+
+async def restore_database(database: Database, path: Path) -> dict[str, str]:
+    """Restore a backup into an empty database and upgrade it; return the sizes, as text by name."""
+    await asyncio.to_thread(backup.restore, database.dsn, path)
+    await upgrade.upgrade(database.dsn, database.clock)
+    async with database.connection() as conn:
+        return asdict(await checks.get_sizes(conn))
 
 
 async def verify_database(
