@@ -21,6 +21,9 @@ MAX_LINES = 64
 _ID_KEY = re.compile(r".*\d{3}.*|(?=.*\d)[A-Z0-9_-]{5,}|(?=.*\d)[0-9a-f-]{8,}|\d+", re.DOTALL)
 _WORD = re.compile(r"[\w@.+:/#~-]+")
 _LOOKS_LIKE_VALUE = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
+NAME_SHAPES = ("name^", "name$", "name")  # the first word of a name, its last word, all of it
+_NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_MAX_NAME_WORDS = 4
 _CHARACTER_RUN = re.compile(r"[A-Z]+|[a-z]+|\d+")
 
 
@@ -135,6 +138,26 @@ def value_words(text: str) -> list[str]:
     """Return the words of a message that look like a value rather than prose, in order."""
     words = (word.strip(".:,/-+") for word in _WORD.findall(text[:20_000]))
     return [word for word in words if 2 <= len(word) <= MAX_TEXT and _LOOKS_LIKE_VALUE.search(word)]
+
+
+def find_names(text: str) -> list[str]:
+    """Return the names in a message, in order: two to four capitalized words in a row, such as "Ada Lovelace"."""
+    runs: list[list[str]] = [[]]
+    end = 0
+    for match in _NAME_WORD.finditer(text[:20_000]):
+        if text[end : match.start()].strip(" \t"):
+            runs.append([])
+        if _is_name_word(match[0]):
+            runs[-1].append(match[0])
+        else:
+            runs.append([])
+        end = match.end()
+    return [" ".join(run) for run in runs if 2 <= len(run) <= _MAX_NAME_WORDS]
+
+
+def _is_name_word(word: str) -> bool:
+    """Whether a word is written as a name is: "Ada", "O'Brien"; neither "I", "I'm" nor "USA"."""
+    return len(word) > 1 and not word.isupper() and all(part[:1].isupper() for part in re.split("['’]", word))
 
 
 def value_shape(value: Scalar) -> str:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Hashable, Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.argument_redaction import argument_redactor
 from consolidator.memory.calls.call_pairing import MAX_PENDING
 from consolidator.memory.calls.columns import (
     MAX_TEXT,
+    NAME_SHAPES,
     Columns,
     Scalar,
+    find_names,
     flatten,
     flatten_result,
     value_shape,
@@ -26,10 +29,11 @@ from consolidator.memory.calls.columns import (
 from consolidator.memory.calls.command_templates import template_columns
 from consolidator.memory.calls.symbols import SHELL_PREFIX, command_argument
 from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json
+from consolidator.memory.procedures.session_values import SessionValues
 
 MAX_SOURCES = 32  # symbols whose last values are kept
 MAX_USED = 64  # used values kept of an argument, and arguments whose used values are kept
-MAX_WORDS = 64  # of the user
+MAX_WORDS = 96  # of the user
 MAX_HITS = 12  # paths of one source that are credited for one value
 MAX_LITERAL = 80  # characters of a constant's JSON
 MAX_TEMPLATE = 120  # characters of a command template's JSON
@@ -70,6 +74,7 @@ class _GivenArguments(NamedTuple):
     hashed: dict[str, list[int]]  # the salted hashes of `columns`
     own_paths: tuple[str, ...]  # the paths that are in the arguments themselves
     has_secret: bool
+    from_session: frozenset[str]  # paths whose values the session gave before; of a command where it gave an operand
 
 
 class BindingFold:
@@ -98,6 +103,7 @@ class BindingFold:
         self._open_values: dict[str, dict[int, int]] = {}  # "symbol path" -> values of open calls, how often
         self._hash = _salted_hasher(salt)
         self._hash_cached = lru_cache(maxsize=1 << 14)(self._hash)
+        self.session_values = SessionValues(self._hash_cached)
 
     def hash_values(self, column: list[Scalar]) -> list[int]:
         """Return the salted hashes of a column."""
@@ -115,14 +121,19 @@ class BindingFold:
         """Take a user's message."""
         for word in value_words(text):
             self.user_words.append((value_shape(word), self.hash_values([word])[0]))
+        for name in find_names(text):
+            parts = name.split()
+            named = zip(NAME_SHAPES, self.hash_values([parts[0], parts[-1], name]), strict=True)
+            self.user_words += named
         del self.user_words[:-MAX_WORDS]
+        self.session_values.feed_user_message(text)
 
     def begin_call(self, index: int, symbol: str, arguments: Any) -> None:
         """Take a call that is made: count what would have predicted its arguments, then remember them."""
         given = self._read_arguments(symbol, arguments)
         self._count_shape(symbol, arguments, given)
         for path, column in given.hashed.items():
-            self._count_argument(symbol, path, column, given.columns[path])
+            self._count_argument(symbol, path, column, given.columns[path], is_given=path in given.from_session)
         paths = {"<" + path: column for path, column in given.hashed.items()}
         if symbol in self.sources:  # the last result stays known until the next one
             paths |= {path: column for path, column in self.sources[symbol].paths.items() if path[0] == ">"}
@@ -138,15 +149,26 @@ class BindingFold:
             self._mark_used(symbol, hashed)
             if not is_shell and symbol in self.sources:  # a failed call leaves the last result as it is
                 paths = {path: column for path, column in self.sources[symbol].paths.items() if path[0] == "<"}
-                for path, values in self.redactor.redact_columns(flatten_result(result)).items():
-                    paths[">" + path] = self.hash_values(values)
-                self.sources[symbol] = ValueSource(paths)
+                returned = {
+                    ">" + path: self.hash_values(values)
+                    for path, values in self.redactor.redact_columns(flatten_result(result)).items()
+                }
+                self.sources[symbol] = ValueSource(paths | returned)
+                self.session_values.feed_result(chain(*returned.values()), chain(*hashed.values()))
         columns = {path: column for path, column in hashed.items() if not is_shell or path[:1] == "$"}
         return [value for path, column in columns.items() if path not in _WRITTEN_FOR_CALL for value in column]
 
     def reopen_call(self, index: int, symbol: str, arguments: Any) -> None:
         """Take a call that was begun before `load`, and is still open."""
         self._open_call(index, symbol, self._read_arguments(symbol, arguments).hashed)
+
+    def knows(self, column: list[Scalar]) -> bool:
+        """Whether this session gave all of these values that may tell a person or case from another."""
+        return self.session_values.gave_all(column, self.hash_values(column))
+
+    def knows_all(self, arguments: Any) -> bool:
+        """Whether this session gave all values of a call's arguments."""
+        return all(self.knows(column) for column in flatten(arguments).values())
 
     def is_open(self, index: int) -> bool:
         """Whether a call was begun and not finished."""
@@ -162,7 +184,15 @@ class BindingFold:
         if redacted_line is not None:
             columns = columns | template_columns(redacted_line)
         hashed = {path: self.hash_values(column) for path, column in columns.items()}
-        return _GivenArguments(columns, hashed, own_paths, has_secret)
+        return _GivenArguments(columns, hashed, own_paths, has_secret, self._given_paths(columns, hashed))
+
+    def _given_paths(self, columns: Columns, hashed: dict[str, list[int]]) -> frozenset[str]:
+        given = {
+            path
+            for path, column in columns.items()
+            if path not in _WRITTEN_FOR_CALL and self.session_values.gave_any(column, hashed[path])
+        }
+        return frozenset(given | {"command"} if any(path[:1] == "$" for path in given) else given)
 
     def _open_call(self, index: int, symbol: str, hashed: dict[str, list[int]]) -> None:
         self._open_calls[index] = (symbol, hashed)
@@ -229,6 +259,8 @@ class BindingFold:
         for path in sorted(paths):
             parts.append(path)
             parts += given.hashed[path]
+        if given.from_session:
+            return
         call_key: CountKey = tuple(parts)
         if call_key not in self.counts:
             literal = None if given.has_secret else _short_literal(["call", symbol, arguments], given.columns)
@@ -238,7 +270,9 @@ class BindingFold:
                 self.counts.ignore(call_key)
         self.counts.add(call_key)
 
-    def _count_argument(self, symbol: str, path: str, column: list[int], values: list[Scalar]) -> None:
+    def _count_argument(
+        self, symbol: str, path: str, column: list[int], values: list[Scalar], *, is_given: bool
+    ) -> None:
         """Count every binding that would have predicted an argument; `column` holds the hashes of `values`."""
         counts = self.counts
         counts.add(("arg", symbol, path))
@@ -248,7 +282,7 @@ class BindingFold:
                 self._reserved_uses.add((symbol, path, source_symbol))
                 if _can_come_from(symbol, path, source_symbol):
                     counts.reserve(("use", symbol, path, source_symbol))
-        self._count_constant(symbol, path, column, values)
+        self._count_constant(symbol, path, column, values, is_given=is_given)
         if not column or not _can_come_from(symbol, path, ""):
             return
         used = self.used(symbol, path)
@@ -269,19 +303,22 @@ class BindingFold:
                     if source_symbol == latest:
                         counts.add(("hit", symbol, path, source_symbol, origin, "near"))
         if self.user_words and not is_list and isinstance(values[0], str):
-            shape = value_shape(values[0])
-            word = self.find_user_word(shape, used)
-            if word is not None:
-                counts.add(("said", symbol, path, shape))
-                if word == value:
-                    counts.add(("word", symbol, path, shape))
+            for shape in NAME_SHAPES if values[0].istitle() else (value_shape(values[0]),):
+                word = self.find_user_word(shape, used)
+                if word is not None:
+                    counts.add(("said", symbol, path, shape))
+                    if word == value:
+                        counts.add(("word", symbol, path, shape))
 
-    def _count_constant(self, symbol: str, path: str, column: list[int], values: list[Scalar]) -> None:
-        key: CountKey = ("const", symbol, path, *column)
+    def _count_constant(
+        self, symbol: str, path: str, column: list[int], values: list[Scalar], *, is_given: bool
+    ) -> None:
+        kind = "given" if is_given else "const"
+        key: CountKey = (kind, symbol, path, *column)
         if key not in self.counts:
             literal = encode_json(values if "[]" in path else values[0])
             if len(literal) <= (MAX_TEMPLATE if path[:1] == "$" else MAX_LITERAL):
-                self.counts.set_text(key, f'["const", {encode_json(symbol)}, {encode_json(path)}, {literal}]')
+                self.counts.set_text(key, f'["{kind}", {encode_json(symbol)}, {encode_json(path)}, {literal}]')
             else:
                 self.counts.ignore(key)
         self.counts.add(key)
@@ -316,6 +353,7 @@ class BindingFold:
             "sources": [[symbol, source.paths] for symbol, source in self.sources.items()],
             "used": [[name, list(values)] for name, values in self.used_values.items()],
             "words": self.user_words,
+            "values": self.session_values.to_json(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -324,6 +362,7 @@ class BindingFold:
         self._counted_uses = {symbol: {} for symbol in self.sources}
         self.used_values = {name: dict.fromkeys(values) for name, values in state["used"]}
         self.user_words = [(shape, value) for shape, value in state["words"]]
+        self.session_values.load(state["values"])
 
 
 def _salted_hasher(salt: bytes) -> Callable[[Hashable, Hashable], int]:

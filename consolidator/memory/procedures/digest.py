@@ -23,7 +23,7 @@ from consolidator.memory.procedures.preconditions import PreconditionFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = "d3"  # of what is counted; digests of another version are derived again
+DIGEST_VERSION = "d4"  # of what is counted; digests of another version are derived again
 START = "^"  # the symbol before the first call
 _MAX_QUOTE = 120  # characters
 _MAX_REDACTED = 1000  # characters that are redacted before the cut to a quote, so that no half of a credential remains

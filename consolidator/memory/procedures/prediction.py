@@ -15,8 +15,9 @@ from consolidator.memory.calls.command_templates import count_holes, fill_templa
 from consolidator.memory.calls.symbols import SHELL_PREFIX
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
 from consolidator.memory.procedures.digest import START, Digest
-from consolidator.memory.procedures.tool_profiles import Binding, ToolProfile, context_key
+from consolidator.memory.procedures.tool_profiles import MIN_ROOTS, Binding, ToolProfile, context_key
 
+MIN_GENERAL_SHARE = 0.3  # of a tool's sessions must use a value that other sessions may be filled with
 MIN_CHANCES = 2  # a context seen less often predicts nothing
 FREE = "…"  # stands for an argument that nothing predicts
 _CONTEXT_PRIOR = 5.0  # a context seen n times gets the weight n / (n + prior); the next shorter one gets the rest
@@ -106,7 +107,7 @@ def _fill_arguments(profile: ToolProfile, bindings: BindingFold) -> _FilledArgum
     best = _fill_each_argument(profile, bindings)
     for arguments, count, roots in profile.whole:
         confidence = count / max(profile.calls, 1)
-        if confidence > best.confidence and roots >= 2:
+        if confidence > best.confidence and (_is_general(roots, profile) or bindings.knows_all(arguments)):
             why = f"the same arguments {count} of {profile.calls} times"
             best = _FilledArguments(arguments, confidence, why, ())
     return best
@@ -174,16 +175,28 @@ def _apply_best_binding(profile: ToolProfile, path: str, bindings: BindingFold) 
     """Return what the best binding that applies now gives."""
     used = bindings.used(profile.symbol, path)
     for binding in profile.bindings.get(path, []):
-        column = _apply_binding(binding, path, bindings, used)
+        column = _apply_binding(binding, profile, path, bindings, used)
         if column is not None:
             return PredictedValue(column, binding.precision, "" if binding.kind == "constant" else str(binding))
     return _UNPREDICTED
 
 
-def _apply_binding(binding: Binding, path: str, bindings: BindingFold, used: Container[int]) -> list[Scalar] | None:
-    """Return the value that a binding gives now, or None where it does not apply."""
+def _is_general(roots: int, profile: ToolProfile) -> bool:
+    """Whether so many of the sessions that call a tool use a value that it is no person's or case's."""
+    return roots >= max(MIN_ROOTS, MIN_GENERAL_SHARE * profile.roots)
+
+
+def _apply_binding(
+    binding: Binding, profile: ToolProfile, path: str, bindings: BindingFold, used: Container[int]
+) -> list[Scalar] | None:
+    """Return the value that a binding gives now, or None where it does not apply.
+
+    A constant that may identify a person or case applies where this session gave it.
+    """
     if binding.kind == "constant":
-        return list(binding.value) if "[]" in path else [binding.value]
+        constant: list[Scalar] = list(binding.value) if "[]" in path else [binding.value]
+        is_general = not binding.is_case_value and _is_general(binding.roots, profile)
+        return constant if is_general or bindings.knows(constant) else None
     clear_values = bindings.clear_values or {}
     if binding.near and binding.source != bindings.latest_symbol:
         return None

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls.symbols import display_name
-from consolidator.memory.procedures.key_counts import hash_key
+from consolidator.memory.procedures.key_counts import encode_json, hash_key
 from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.key_texts import KeyTexts
 
@@ -38,6 +38,7 @@ class Binding:
     path: str = ""  # in the source's arguments or result; for `user` the shape of the word
     value: Any = None  # of a constant
     near: bool = False  # counted only where the source was the call just before
+    given: int = 0  # of a constant's hits: how often the session had given the value before
 
     def explains(self, uses: int) -> bool:
         """Whether it is reliable, and explains a good part of all uses of its argument."""
@@ -46,7 +47,12 @@ class Binding:
     @property
     def is_reliable(self) -> bool:
         """Whether it is precise and supported enough to be published."""
-        return self.roots >= MIN_ROOTS and self.precision >= MIN_PRECISION
+        return self.roots >= MIN_ROOTS and self.precision >= MIN_PRECISION and not self.is_case_value
+
+    @property
+    def is_case_value(self) -> bool:
+        """Whether it is a constant that sessions mostly give themselves: it belongs to a person or case."""
+        return self.kind == "constant" and 2 * self.given > self.hits
 
     def __str__(self) -> str:
         if self.kind == "constant":
@@ -128,12 +134,34 @@ def _binding_json(binding: Binding) -> dict[str, Any]:
         "path": binding.path,
         "value": binding.value,
         "near": binding.near,
+        "given": binding.given,
     }
 
 
 def context_key(*parts: str) -> str:
     """Return the key of what came before a call: symbols, oldest first, then one of `SINCE_LAST_CALL`."""
     return "\n".join(parts)
+
+
+@dataclass(slots=True)
+class _Constant:
+    """A value that an argument had."""
+
+    value: Any
+    hits: int = 0
+    given: int = 0  # of them where the session had given it before
+    roots: int = 0  # at least
+
+    def add(self, total: int, roots: int, *, is_given: bool) -> None:
+        """Take the uses of one sort."""
+        self.hits += total
+        self.given += total if is_given else 0
+        self.roots = max(self.roots, roots)
+
+    def bind(self, uses: int) -> Binding:
+        """Return it as a binding of an argument that was given `uses` times."""
+        precision = self.hits / uses
+        return Binding("constant", precision, self.hits, uses, self.roots, value=self.value, given=self.given)
 
 
 class _ProfileBuilder:
@@ -145,14 +173,18 @@ class _ProfileBuilder:
         self.profiles: dict[str, ToolProfile] = {}
         self.follows: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
         self.hits: list[tuple[str, list[Any], int, int]] = []  # kind, rest of the key, total, roots
+        self.constants: dict[tuple[str, str], dict[str, _Constant]] = defaultdict(dict)  # by symbol and path, then JSON
 
     def add(self, key: list[Any], total: int, roots: int) -> None:
         """Take the sum of one key."""
         kind, *rest = key
         if kind == "next":
             self.follows[tuple(rest[:-1])].append((rest[-1], total))
-        elif kind in ("hit", "word", "const"):
+        elif kind in ("hit", "word"):
             self.hits.append((kind, rest, total, roots))
+        elif kind in ("const", "given"):
+            constant = self.constants[rest[0], rest[1]].setdefault(encode_json(rest[2]), _Constant(rest[2]))
+            constant.add(total, roots, is_given=kind == "given")
         else:
             self._add_to_profile(kind, rest, total, roots)
 
@@ -194,6 +226,12 @@ class _ProfileBuilder:
         chances = self.recurring.totals_of([_chances_key(kind, rest) for kind, rest, _, _ in self.hits])
         for (kind, rest, total, roots), seen in zip(self.hits, chances, strict=True):
             self._add_binding(kind, rest, total, roots, max(seen, total))
+        for (symbol, path), constants in self.constants.items():
+            profile = self.profiles.get(symbol)
+            if profile is not None and path in profile.arguments:
+                uses = profile.arguments[path]
+                bindings = [constant.bind(uses) for constant in constants.values()]
+                profile.bindings.setdefault(path, []).extend(bindings)
 
     def _add_follows(self) -> None:
         contexts = sorted(self.follows.items())
@@ -215,10 +253,7 @@ class _ProfileBuilder:
         profile = self.profiles.get(symbol)
         if profile is None or path not in profile.arguments:
             return
-        uses = profile.arguments[path]
-        if kind == "const":
-            binding = Binding("constant", total / uses, total, uses, roots, value=rest[2])
-        elif kind == "word":
+        if kind == "word":
             binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
         else:
             near = len(rest) > 4
@@ -230,9 +265,7 @@ class _ProfileBuilder:
 
 
 def _chances_key(kind: str, rest: list[Any]) -> int:
-    """Return the key of how often a binding could apply; 0 for a constant, which applies at each use."""
-    if kind == "const":
-        return 0
+    """Return the key of how often a binding could apply."""
     return _hash_key_cached(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
 
 
