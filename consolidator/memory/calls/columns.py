@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -22,7 +23,8 @@ _ID_KEY = re.compile(r".*\d{3}.*|(?=.*\d)[A-Z0-9_-]{5,}|(?=.*\d)[0-9a-f-]{8,}|\d
 _WORD = re.compile(r"[\w@.+:/#~-]+")
 _LOOKS_LIKE_VALUE = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
 NAME_SHAPES = ("name^", "name$", "name")  # the first word of a name, its last word, all of it
-_NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_CAPITALIZED = r"[^\W\d_a-z][^\W\d_]*(?:['’-][^\W\d_]+)*"
+_CAPITALIZED_RUN = re.compile(rf"(?<![\w'’-]){_CAPITALIZED}(?:[ \t]+{_CAPITALIZED})+")
 _MAX_NAME_WORDS = 4
 _CHARACTER_RUN = re.compile(r"[A-Z]+|[a-z]+|\d+")
 
@@ -142,17 +144,13 @@ def value_words(text: str) -> list[str]:
 
 def find_names(text: str) -> list[str]:
     """Return the names in a message, in order: two to four capitalized words in a row, such as "Ada Lovelace"."""
-    runs: list[list[str]] = [[]]
-    end = 0
-    for match in _NAME_WORD.finditer(text[:20_000]):
-        if text[end : match.start()].strip(" \t"):
-            runs.append([])
-        if _is_name_word(match[0]):
-            runs[-1].append(match[0])
-        else:
-            runs.append([])
-        end = match.end()
-    return [" ".join(run) for run in runs if 2 <= len(run) <= _MAX_NAME_WORDS]
+    names = []
+    for match in _CAPITALIZED_RUN.finditer(text[:20_000]):
+        for is_name, group in groupby(match[0].split(), _is_name_word):
+            words = list(group)
+            if is_name and 2 <= len(words) <= _MAX_NAME_WORDS:
+                names.append(" ".join(words))
+    return names
 
 
 def _is_name_word(word: str) -> bool:

@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.argument_redaction import argument_redactor
-from consolidator.memory.calls.call_pairing import MAX_PENDING
 from consolidator.memory.calls.columns import (
     MAX_TEXT,
     NAME_SHAPES,
@@ -28,12 +27,14 @@ from consolidator.memory.calls.columns import (
 )
 from consolidator.memory.calls.command_templates import template_columns
 from consolidator.memory.calls.symbols import SHELL_PREFIX, command_argument
-from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json
+from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json, hash_key
+from consolidator.memory.procedures.open_calls import HashedArguments, OpenCalls
 from consolidator.memory.procedures.session_values import SessionValues
 
 MAX_SOURCES = 32  # symbols whose last values are kept
 MAX_USED = 64  # used values kept of an argument, and arguments whose used values are kept
 MAX_WORDS = 96  # of the user
+MIN_TELLING_LENGTH = 4  # characters of a user's value whose form tells what may come next
 MAX_HITS = 12  # paths of one source that are credited for one value
 MAX_LITERAL = 80  # characters of a constant's JSON
 MAX_TEMPLATE = 120  # characters of a command template's JSON
@@ -99,8 +100,7 @@ class BindingFold:
         self._reserved_uses: set[tuple[str, str, str]] = set()  # symbol, path and source
         self._shape_keys: dict[tuple[str, tuple[str, ...]], CountKey] = {}
         self.clear_values: dict[int, Scalar] | None = {} if keep_values else None
-        self._open_calls: dict[int, tuple[str, dict[str, list[int]]]] = {}  # by index: symbol, hashes by path
-        self._open_values: dict[str, dict[int, int]] = {}  # "symbol path" -> values of open calls, how often
+        self.open_calls = OpenCalls()
         self._hash = _salted_hasher(salt)
         self._hash_cached = lru_cache(maxsize=1 << 14)(self._hash)
         self.session_values = SessionValues(self._hash_cached)
@@ -117,33 +117,46 @@ class BindingFold:
             self.clear_values.update(zip(hashes, column, strict=True))
         return hashes
 
-    def feed_user_message(self, text: str) -> None:
-        """Take a user's message."""
+    def feed_user_message(self, text: str) -> set[str]:
+        """Take a user's message; return the forms of the values in it."""
+        shapes = set()
         for word in value_words(text):
+            if len(word) >= MIN_TELLING_LENGTH:
+                shapes.add(value_shape(word))
             self.user_words.append((value_shape(word), self.hash_values([word])[0]))
         for name in find_names(text):
             parts = name.split()
             named = zip(NAME_SHAPES, self.hash_values([parts[0], parts[-1], name]), strict=True)
             self.user_words += named
+            shapes.add("name")
         del self.user_words[:-MAX_WORDS]
         self.session_values.feed_user_message(text)
+        return shapes
 
-    def begin_call(self, index: int, symbol: str, arguments: Any) -> None:
-        """Take a call that is made: count what would have predicted its arguments, then remember them."""
+    def begin_call(self, index: int, symbol: str, arguments: Any) -> int:
+        """Take a call that is made: count what would have predicted its arguments, then remember them.
+
+        Returns a hash of the call, the same for the same symbol and arguments.
+        """
         given = self._read_arguments(symbol, arguments)
-        self._count_shape(symbol, arguments, given)
+        call_key = _make_call_key(symbol, given)
+        self._count_shape(symbol, given.own_paths)
+        if not given.from_session:
+            self._count_call(call_key, symbol, arguments, given)
         for path, column in given.hashed.items():
             self._count_argument(symbol, path, column, given.columns[path], is_given=path in given.from_session)
         paths = {"<" + path: column for path, column in given.hashed.items()}
         if symbol in self.sources:  # the last result stays known until the next one
             paths |= {path: column for path, column in self.sources[symbol].paths.items() if path[0] == ">"}
         self._add_source(symbol, ValueSource(paths))
-        self._open_call(index, symbol, given.hashed)
+        self.open_calls.open(index, symbol, given.hashed)
+        return hash_key(call_key)
 
     def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> list[int]:
         """Take a call's result; return the hashed values that the call was given, of a command its operands."""
-        open_call = self._close_call(index)
-        hashed = self._read_arguments(symbol, arguments).hashed if open_call is None else open_call[1]
+        hashed = self.open_calls.close(index)
+        if hashed is None:
+            hashed = self._read_arguments(symbol, arguments).hashed
         is_shell = symbol.startswith(SHELL_PREFIX)
         if ok:
             self._mark_used(symbol, hashed)
@@ -160,7 +173,7 @@ class BindingFold:
 
     def reopen_call(self, index: int, symbol: str, arguments: Any) -> None:
         """Take a call that was begun before `load`, and is still open."""
-        self._open_call(index, symbol, self._read_arguments(symbol, arguments).hashed)
+        self.open_calls.open(index, symbol, self._read_arguments(symbol, arguments).hashed)
 
     def knows(self, column: list[Scalar]) -> bool:
         """Whether this session gave all of these values that may tell a person or case from another."""
@@ -169,10 +182,6 @@ class BindingFold:
     def knows_all(self, arguments: Any) -> bool:
         """Whether this session gave all values of a call's arguments."""
         return all(self.knows(column) for column in flatten(arguments).values())
-
-    def is_open(self, index: int) -> bool:
-        """Whether a call was begun and not finished."""
-        return index in self._open_calls
 
     def _read_arguments(self, symbol: str, arguments: Any) -> _GivenArguments:
         raw_columns = flatten(arguments)
@@ -194,35 +203,10 @@ class BindingFold:
         }
         return frozenset(given | {"command"} if any(path[:1] == "$" for path in given) else given)
 
-    def _open_call(self, index: int, symbol: str, hashed: dict[str, list[int]]) -> None:
-        self._open_calls[index] = (symbol, hashed)
-        for path, column in hashed.items():
-            values = self._open_values.setdefault(f"{symbol} {path}", {})
-            for value in column:
-                values[value] = values.get(value, 0) + 1
-        if len(self._open_calls) > MAX_PENDING:
-            self._close_call(next(iter(self._open_calls)))
-
-    def _close_call(self, index: int) -> tuple[str, dict[str, list[int]]] | None:
-        open_call = self._open_calls.pop(index, None)
-        if open_call is not None:
-            symbol, hashed = open_call
-            for path, column in hashed.items():
-                name = f"{symbol} {path}"
-                values = self._open_values[name]
-                for value in column:
-                    values[value] -= 1
-                    if not values[value]:
-                        del values[value]
-                if not values:
-                    del self._open_values[name]
-        return open_call
-
     def used(self, symbol: str, path: str) -> Container[int]:
         """Return the values that an argument was given in calls that worked or are open."""
-        name = f"{symbol} {path}"
-        used, under_way = self.used_values.get(name, _NOT_USED), self._open_values.get(name)
-        return used.keys() | under_way.keys() if under_way else used
+        used, under_way = self.used_values.get(f"{symbol} {path}", _NOT_USED), self.open_calls.values(symbol, path)
+        return used.keys() | under_way if under_way else used
 
     def _add_source(self, symbol: str, source: ValueSource) -> None:
         if self.sources.pop(symbol, None) is None:
@@ -238,7 +222,7 @@ class BindingFold:
         """The symbol of the call made last; "" before the first one."""
         return next(reversed(self.sources), "")
 
-    def _mark_used(self, symbol: str, hashed: dict[str, list[int]]) -> None:
+    def _mark_used(self, symbol: str, hashed: HashedArguments) -> None:
         for path, column in hashed.items():
             used = self.used_values.pop(f"{symbol} {path}", {})
             used.update(dict.fromkeys(column))
@@ -248,20 +232,14 @@ class BindingFold:
         while len(self.used_values) > MAX_USED:
             del self.used_values[next(iter(self.used_values))]
 
-    def _count_shape(self, symbol: str, arguments: Any, given: _GivenArguments) -> None:
-        """Count which arguments were given together, and the whole call."""
-        paths = given.own_paths
+    def _count_shape(self, symbol: str, paths: tuple[str, ...]) -> None:
+        """Count which arguments were given together."""
         shape_key = self._shape_keys.get((symbol, paths))
         if shape_key is None:
             shape_key = self._shape_keys[(symbol, paths)] = ("shape", symbol, "\n".join(sorted(paths)))
         self.counts.add(shape_key)
-        parts: list[str | int] = ["call", symbol]
-        for path in sorted(paths):
-            parts.append(path)
-            parts += given.hashed[path]
-        if given.from_session:
-            return
-        call_key: CountKey = tuple(parts)
+
+    def _count_call(self, call_key: CountKey, symbol: str, arguments: Any, given: _GivenArguments) -> None:
         if call_key not in self.counts:
             literal = None if given.has_secret else _short_literal(["call", symbol, arguments], given.columns)
             if literal is not None and len(literal) <= MAX_CALL + len(symbol):
@@ -363,6 +341,14 @@ class BindingFold:
         self.used_values = {name: dict.fromkeys(values) for name, values in state["used"]}
         self.user_words = [(shape, value) for shape, value in state["words"]]
         self.session_values.load(state["values"])
+
+
+def _make_call_key(symbol: str, given: _GivenArguments) -> CountKey:
+    parts: list[str | int] = ["call", symbol]
+    for path in sorted(given.own_paths):
+        parts.append(path)
+        parts += given.hashed[path]
+    return tuple(parts)
 
 
 def _salted_hasher(salt: bytes) -> Callable[[Hashable, Hashable], int]:

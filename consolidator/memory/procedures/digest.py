@@ -24,7 +24,9 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 DIGEST_VERSION = "d4"  # of what is counted; digests of another version are derived again
+SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
+MAX_SAID_SHAPES = 4
 _MAX_QUOTE = 120  # characters
 _MAX_REDACTED = 1000  # characters that are redacted before the cut to a quote, so that no half of a credential remains
 
@@ -81,7 +83,10 @@ class Digest:
         self.last_steps = [LastStep(START, -1)] * 2  # the last two calls, the latest last
         self.last_step = ""  # the last symbol of the sequence
         self.last_step_repeats = False
+        self.last_call_hash = 0
+        self.last_call: tuple[str, Any] | None = None  # tool and arguments of the last call in this process
         self.user_spoke = False  # since the last call
+        self.said_shapes: set[str] = set()  # forms of the values that the user said since the last call
         if packed is not None:
             self.counts = KeyCounts(_unpack_counts(packed), unpack_terms(packed.terms))
             self.sequence = np.frombuffer(packed.sequence, np.int64).tolist()
@@ -104,7 +109,7 @@ class Digest:
                     self._finish_call(call)
             case EventType.USER_MESSAGE:
                 if event.data.get("origin", "user") == "user":
-                    self.bindings.feed_user_message(str(event.data.get("text", "")))
+                    self.said_shapes |= self.bindings.feed_user_message(str(event.data.get("text", "")))
                     self.user_spoke = True
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
@@ -130,8 +135,17 @@ class Digest:
         """Take a call when it is made: calls beside it must not wait for its result."""
         arguments = parse_json_text(open_call["arguments"])
         symbol = tool_symbol(open_call["tool"], arguments)
+        context, last_symbol = self.repetition_context, self.last_symbol
         self._count_step(symbol, open_call["tool"], open_call["index"])
-        self.bindings.begin_call(open_call["index"], symbol, arguments)
+        call_hash = self.bindings.begin_call(open_call["index"], symbol, arguments)
+        if last_symbol != START:
+            self.counts.add(("after", START, context))
+            if symbol == last_symbol:
+                self.counts.add(("next", START, context, SAME_TOOL))
+            if call_hash == self.last_call_hash:
+                self.counts.add(("next", START, context, SAME_CALL))
+        self.last_call_hash = call_hash
+        self.last_call = (open_call["tool"], arguments)
 
     def _finish_call(self, call: CompletedCall) -> None:
         symbol = call_symbol(call)
@@ -157,15 +171,34 @@ class Digest:
         add(("after", last, since))
         add(("next", before_last, last, since, symbol))
         add(("after", before_last, last, since))
+        if self.user_spoke:
+            add(("next", last, self.said_context, symbol))
+            add(("after", last, self.said_context))
         self.last_steps = [self.last_steps[1], LastStep(symbol, index)]
         self.user_spoke = False
+        self.said_shapes = set()
+
+    @property
+    def last_symbol(self) -> str:
+        """The symbol of the last call, failed or not; `START` before the first."""
+        return self.last_steps[1].symbol.removesuffix("!")
+
+    @property
+    def repetition_context(self) -> str:
+        """What decides whether the last call is made again, whatever it was: whether it failed, and what came since."""
+        return f"again {self.since_last_call}{'!' if self.last_steps[1].symbol.endswith('!') else ''}"
+
+    @property
+    def said_context(self) -> str:
+        """The forms of the values that the user said since the last call, as the last part of a context."""
+        return " ".join(["said", *sorted(self.said_shapes)[:MAX_SAID_SHAPES]])
 
     @property
     def since_last_call(self) -> str:
         """What happened since the last call: "user" spoke; the call is still "open"; "" for neither."""
         if self.user_spoke:
             return "user"
-        return "open" if self.bindings.is_open(self.last_steps[1].call) else ""
+        return "open" if self.last_steps[1].call in self.bindings.open_calls else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
         """Add a call to the cleaned sequence: failed calls are dropped, and X X X becomes one element, X.
@@ -220,7 +253,9 @@ class Digest:
             "previous": self.last_steps,
             "running": self.last_step,
             "repeated": self.last_step_repeats,
+            "last": self.last_call_hash,
             "spoken": self.user_spoke,
+            "said": sorted(self.said_shapes),
             "bindings": self.bindings.to_json(),
             "fixes": self.preconditions.to_json(),
         }
@@ -231,7 +266,9 @@ class Digest:
         self.last_steps = [LastStep(symbol, index) for symbol, index in state["previous"]]
         self.last_step = state["running"]
         self.last_step_repeats = state["repeated"]
+        self.last_call_hash = state["last"]
         self.user_spoke = state["spoken"]
+        self.said_shapes = set(state["said"])
         self.bindings.load(state["bindings"])
         for call in self.pairer.pending:
             arguments = parse_json_text(call["arguments"])

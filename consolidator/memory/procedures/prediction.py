@@ -14,7 +14,7 @@ from consolidator.memory.calls.columns import Scalar, flatten, unflatten
 from consolidator.memory.calls.command_templates import count_holes, fill_template
 from consolidator.memory.calls.symbols import SHELL_PREFIX
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
-from consolidator.memory.procedures.digest import START, Digest
+from consolidator.memory.procedures.digest import SAME_CALL, SAME_TOOL, START, Digest
 from consolidator.memory.procedures.tool_profiles import MIN_ROOTS, Binding, ToolProfile, context_key
 
 MIN_GENERAL_SHARE = 0.3  # of a tool's sessions must use a value that other sessions may be filled with
@@ -59,33 +59,60 @@ def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, limi
     """Return the calls that may come next, the most confident first; none that is under way with the same arguments."""
     suggestions = []
     under_way = [(call["tool"], parse_json_text(call["arguments"])) for call in digest.pairer.pending]
-    for symbol, likelihood, after in _next_symbols(profiles, digest):
-        profile = profiles.get(symbol)
-        if profile is None or not profile.tool:
+    repetition = _find_repetition(profiles, digest)
+    for symbol, likelihood, after in _next_symbols(profiles, digest, repetition):
+        profile = profiles.get(symbol, ToolProfile(symbol))
+        tool, filled = profile.tool, _fill_arguments(profile, digest.bindings)
+        if symbol == digest.last_symbol and digest.last_call is not None:
+            last_tool, arguments = digest.last_call
+            tool = tool or last_tool
+            if repetition.same_arguments > filled.confidence:
+                filled = _FilledArguments(arguments, repetition.same_arguments, "the same call again", ())
+            elif not profile.shapes:
+                filled = _leave_free(arguments)
+        if not tool:
             continue
-        filled = _fill_arguments(profile, digest.bindings)
-        if (profile.tool, filled.arguments) in under_way:
+        if (tool, filled.arguments) in under_way:
             filled = _leave_free(filled.arguments)
         why = f"{likelihood:.0%} after {after}" + (f"; {filled.why}" if filled.why else "")
         confidence = likelihood * filled.confidence
-        suggestions.append(Suggestion(profile.tool, symbol, filled.arguments, likelihood, confidence, why, filled.free))
+        suggestions.append(Suggestion(tool, symbol, filled.arguments, likelihood, confidence, why, filled.free))
     suggestions.sort(key=lambda suggestion: (-suggestion.confidence, -suggestion.likelihood, suggestion.symbol))
     return suggestions[:limit]
 
 
-def _next_symbols(profiles: Mapping[str, ToolProfile], digest: Digest) -> list[tuple[str, float, str]]:
+class _Repetition(NamedTuple):
+    """How often a call, whatever it is, follows itself."""
+
+    same_tool: float
+    same_arguments: float  # where it is the same tool
+
+
+def _find_repetition(profiles: Mapping[str, ToolProfile], digest: Digest) -> _Repetition:
+    context = context_key(START, digest.repetition_context)
+    profile = profiles.get(START)
+    chances = profile.chances.get(context, 0) if profile else 0
+    if profile is None or chances < MIN_CHANCES:
+        return _Repetition(0.0, 0.0)
+    counts = dict(profile.follows[context])
+    same_tool, same_call = counts.get(SAME_TOOL, 0), counts.get(SAME_CALL, 0)
+    return _Repetition(same_tool / chances, same_call / max(same_tool, 1))
+
+
+def _next_symbols(
+    profiles: Mapping[str, ToolProfile], digest: Digest, repetition: _Repetition
+) -> list[tuple[str, float, str]]:
     """Return the symbols that may follow, each with its likelihood and the last symbol for people.
 
-    Blends contexts, the longest first; each counts for as much as it was seen.
+    Blends contexts, the longest first; each counts for as much as it was seen. What is left goes to the last symbol.
     """
     before_last, last = (step.symbol for step in digest.last_steps)
     since = digest.since_last_call
-    profile = profiles.get(last.removesuffix("!"))
-    if profile is None:
-        return []
+    profile = profiles.get(digest.last_symbol, ToolProfile(digest.last_symbol))
     likelihoods: dict[str, float] = {}
     remaining = 1.0
     contexts = (
+        *([context_key(last, digest.said_context)] if since == "user" else ()),
         context_key(before_last, last, since),
         context_key(last, since),
         *(context_key(last, other) for other in ("", "user") if other != since),
@@ -98,6 +125,8 @@ def _next_symbols(profiles: Mapping[str, ToolProfile], digest: Digest) -> list[t
         for symbol, count in profile.follows[context]:
             likelihoods[symbol] = likelihoods.get(symbol, 0.0) + remaining * weight * count / chances
         remaining *= 1 - weight
+    if repetition.same_tool:
+        likelihoods[digest.last_symbol] = likelihoods.get(digest.last_symbol, 0.0) + remaining * repetition.same_tool
     after = "the start" if last == START else last.replace("!", " (failed)")
     return [(symbol, likelihood, after) for symbol, likelihood in likelihoods.items()]
 

@@ -61,12 +61,9 @@ def test_without_clear_values_only_constants_are_filled() -> None:
 
 def test_nothing_is_suggested_where_nothing_is_known() -> None:
     assert predict_next_calls({}, fold_events(customer_session(1).events, keep_values=True)) == []
-    assert (
-        predict_next_calls(
-            learn_customer_profiles(), fold_events(SessionLog().call("never seen").events, keep_values=True)
-        )
-        == []
-    )
+    unknown = SessionLog().call("never seen", {"id": "u_1"})
+    suggestions = predict_next_calls(learn_customer_profiles(), fold_events(unknown.events, keep_values=True))
+    assert [(call.tool, call.arguments, call.confidence) for call in suggestions] == [("never seen", {"id": FREE}, 0.0)]
 
 
 def open_call(log: SessionLog, tool: str, arguments: dict[str, str]) -> SessionLog:
@@ -121,3 +118,38 @@ def test_the_live_suggestion_sees_open_calls() -> None:
     log = SessionLog().user("Hello").call("get_user", {}, {"orders": ["W9", "W8"]})
     open_call(log, "get_order", {"order_id": "W9"})
     assert suggest_from_events(profiles, log.events, 1)[0]["arguments"] == {"order_id": "W8"}
+
+
+def test_the_form_of_what_the_user_said_tells_the_tool() -> None:
+    logs = []
+    for number in range(24):
+        log = SessionLog(f"s{number}")
+        if number % 3:
+            log.user(f"I am bob_ray_{2000 + number}").call("get_user", {"user_id": f"bob_ray_{2000 + number}"})
+        else:
+            log.user(f"bob_ray_{2000 + number}, about order W{1000 + number}").call(
+                "get_order", {"order_id": f"W{1000 + number}"}
+            )
+        logs.append(log)
+    profiles = learn_profiles(logs)
+    for text, tool in (("I am ada_lee_1000", "get_user"), ("ada_lee_1000, order W9999", "get_order")):
+        digest = fold_events(SessionLog().user(text).events, keep_values=True)
+        assert max(predict_next_calls(profiles, digest), key=lambda call: call.likelihood).tool == tool
+
+
+def test_a_tool_never_seen_before_may_be_called_again_as_other_tools_are() -> None:
+    logs = [SessionLog(f"s{n}").shell(f"tool{n} x", "no", "error").shell(f"tool{n} x").call("end") for n in range(6)]
+    profiles = learn_profiles(logs)
+    log = SessionLog().shell("brandnew y", "no", "error")
+    first = predict_next_calls(profiles, fold_events(log.events, keep_values=True))[0]
+    assert (first.tool, first.symbol, first.arguments) == ("bash", "sh:brandnew", {"command": "brandnew y"})
+    log.shell("brandnew y")
+    assert predict_next_calls(profiles, fold_events(log.events, keep_values=True)) == []
+
+
+def test_no_template_is_suggested_as_a_command() -> None:
+    logs = [SessionLog(f"s{n}").shell("find a -exec {} +").shell("find a -exec {} +") for n in range(4)]
+    log = SessionLog().shell("find b -name c")
+    suggestions = predict_next_calls(learn_profiles(logs), fold_events(log.events, keep_values=True))
+    assert suggestions
+    assert not any("{1}" in call.arguments["command"] for call in suggestions)
