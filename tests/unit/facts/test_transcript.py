@@ -240,7 +240,12 @@ def test_a_result_that_only_says_that_it_worked_is_left_out(tool: str, arguments
         ("Bash", {"command": "psql --version"}, "18.1", "ok"),
         ("Bash", {"command": "make"}, "done on host db1", "ok"),
         ("Edit", EDIT, "The file was updated.", "error"),
-        ("Edit", EDIT, "Warning: the vendor owns this; change its upstream copy, in shop-core, then sync both.", "ok"),
+        (
+            "Edit",
+            EDIT,
+            "Warning: vendored code. Patch upstream in acme-core, tag a release, bump our pin, then sync both trees.",
+            "ok",
+        ),
         ("lookup", {"id": 7}, {"ok": True, "id": 7, "town": "Bern"}, "ok"),
     ],
 )
