@@ -32,6 +32,7 @@ class RecalledFact:
     valid_from: datetime
     events: tuple[EventRef, ...]
     times_recalled: int = 0
+    last_used_at: datetime | None = None  # when it was last said or recalled; None where a person stated it
     valid_to: datetime | None = None
     says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from consolidator.memory.recall.block import RecallItem, fact_item, turn_item
 from consolidator.memory.recall.documents import Channel, EventRef, RecalledFact, RecalledTurn
@@ -21,6 +21,7 @@ MIN_SHARE = 0.1  # of the best score: what has less is not relevant
 _SPEAKER_BOOST = 0.2  # of the turns of a person whom the query names
 _RECENCY_WEIGHT, _RECENCY_DAYS = 0.01, 60.0  # the weight of recency falls to 1/e in so many days
 _USE_WEIGHT = 0.01
+_UNUSED_WEIGHT, _UNUSED_AFTER = 0.97, timedelta(days=60)  # of a fact that nobody said or recalled for so long
 _TRUST_WEIGHT = {"person": 2.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
 
 
@@ -120,4 +121,6 @@ def _boost(document: RecalledTurn | RecalledFact, newest: datetime) -> float:
     if isinstance(document, RecalledTurn):
         return boost * (1.0 if document.role == "user" else _TRUST_WEIGHT["agent"])
     use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
+    if document.last_used_at is not None and newest - document.last_used_at > _UNUSED_AFTER:
+        use *= _UNUSED_WEIGHT
     return boost * _TRUST_WEIGHT.get(document.trust, 0.9) * use

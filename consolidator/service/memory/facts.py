@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
@@ -28,6 +28,7 @@ __all__ = [
     "review_candidate",
 ]
 MAX_CORRECTION_LENGTH = 400  # characters
+UNUSED_AFTER = timedelta(days=60)  # a fact that nobody said or recalled for so long is listed after the others
 
 
 async def list_facts(
@@ -43,7 +44,7 @@ async def list_facts(
     valid_at: datetime | None = None,
     limit: int = 50,
 ) -> list[FactRow]:
-    """Return facts, those that most sessions support first: as believed at `as_of`, or as true at `valid_at`."""
+    """Return facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`."""
     async with database.connection() as conn:
         return await lookup.list_facts(
             conn,
@@ -55,6 +56,7 @@ async def list_facts(
             flagged=flagged,
             as_of=as_of,
             valid_at=valid_at,
+            unused_since=database.clock.now() - UNUSED_AFTER if as_of is None and valid_at is None else None,
             limit=limit,
         )
 

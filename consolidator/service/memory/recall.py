@@ -224,6 +224,7 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         valid_from=row.valid_from,
         events=tuple((session, seq) for session, seq in row.proofs),
         times_recalled=row.recalled,
+        last_used_at=row.last_used_at,
         valid_to=row.valid_to,
         says_since=row.says_since,
     )

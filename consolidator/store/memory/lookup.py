@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import case, func, literal_column
+from sqlalchemy import case, exists, func, literal_column, not_
 from sqlmodel import and_, col, or_, select
 
 from consolidator.database.jsonb import escape
@@ -85,6 +85,18 @@ async def _search(
     return exact or await fetch_selected(conn, row_type, statement.where(column.icontains(query, autoescape=True)))
 
 
+def _is_unused(since: datetime) -> Any:
+    """Return the condition that nobody has said or recalled a fact since a time, and memory knew it before."""
+    latest = col(FactTable.evidence)[func.cardinality(col(FactTable.evidence))]
+    was_said = exists().where(col(CandidateTable.id) == latest, col(CandidateTable.occurred_at) >= since)
+    return and_(
+        col(FactTable.trust) != "person",
+        col(FactTable.recorded_at) < since,
+        func.coalesce(col(FactTable.last_recalled_at), col(FactTable.recorded_at)) < since,
+        not_(was_said),
+    )
+
+
 async def list_facts(
     conn: Connection,
     *,
@@ -96,9 +108,10 @@ async def list_facts(
     flagged: bool = False,
     as_of: datetime | None = None,
     valid_at: datetime | None = None,
+    unused_since: datetime | None = None,
     limit: int = 50,
 ) -> list[FactRow]:
-    """Return facts, those that most sessions support first.
+    """Return facts, those that most sessions support first; those not used since `unused_since` come after the others.
 
     `as_of` selects what was believed at a time, in the words it had then. `valid_at` selects what was true at a time,
     by what is known now (or at `as_of`). `flagged` selects facts that were kept beside similar ones because neither
@@ -106,7 +119,10 @@ async def list_facts(
     """
     statement, columns_as_of = _select_facts(as_of)
     statement = statement.order_by(
-        col(FactTable.sessions).desc(), columns_as_of["valid_from"].desc(), col(FactTable.id)
+        *([] if unused_since is None else [_is_unused(unused_since)]),
+        col(FactTable.sessions).desc(),
+        columns_as_of["valid_from"].desc(),
+        col(FactTable.id),
     )
     superseded_at, valid_to = columns_as_of["superseded_at"], columns_as_of["valid_to"]
     if as_of is not None:

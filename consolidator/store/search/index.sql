@@ -87,6 +87,9 @@ join episode e using (session_id, seq) left join session s on s.id = e.session_i
 -- Each with every turn that proves it.
 select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
        f.evidence = '{}' or exists (select from candidate c where c.id = any(f.evidence) and c.valid_from is not null) as says_since,
+       case when f.trust <> 'person' then greatest(
+           (select max(c.occurred_at) from candidate c where c.id = any(f.evidence)), f.last_recalled_at
+       ) end as last_used_at,
        coalesce((
            select json_agg(json_build_array(proof.session_id, proof.seq)) from (
                select c.session_id, c.seq from candidate c where c.id = any(f.evidence)

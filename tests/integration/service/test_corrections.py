@@ -164,3 +164,15 @@ async def test_the_command_line_says_what_it_did(
         assert "Traceback" not in done.stderr
     with pytest.raises(UsageError):
         await correct_fact(database, new, "x" * 500)
+
+
+async def test_a_fact_that_nobody_said_or_recalled_for_sixty_days_is_listed_last(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await learn_from(database, clock, settings, NPM)
+    await learn_from(database, clock, settings, NPM)
+    clock.advance(70 * DAY)
+    await learn_from(database, clock, settings, "Our database is Postgres.")
+    assert [fact.value for fact in await list_facts(database)] == ["Postgres", "npm"]
+    await recall(database, "package manager", project="/shop")
+    assert [fact.value for fact in await list_facts(database)] == ["npm", "Postgres"]

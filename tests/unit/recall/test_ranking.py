@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.quality.recall import rank_bm25
 from consolidator.memory.facts.reconcile import UNKNOWN_START
-from consolidator.memory.recall.block import estimate_tokens, render_block
+from consolidator.memory.recall.block import estimate_tokens, fact_item, render_block
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings, unpack_postings
@@ -52,6 +52,16 @@ def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
     assert [number - NUMBERS_PER_BLOCK for number in hits.rank_documents(9)] == [
         p for p in rank_bm25(texts, "heron cat", 1.2) if p != 3
     ]
+
+
+def test_a_fact_that_nobody_used_for_sixty_days_sinks_below_its_equal() -> None:
+    fresh, unused = make_fact(2, 2), make_fact(1, 1)
+    fresh, unused = (
+        replace(fact, last_used_at=NOON - timedelta(days=days)) for fact, days in ((fresh, 50), (unused, 70))
+    )
+    channel = Channel(FACT, {1: 1.0, 2: 1.0}, 1.0)
+    items = fuse_channels([], [unused, fresh], [channel], limit=5)
+    assert [item.citation for item in items] == [fact_item(fact, 0.0).citation for fact in (fresh, unused)]
 
 
 def test_a_turn_is_found_by_the_words_of_its_neighbours_and_not_by_those_of_another_session() -> None:
