@@ -10,6 +10,7 @@ from consolidator.models.fact import Assertion
 
 # Predicates of observations: they become a fact only after the same one was seen several times.
 COUNTED_PREDICATES = frozenset({"approval", "steer", "instruction"})
+AMONG_PEOPLE = "said to another person, not to an agent"  # why an instruction is none
 REDACTED_MARK = "[redacted:"  # begins what redaction puts in place of a secret
 _PEER_NAMES = re.compile(r"\s*(?:,|&|\band\b)\s*")  # of a session between several people
 TRUST_RANK = {"tool": 0, "agent": 1, "user": 2, "person": 3}
@@ -64,6 +65,7 @@ class RejectedCandidate:
     quote: str
     extractor: str
     subject: str = "user"
+    occurred_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

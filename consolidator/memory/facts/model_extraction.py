@@ -13,6 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from consolidator.memory.facts.candidates import (
+    AMONG_PEOPLE,
     COUNTED_PREDICATES,
     REDACTED_MARK,
     TRUST_RANK,
@@ -76,7 +77,7 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
     for position, fact in enumerate(answer["facts"]):
         cited = _cited_lines(fact, lines)
         proofs = _own_words(fact, [proof for line, quote in cited if line for proof in _find_proofs(line, quote)])
-        reason = _rejection(fact, cited, proofs)
+        reason = _rejection(fact, cited, proofs) or _rejection_among_people(fact, proofs, extractor.session)
         reason = reason or (f"more than {MAX_FACTS} in one chunk" if position >= MAX_FACTS else None)
         if reason is not None:
             known = [(line, quote) for line, quote in cited if line is not None]
@@ -142,6 +143,12 @@ def _rejection(
     if is_users_word and any(_PROMPT_INJECTION.search(text) for text in [*texts, *(quote for _, quote in proofs)]):
         return "an instruction, not a fact"
     return None
+
+
+def _rejection_among_people(fact: Mapping[str, Any], proofs: Sequence[Proof], session: SessionContext) -> str | None:
+    """Return why an order that people give each other is no rule for an agent; None for anything else."""
+    is_order = fact["kind"] == "constraint" and _is_instruction(fact, proofs)
+    return AMONG_PEOPLE if is_order and all(session.is_among_people(line.speaker) for line, _ in proofs) else None
 
 
 def _least_trust(proofs: Sequence[Proof]) -> str:
@@ -239,4 +246,5 @@ def _reject(
         quote=fact["sentence"][:MAX_QUOTE_CHARS],
         extractor=extractor.extractor,
         subject=_subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]],
+        occurred_at=line.occurred_at,
     )

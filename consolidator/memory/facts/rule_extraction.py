@@ -198,5 +198,12 @@ def _reject(
     event: Event, session: SessionContext, predicate: str, reason: str, quote: str, *, subject: str
 ) -> RejectedCandidate:
     return RejectedCandidate(
-        session.session_id, event.seq, predicate, reason, quote[:_MAX_QUOTE_CHARS], RULE_EXTRACTOR, subject
+        session_id=session.session_id,
+        seq=event.seq,
+        predicate=predicate,
+        reason=reason,
+        quote=quote[:_MAX_QUOTE_CHARS],
+        extractor=RULE_EXTRACTOR,
+        subject=subject,
+        occurred_at=event.occurred_at,
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from consolidator.memory.facts.candidates import AMONG_PEOPLE
 from consolidator.memory.facts.rule import Rule
 from consolidator.memory.facts.rules import RULES
 from consolidator.memory.text.phrasing import (
@@ -74,7 +75,7 @@ def _place_rejection(rule: Rule, before: str, *, at_work: bool, among_people: bo
     if rule.project_only and not at_work:
         return "a wish of the moment, outside a project"
     if rule.to_agent and among_people:
-        return "said to another person, not to an agent"
+        return AMONG_PEOPLE
     if is_inside_quotes(before, len(before)):
         return "quoted from elsewhere"
     return "said in doubt" if ends_in_doubt(before) else None

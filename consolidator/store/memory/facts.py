@@ -145,7 +145,7 @@ def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
         "trust": "user",
         "session_id": rejected.session_id,
         "seq": rejected.seq,
-        "occurred_at": session.last_occurred_at,
+        "occurred_at": rejected.occurred_at or session.last_occurred_at,
         "quote": rejected.quote,
         "extractor": rejected.extractor,
         "single_valued": False,

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import Candidate, Proposals, SessionContext, is_quote_in
+from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
+from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from tests.oracle import fact_json
 
 NO_DEADLINE = settings(deadline=None)  # the machine may be busy
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -286,6 +289,18 @@ def test_what_people_tell_each_other_is_no_instruction(text: str) -> None:
     assert proposals.candidates == []
     assert {rejected.reason for rejected in proposals.rejected} <= {"said to another person, not to an agent"}
     assert len(propose_from("Never give up!", speaker="Gina").candidates) == 1  # here an agent is spoken to
+
+
+@pytest.mark.parametrize(("session", "kept"), [(PEOPLE, 0), (CHAT, 1)])
+def test_a_model_takes_no_instruction_from_people_who_talk_to_each_other_either(
+    session: SessionContext, kept: int
+) -> None:
+    event = make_event(EventType.USER_MESSAGE, text="Never give up on your dreams!", speaker="Gina")
+    chunk = TranscriptChunk(tuple(transcript_lines([event], session, str)))
+    stated = fact_json("e1", "Never give up", "rule", "never give up", "Gina says: never give up.", "constraint")
+    proposals = read_facts(chunk, {"facts": [stated]}, FactExtractor(session, "model:m:1"))
+    assert len(proposals.candidates) == kept
+    assert [rejected.occurred_at for rejected in proposals.rejected] == [event.occurred_at] * (1 - kept)
 
 
 def test_a_session_of_several_people_is_known_by_their_names() -> None:
