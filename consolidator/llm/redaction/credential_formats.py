@@ -21,12 +21,20 @@ from consolidator.llm.redaction.value_shapes import is_placeholder, is_uuid, loo
 
 CredentialSpan = tuple[int, int, str]  # start, end, kind
 
-_DISCORD_TOKEN = re.compile(r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}")
+_DISCORD_TOKEN = re.compile(
+    r"(?:(?<![A-Za-z0-9_-])|(?<=\\[ntr]))[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
+)
 _DISCORD_CHARS = 57
 # Providers that nobody listed write tokens in the same way: short words that say what the token is for, then random
 # characters. Identifiers have the same look without such a word (toolu_..., chatcmpl-...).
 _TELLING_PART = re.compile(
     r"[_-](?:live|test|prod|sandbox|sk|[a-z]at|tok|tkn|token|secret|api|apikey|oauth)[_-](?P<tail>[A-Za-z0-9_=-]{16,512}+)"
+)
+# Or only a service's short name. Hashes have one case, and identifiers are shorter (toolu_... has 24 characters).
+_LONG_TAIL = re.compile(r"[_-](?P<tail>[A-Za-z0-9]{28,128}+)(?![A-Za-z0-9_./+=-])")
+_SERVICE_PREFIX = re.compile(r"(?<![A-Za-z0-9_./+%#&-])[A-Za-z][A-Za-z0-9]{1,11}(?:[_-][A-Za-z0-9]{2,11}){0,2}\Z")
+_IDENTIFIED = re.compile(
+    r"(?i)(?:sha\d{1,3}|toolu|call|cmpl|msg|message|req|request|resp|run|thread|asst|file|evt|user|org|id)\Z"
 )
 _TOKEN_PREFIX = re.compile(r"[A-Za-z0-9_-]+\Z")
 # Meta's apps: their number and a token.
@@ -84,6 +92,8 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
             yield from _find_by_inner_part(text, anchor, reach, rule)
     if _TELLING_PART.search(joined):
         yield from _find_telling_prefixes(text)
+    if _LONG_TAIL.search(joined):
+        yield from _find_service_prefixes(text)
     if len(joined) >= _DISCORD_CHARS and "." in joined and len(max(words, key=len)) >= _DISCORD_CHARS:
         yield from ((match.start(), match.end(), "discord-token") for match in _DISCORD_TOKEN.finditer(text))
     if "|" in joined or "%" in joined:
@@ -125,6 +135,16 @@ def _find_telling_prefixes(text: str) -> Iterator[CredentialSpan]:
         if is_token or is_uuid(tail):
             prefix = _TOKEN_PREFIX.search(text, max(0, match.start() - 24), match.start())
             yield prefix.start() if prefix else match.start(), match.end(), "service-token"
+
+
+def _find_service_prefixes(text: str) -> Iterator[CredentialSpan]:
+    for match in _LONG_TAIL.finditer(text):
+        tail = match["tail"]
+        if tail.islower() or tail.isupper() or sum(map(str.isdigit, tail)) < 2 or not looks_random(tail):
+            continue
+        prefix = _SERVICE_PREFIX.search(text, max(0, match.start() - 40), match.start())
+        if prefix is not None and not _IDENTIFIED.search(prefix.group()):
+            yield prefix.start(), match.end(), "service-token"
 
 
 def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
