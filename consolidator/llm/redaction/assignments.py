@@ -139,7 +139,7 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
         if not (is_option or is_sentence or _is_spaced_credential(name, text, between.end())):
             return end, None
     tag = between.group("tag")
-    if tag and not (between.group("close") or tag.startswith("</") or _TAG_START.search(text, 0, start - len(prefix))):
+    if tag and not (between.group("close") or tag.startswith("</") or _follows_tag_start(text, start - len(prefix))):
         return end, None
     value = (_QUOTED[quote] if quote else _BARE).match(text, between.end())
     if value is None:
@@ -158,6 +158,10 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
     if not is_credential(name, stripped, quoted=bool(quote), env=env):
         return value.end(), None
     return value.end(), (value.start(), value.start() + len(stripped), _credential_kind(name))
+
+
+def _follows_tag_start(text: str, position: int) -> bool:
+    return _TAG_START.search(text, max(0, position - 40), position) is not None
 
 
 def _is_spaced_credential(name: str, text: str, start: int) -> bool:

@@ -33,19 +33,30 @@ def find_manifest_secrets(text: str) -> Iterator[CredentialSpan]:
     """Yield the values in the data of Secrets."""
     if "Secret" not in text or "kind" not in text:
         return
+    reach = 0  # what was read for an earlier kind or data is not read again
     for kind in _KIND.finditer(text):
-        start = max(text.rfind("\n---", 0, kind.start()), kind.start() - _REACH, 0)
+        if kind.start() < reach:
+            continue
+        start = max(text.rfind("\n---", reach, kind.start()), kind.start() - _REACH, reach)
         end = text.find("\n---", kind.end(), kind.end() + _REACH)
-        end = min(len(text), kind.end() + _REACH) if end < 0 else end
-        for data in _DATA.finditer(text, start, end):
-            if data["brace"]:
-                close = text.find("}", data.end(), end)
-                stop = close if close >= 0 else end
-                begin = data.end() - 1
-            else:
-                divider = _DIVIDER.search(text, data.end(), end)
-                stop = divider.start() if divider else end
-                begin = data.end()
-            for entry in _ENTRY.finditer(text, max(0, begin - 1) if text[begin - 1 : begin] == "\n" else begin, stop):
-                if not is_placeholder(entry["value"]):
-                    yield entry.start("value"), entry.end("value"), "secret"
+        reach = min(len(text), kind.end() + _REACH) if end < 0 else end
+        yield from _find_data(text, start, reach)
+
+
+def _find_data(text: str, start: int, end: int) -> Iterator[CredentialSpan]:
+    """Yield the values of the data between two positions."""
+    stop = start
+    for data in _DATA.finditer(text, start, end):
+        if data.start() < stop:
+            continue
+        if data["brace"]:
+            close = text.find("}", data.end(), end)
+            stop = close if close >= 0 else end
+            begin = data.end() - 1
+        else:
+            divider = _DIVIDER.search(text, data.end(), end)
+            stop = divider.start() if divider else end
+            begin = data.end()
+        for entry in _ENTRY.finditer(text, begin, stop):
+            if not is_placeholder(entry["value"]):
+                yield entry.start("value"), entry.end("value"), "secret"

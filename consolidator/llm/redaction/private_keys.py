@@ -16,6 +16,7 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 # Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
 _KEY_GAP = 24  # characters
 _PUTTY_KEY = re.compile(r"Private-Lines:\s{0,4}\d{1,3}")
+_PUTTY_LIMIT = 8192  # characters of its private part
 _PUTTY_MAC = re.compile(r"Private-(?:MAC|Hash):\s{0,4}([0-9a-fA-F]{32,128})")
 _WEB_KEY = re.compile(r"[\"']kty\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"'](?:RSA|EC|OKP|oct)\\{0,4}[\"']")
 _WEB_KEY_MEMBER = re.compile(
@@ -64,8 +65,8 @@ def _find_pem_blocks(text: str) -> Iterator[CredentialSpan]:
 
 def _find_putty_keys(text: str) -> Iterator[CredentialSpan]:
     for marker in _PUTTY_KEY.finditer(text):
-        lines = _find_key_lines(text, marker.end(), min(len(text), marker.end() + _KEY_LIMIT))
-        if lines and lines[0].start() - marker.end() <= _KEY_GAP:
+        if _KEY_LINE.search(text, marker.end(), marker.end() + 3 * _KEY_GAP):
+            lines = _find_key_lines(text, marker.end(), min(len(text), marker.end() + _PUTTY_LIMIT))
             yield lines[0].start(), _take_adjacent(lines)[-1].end(), "private-key"
     for check in _PUTTY_MAC.finditer(text):
         yield check.start(1), check.end(1), "private-key"
