@@ -14,6 +14,7 @@ from consolidator.memory.calls.columns import Columns, Scalar
 
 REDACTED_SECRET = "[redacted:secret]"
 _PROBE = "q7Rk2vXp9LmZ4wTb"  # a fake secret: a key that makes the redaction hide it is a secret's key
+_SECRET_DATA = ("data", "stringData")  # of a Kubernetes Secret
 _MAX_KEY = 80
 _MAX_SCANNED = 4096  # characters of a value that are redacted, before it is cut to what is kept
 _MAX_KEPT = 2048  # characters of one value
@@ -38,9 +39,12 @@ class ArgumentRedactor:
     def redact_columns(self, columns: Columns) -> Columns:
         """Return columns with secrets hidden in paths and values; the same object where there is nothing to hide."""
         redacted: Columns | None = None
+        secret_data = _find_secret_data(columns)
         for path, column in columns.items():
             safe_path, secret_key = self._inspect_path(path)
-            if secret_key is not None:
+            if secret_data and path.startswith(secret_data):
+                column = [REDACTED_SECRET if isinstance(value, str) else value for value in column]
+            elif secret_key is not None:
                 column = [self._hide_secret(secret_key, value) for value in column]
             elif path.endswith("value"):
                 column = self._redact_named_column(columns, path, column)
@@ -78,6 +82,12 @@ class ArgumentRedactor:
         return [self.redact_named(name, value) if isinstance(name, str) else value for name, value in pairs]
 
 
+def _find_secret_data(columns: Columns) -> tuple[str, ...]:
+    """Return the beginnings of the paths whose values are those of a Kubernetes Secret."""
+    kinds = [path for path, column in columns.items() if path.endswith("kind") and "Secret" in column]
+    return tuple(f"{path.removesuffix('kind')}{data}." for path in kinds for data in _SECRET_DATA)
+
+
 def redact_arguments(arguments: Any, redact: Callable[[str], str]) -> Any:
     """Return arguments with secrets hidden and long strings cut, about 8 KiB at most."""
     budget = [_MAX_TOTAL]  # characters that may still be kept
@@ -88,6 +98,11 @@ def redact_arguments(arguments: Any, redact: Callable[[str], str]) -> Any:
                 return "…"
             name = value.get("name", value.get("key"))
             keys = {"value": name} if isinstance(name, str) else {}
+            if value.get("kind") == "Secret":
+                value = {
+                    k: dict.fromkeys(v, REDACTED_SECRET) if k in _SECRET_DATA and isinstance(v, Mapping) else v
+                    for k, v in value.items()
+                }
             return {redact(str(k))[:80]: clean(v, keys.get(k, str(k)), depth + 1) for k, v in list(value.items())[:64]}
         if isinstance(value, list):
             return [clean(v, key, depth + 1) for v in value[:64]] if depth < _MAX_DEPTH and budget[0] > 0 else "…"

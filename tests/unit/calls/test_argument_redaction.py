@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.argument_redaction import REDACTED_SECRET, ArgumentRedactor
+from consolidator.memory.calls.argument_redaction import REDACTED_SECRET, ArgumentRedactor, redact_arguments
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.columns import flatten
 
@@ -41,3 +41,13 @@ def test_what_holds_no_secret_is_the_same() -> None:
 def test_a_name_does_not_hide_a_stand_in() -> None:
     columns = flatten({"password": "<your-password>", "max_tokens": "4096"})
     assert ArgumentRedactor(redact).redact_columns(columns) is columns
+
+
+def test_the_data_of_a_secret_is_hidden_and_that_of_other_kinds_is_left() -> None:
+    secret = flatten({"object": {"kind": "Secret", "data": {"mode": "plain"}, "type": "Opaque"}})
+    hidden = ArgumentRedactor(redact).redact_columns(secret)
+    assert hidden["object.data.mode"] == [REDACTED_SECRET]
+    assert hidden["object.type"] == ["Opaque"]
+    config = flatten({"kind": "ConfigMap", "data": {"mode": "plain"}})
+    assert ArgumentRedactor(redact).redact_columns(config) is config
+    assert redact_arguments({"kind": "Secret", "data": {"mode": "plain"}}, redact)["data"] == {"mode": REDACTED_SECRET}
