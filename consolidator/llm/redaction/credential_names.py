@@ -55,7 +55,8 @@ _STRONG_NAME = re.compile(
 )
 _PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|_pw$|{_FOREIGN_ASCII}|{_FOREIGN}")
 # Names that mean much else besides: only a random value is a credential there.
-_WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|psk|pat)$|[A-Z]_KEY$")
+_WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|psk|pat)$")
+_ANY_KEY = re.compile(r"[A-Z]_KEY$")
 _WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
 
@@ -96,7 +97,9 @@ def is_strong_name(name: str) -> bool:
 
 def is_weak_name(name: str) -> bool:
     """Tell whether a name means many things besides a credential."""
-    return _WEAK_NAME.search(name) is not None
+    if _WEAK_NAME.search(name):
+        return True
+    return _ANY_KEY.search(name) is not None and not is_strong_name(name)
 
 
 def names_password(name: str) -> bool:

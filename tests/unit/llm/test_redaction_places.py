@@ -197,6 +197,8 @@ def test_what_stands_in_such_a_place_but_is_no_credential_is_left(text: str) -> 
         ({"kind": "ConfigMap", "data": {"mode": "plain"}}, {"kind": "ConfigMap", "data": {"mode": "plain"}}),
         ({"kty": "EC", "x": "AQAB", "d": HASH}, {"kty": "EC", "x": "AQAB", "d": "[redacted:private-key]"}),
         ({"Authorization": RANDOM}, {"Authorization": "[redacted:authorization]"}),
+        ({"api_key": "Sup3rS3cret"}, {"api_key": "[redacted:secret]"}),
+        ({"API_KEY": "Sup3rS3cret"}, {"API_KEY": "[redacted:secret]"}),
         ({"api_token": UUID, "session_id": UUID}, {"api_token": "[redacted:secret]", "session_id": UUID}),
         (["ldapsearch", "-w", CHOSEN], ["ldapsearch", "-w", "[redacted:password]"]),
         (["htpasswd", "-nb", "ann", CHOSEN], ["htpasswd", "-nb", "ann", "[redacted:password]"]),
