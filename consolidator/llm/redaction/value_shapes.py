@@ -63,7 +63,7 @@ def word_share(value: str) -> float:
     """Return which part of a value's characters is in words, by how common their pairs of letters are."""
     in_words = 0
     for run in _LETTER_RUN.findall(value):
-        if len(run) >= 4:
+        if len(run) >= (4 if run.islower() else 5):
             common = sum(left + right in _COMMON_PAIRS for left, right in pairwise(run.lower()))
             in_words += len(run) if common > _COMMON_SHARE * (len(run) - 1) else 0
     return in_words / len(value) if value else 0.0
