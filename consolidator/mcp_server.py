@@ -130,10 +130,13 @@ class MemoryTools:
         query: Annotated[str | None, Field(max_length=1000, description="words to look for")] = None,
         agent: Agent = None,
         project: Project = None,
+        everything: Annotated[bool, Field(description="also those that are not worth telling, such as pairs")] = False,
         limit: Limit = 20,
     ) -> dict[str, Any]:
-        """List the procedures that sessions have in common, with steps, support and success rate."""
-        listing = list_procedures(self.database, query=query, agent=agent, project=project, limit=limit)
+        """List the procedures worth knowing that sessions have in common: steps, purpose, support, success rate."""
+        listing = list_procedures(
+            self.database, query=query, agent=agent, project=project, everything=everything, limit=limit
+        )
         return _to_json({"procedures": await _with_tool_errors(listing)})
 
     async def explain(

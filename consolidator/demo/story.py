@@ -216,7 +216,7 @@ class Story:
     async def find_secret(self) -> tuple[int, str | None]:
         """Return how often the secret occurs in memory, and a command in which it is redacted."""
         facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
-        procedures = await list_procedures(self.database, limit=_ALL)
+        procedures = await list_procedures(self.database, everything=True, limit=_ALL)
         solutions = await list_solutions(self.database, limit=_ALL)
         commands = [fix["resolving"] for solution in solutions for fix in solution.body["fixes"]]
         redacted = next((command for command in commands if "[redacted:" in command), None)

@@ -39,6 +39,11 @@ def nullable_integer_column() -> Any:
     return Field(default=None, sa_type=Integer, nullable=True)
 
 
+def float_column(default: int = 0) -> Any:
+    """A double, not null."""
+    return Field(default=float(default), nullable=False, sa_column_kwargs={"server_default": text(str(default))})
+
+
 def boolean_column(default: bool = False) -> Any:
     """A boolean, not null."""
     return Field(default=default, nullable=False, sa_column_kwargs={"server_default": text(str(default).lower())})

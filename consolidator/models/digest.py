@@ -41,6 +41,7 @@ class DigestRow:
     error_state: bytes  # zlib JSON: what the fold of errors needs to go on
     summary: dict[str, Any]  # the fold of the session's summary
     version: str  # of what is counted
+    goal: bytes = b""  # int64: hashes of the words of what the session was asked to do
 
 
 class DigestTable(SQLModel, table=True):
@@ -70,4 +71,5 @@ class DigestTable(SQLModel, table=True):
     summed: bool = boolean_column()  # whether the sums include it as it is now
     summed_keys: bytes | None = nullable_bytes_column()  # as the sums include it, if it has changed since
     summed_counts: bytes | None = nullable_bytes_column()
+    goal: bytes = bytes_column()
     outcome: int = integer_column()  # how its tasks went when it was summed: 1, -1, or 0 if nobody said

@@ -11,6 +11,7 @@ from sqlmodel import Field, SQLModel
 
 from consolidator.models.columns import (
     bigint_column,
+    float_column,
     json_object_column,
     nullable_text_column,
     nullable_timestamp_column,
@@ -29,7 +30,8 @@ class ProcedureRow:
     title: str
     support: int  # distinct lineage roots
     rank: float
-    body: dict[str, Any]  # steps, success, follows, preconditions, evidence
+    worth: float  # bits: what telling it is worth; 0 where it is listed only on request
+    body: dict[str, Any]  # steps, success, follows, preconditions, purpose, evidence
     learned_at: datetime
     updated_at: datetime
     retired_at: datetime | None  # when better ones took its place
@@ -52,6 +54,7 @@ class ProcedureTable(SQLModel, table=True):
     title: str = text_column()
     support: int = bigint_column()
     rank: float = Field(default=0.0)
+    worth: float = float_column()
     body: dict[str, Any] = json_object_column()
     learned_at: datetime = timestamp_column()
     updated_at: datetime = timestamp_column()

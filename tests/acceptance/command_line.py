@@ -68,7 +68,7 @@ async def fill_memory(dsn: str) -> dict[str, str]:
     async with database.connection() as conn:
         ids = {
             "fact": (await lookup.list_facts(conn))[0].id,
-            "procedure": (await lookup.list_procedures(conn))[0].id,
+            "procedure": (await lookup.list_procedures(conn, everything=True))[0].id,
             "solution": (await lookup.list_solutions(conn))[0].id,
             "run": report["run"],
         }

@@ -38,10 +38,11 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(
 ) -> None:
     ids = asyncio.run(fill_memory(dsn))
     for words in (["git commit"], ["git", "commit", "--agent", "coder"], ["git", "--agent", "coder", "commit"]):
-        assert ids["procedure"] in cli("procedures", *words)[1], words
+        assert ids["procedure"] in cli("procedures", "--all", *words)[1], words
+    assert cli("procedures", "git commit")[:2] == (0, "")  # what the pairs of its steps predict is not worth telling
     for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
-        assert cli("procedures", *words)[:2] == (0, ""), words
-    code, out, _ = cli("procedures", "export", str(tmp_path / "skills"), "--limit", "1")
+        assert cli("procedures", "--all", *words)[:2] == (0, ""), words
+    code, out, _ = cli("procedures", "export", str(tmp_path / "skills"), "--limit", "1", "--all")
     assert (code, out) == (0, f"1 skills in {tmp_path / 'skills'}\n")
     (tmp_path / "file").touch()
     assert cli("procedures", "export", str(tmp_path / "file"))[0] == 2

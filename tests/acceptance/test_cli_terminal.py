@@ -95,8 +95,8 @@ def test_an_erasure_asks_on_stderr_and_answers_in_json_alone(
 
 def test_lists_are_lines_of_cells_where_nobody_watches(cli: CommandLine, dsn: str) -> None:
     asyncio.run(fill_memory(dsn))
-    for words in ("sessions", "facts", "procedures", "solutions", "runs"):
-        code, out, _ = cli(words)
+    for words in ("sessions", "facts", "procedures --all", "solutions", "runs"):
+        code, out, _ = cli(*words.split())
         assert code == 0
         assert out.strip(), words
         assert len({line.count("\t") for line in out.splitlines()}) == 1, words
@@ -160,7 +160,7 @@ def run_on_terminal(environment: Mapping[str, str], *words: str) -> str:
 
 def test_a_terminal_shows_each_procedure_in_lines_of_its_own(environment: Mapping[str, str], dsn: str) -> None:
     ids = asyncio.run(fill_memory(dsn))
-    shown = run_on_terminal(environment, "procedures").splitlines()
+    shown = run_on_terminal(environment, "procedures", "--all").splitlines()
     (below,) = [line for line in shown if ids["procedure"] in line]
     assert "sessions · worked" in below
     assert "→" in shown[shown.index(below) - 1]

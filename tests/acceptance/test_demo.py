@@ -92,10 +92,11 @@ def test_four_weeks_become_facts_procedures_and_solutions(figures: dict[str, Any
     memory = figures["memory"]
     assert memory["facts"] >= 15
     assert memory["superseded"] >= 1
-    assert memory["procedures"] >= 5
+    assert memory["procedures"] >= 3  # those worth telling
     assert memory["confirmed"] >= 3
     assert len(figures["weeks"]) == 4
-    assert all(week["procedures"] and week["solutions"] and week["facts"] for week in figures["weeks"])
+    assert all(week["solutions"] and week["facts"] for week in figures["weeks"])
+    assert any(week["procedures"] for week in figures["weeks"])
     changes = [change for week in figures["weeks"] for change in week["superseded"]]
     assert ["Their package manager is npm.", "Their package manager is pnpm."] in changes
 

@@ -57,7 +57,7 @@ async def call_tool(client: Client, tool: str, **arguments: Any) -> dict[str, An
 async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database, environment: dict[str, str]) -> None:
     async with connect_over_stdio(environment) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
-        procedures = (await call_tool(client, "list_procedures"))["procedures"]
+        procedures = (await call_tool(client, "list_procedures", everything=True))["procedures"]
         assert procedures
         fact = next(
             item for item in (await call_tool(client, "recall", query="tabs"))["items"] if item["kind"] == "fact"

@@ -24,9 +24,10 @@ from consolidator.cli.output import (
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.procedure import ProcedureRow
-from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.procedures import describe_purpose, list_procedures
 from consolidator.service.memory.skills import export_skills
 
+EverythingOption = Annotated[bool, typer.Option("--all", help="Also those that are not worth telling.")]
 procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
 
 
@@ -41,16 +42,22 @@ def procedures_command(
     query: Annotated[str | None, typer.Argument(help="Words to look for.")] = None,
     agent: AgentOption = None,
     project: ProjectOption = None,
+    everything: EverythingOption = False,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List procedures, those that most sessions share first (`explain ID` shows steps and evidence)."""
+    """List the procedures worth knowing, the best first (`explain ID` shows steps and evidence).
+
+    They predict better than the pairs of their steps do, are more than one habit, and have a purpose.
+    """
     if context.invoked_subcommand:
         return
 
     async def work() -> list[ProcedureRow]:
         async with open_configured() as (database, _):
-            return await list_procedures(database, query=query, agent=agent, project=project, limit=limit)
+            return await list_procedures(
+                database, query=query, agent=agent, project=project, everything=everything, limit=limit
+            )
 
     procedures = run_async(work())
     if as_json:
@@ -59,13 +66,20 @@ def procedures_command(
     if procedures and OUT.is_terminal:
         for procedure in procedures:
             sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
-            print_entry(procedure.title, sessions, worked, _owner(procedure), procedure.id)
+            print_entry(procedure.title, _purpose(procedure), sessions, worked, _owner(procedure), procedure.id)
         return
     print_table(
         "procedures",
-        ("id", "steps", "sessions", "worked", "of"),
+        ("id", "steps", "sessions", "worked", "of", "for"),
         (
-            (procedure.id, procedure.title, procedure.support, _success_rate(procedure), _owner(procedure))
+            (
+                procedure.id,
+                procedure.title,
+                procedure.support,
+                _success_rate(procedure),
+                _owner(procedure),
+                _purpose(procedure),
+            )
             for procedure in procedures
         ),
         right=("sessions", "worked"),
@@ -74,6 +88,10 @@ def procedures_command(
 
 def _success_rate(procedure: ProcedureRow) -> str:
     return f"{procedure.body['success']['mean']:.0%}"
+
+
+def _purpose(procedure: ProcedureRow) -> str:
+    return describe_purpose(procedure.body.get("purpose", ()))
 
 
 def _owner(procedure: ProcedureRow) -> str:
@@ -86,6 +104,7 @@ def export_command(
     format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
     agent: AgentOption = None,
     project: ProjectOption = None,
+    everything: EverythingOption = False,
     limit: Limit = 20,
 ) -> None:
     """Export procedures as Agent Skills, which coding agents load by themselves."""
@@ -94,7 +113,9 @@ def export_command(
 
     async def work() -> list[Path]:
         async with open_configured() as (database, _):
-            return await export_skills(database, directory, agent=agent, project=project, limit=limit)
+            return await export_skills(
+                database, directory, agent=agent, project=project, everything=everything, limit=limit
+            )
 
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -149,6 +149,7 @@ def unpack_folds(row: DigestRow | None) -> FoldStates:
         quotes=row.quotes,
         state=row.state,
         version=row.version,
+        goal=row.goal,
     )
     return FoldStates(packed, _unpack_json(row.error_state), row.summary)
 

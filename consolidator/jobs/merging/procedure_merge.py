@@ -42,15 +42,15 @@ async def merge_procedures(
         shared = PublishedScope([], {})
         if sums.has_shared_scope:
             shared = await _mine_patterns(conn, sums, ALL_PROJECTS, min_support)
-        symbols_before = set(await procedures.list_shared_symbols(conn, agent))
+        shared_before = await procedures.list_shared_symbols(conn, agent)
         await writer.save(ALL_PROJECTS, shared)
-        shared_symbols = {procedure.symbols for procedure in shared.procedures}
+        shared_now = {procedure.symbols: procedure.worth > 0 for procedure in shared.procedures}
         projects = {scope.project for scope in changed_scopes}
-        if shared_symbols != symbols_before:  # what is shared is not published for each project, too
+        if shared_now != shared_before:  # what is shared is not published for each project, too
             projects.update(sums.by_project)
         for project in sorted(projects - {ALL_PROJECTS}):
             mined = await _mine_patterns(conn, sums, project, min_support)
-            own = exclude_shared(mined.procedures, shared_symbols)
+            own = exclude_shared(mined.procedures, shared_now)
             await writer.save(project, PublishedScope(own, mined.profiles))
         for scope in changed_scopes:
             await scopes.mark_merged(conn, scope, sessions=len(sums.by_project.get(scope.project, [])))
@@ -120,6 +120,7 @@ class _ScopeWriter:
             title=procedure.title,
             support=procedure.support,
             rank=procedure.rank,
+            worth=procedure.worth,
             body={**procedure.to_json(), "evidence": evidence},
             learned_at=self.provenance.now,
             updated_at=self.provenance.now,

@@ -24,9 +24,10 @@ moved to another root, or became a simulation: `lineage`, stored beside the sums
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from psycopg import Rollback
@@ -34,7 +35,7 @@ from psycopg import Rollback
 from consolidator.database import Connection
 from consolidator.memory.procedures.digest import unpack_terms
 from consolidator.memory.procedures.key_counts import Ints
-from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, hash_lineage
+from consolidator.memory.procedures.key_sums import EMPTY_SUMS, MIN_RECURRING_ROOTS, KeySums, concatenate, hash_lineage
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays, task_outcome
 from consolidator.models.sums import AgentSumsRow, ScopeSumRow, SumTextRow
@@ -196,11 +197,12 @@ async def _rebuild(conn: Connection, agent: str) -> AgentSums:
 
 
 async def _add_texts(conn: Connection, result: AgentSums, news: Sequence[UnsummedDigest]) -> None:
-    """Add the texts of keys that recur now and did not before, and of new symbols, from the sessions that have them."""
+    """Add the texts of keys and goal words that recur now and did not before, and of new symbols, from sessions."""
     widest = ALL_PROJECTS if result.has_shared_scope else next(iter(result.by_project))
     recurring = (await result.load(conn, widest)).recurring().keys
     symbols = concatenate([_unpack_ints(digest.sequence) for digest in news])
-    missing = await asyncio.to_thread(result.texts.missing_keys, np.concatenate([recurring, symbols]))
+    words = _recurring_goal_words(result.by_project)
+    missing = await asyncio.to_thread(result.texts.missing_keys, np.concatenate([recurring, symbols, words]))
     if not len(missing):
         return
     terms = dict.fromkeys(missing.tolist(), "")  # "": the key has no text, and none is looked for again
@@ -217,12 +219,21 @@ async def _add_texts(conn: Connection, result: AgentSums, news: Sequence[Unsumme
         await sums.save_texts(conn, SumTextRow(agent=result.agent, part=parts[-1].part + 1, **added.pack()))
 
 
+def _recurring_goal_words(by_project: Mapping[str, Sequence[DigestArrays]]) -> Ints:
+    """Return the words that the goals of several lineage roots have."""
+    roots: dict[str, set[int]] = defaultdict(set)
+    for digest in chain.from_iterable(by_project.values()):
+        roots[digest.root_id].update(digest.goal.tolist())
+    counts = Counter(chain.from_iterable(roots.values()))
+    return np.asarray([word for word, count in counts.items() if count >= MIN_RECURRING_ROOTS], np.int64)
+
+
 def _sessions_with_keys(news: Sequence[UnsummedDigest], missing: Ints) -> list[str]:
     """Return sessions that together have all missing keys, each with a key that those before it have not."""
     unseen = np.ones(len(missing), np.bool_)
     sessions = []
     for digest in news:
-        present = np.concatenate([_unpack_ints(digest.keys), _unpack_ints(digest.sequence)])
+        present = np.concatenate([_unpack_ints(packed) for packed in (digest.keys, digest.sequence, digest.goal)])
         at = np.minimum(np.searchsorted(missing, present), len(missing) - 1)
         at = at[(missing[at] == present) & unseen[at]]
         if len(at):
@@ -267,6 +278,8 @@ def _arrays(
         last_at=digest.last_at,
         project=digest.project,
         outcome=outcome,
+        goal=_unpack_ints(digest.goal),
+        peer=digest.peer,
     )
 
 

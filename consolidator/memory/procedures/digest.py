@@ -18,12 +18,13 @@ from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall, parse_json_text
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.procedures.bindings import BindingFold
+from consolidator.memory.procedures.goals import GoalFold
 from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
 from consolidator.memory.procedures.preconditions import PreconditionFold
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = "d4"  # of what is counted; digests of another version are derived again
+DIGEST_VERSION = "d5"  # of what is counted; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4
@@ -57,6 +58,7 @@ class PackedDigest:
     terms: bytes  # texts by key hash or symbol hash
     quotes: bytes  # summary of the first call of each element of the sequence
     state: bytes  # of the fold
+    goal: bytes = b""  # hashes of the words of what the session was asked to do, in order
     version: str = DIGEST_VERSION
 
 
@@ -94,8 +96,9 @@ class Digest:
             self.quotes = unpack_quotes(packed.quotes)
         self.bindings = BindingFold(self.counts, salt, redact, keep_values=keep_values)
         self.preconditions = PreconditionFold(self.counts)
+        self.goal = GoalFold(self.counts, redact)
         if packed is not None:
-            self._load_state(json.loads(zlib.decompress(packed.state)))
+            self._load_state(json.loads(zlib.decompress(packed.state)), packed.goal)
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -109,8 +112,12 @@ class Digest:
                     self._finish_call(call)
             case EventType.USER_MESSAGE:
                 if event.data.get("origin", "user") == "user":
-                    self.said_shapes |= self.bindings.feed_user_message(str(event.data.get("text", "")))
+                    text = str(event.data.get("text", ""))
+                    self.said_shapes |= self.bindings.feed_user_message(text)
+                    self.goal.feed_user_message(text)
                     self.user_spoke = True
+            case EventType.TASK_START:
+                self.goal.feed_task(str(event.data.get("goal") or ""))
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
             case (
@@ -122,7 +129,6 @@ class Digest:
                 | EventType.APPROVAL_DENIED
                 | EventType.SUBAGENT_SPAWN
                 | EventType.SUBAGENT_COMPLETE
-                | EventType.TASK_START
                 | EventType.ERROR
                 | EventType.SESSION_START
                 | EventType.SESSION_END
@@ -160,6 +166,7 @@ class Digest:
         if self.call_listener is not None:
             self.call_listener.feed(call)
         self.completed_calls += 1
+        self.goal.end()
 
     def _count_step(self, symbol: str, tool: str, index: int) -> None:
         """Count the call, and what came before it."""
@@ -244,6 +251,7 @@ class Digest:
             terms=_compress_json({str(key): text for key, text in sorted(self.counts.texts.items())}),
             quotes=_compress_json(self.quotes),
             state=_compress_json(self._state()),
+            goal=np.asarray(list(self.goal.words), np.int64).tobytes(),
         )
 
     def _state(self) -> dict[str, Any]:
@@ -258,9 +266,10 @@ class Digest:
             "said": sorted(self.said_shapes),
             "bindings": self.bindings.to_json(),
             "fixes": self.preconditions.to_json(),
+            "goal": self.goal.to_json(),
         }
 
-    def _load_state(self, state: Mapping[str, Any]) -> None:
+    def _load_state(self, state: Mapping[str, Any], goal: bytes) -> None:
         self.pairer = CallPairer.from_json(state["calls"])
         self.completed_calls = state["done"]
         self.last_steps = [LastStep(symbol, index) for symbol, index in state["previous"]]
@@ -274,6 +283,7 @@ class Digest:
             arguments = parse_json_text(call["arguments"])
             self.bindings.reopen_call(call["index"], tool_symbol(call["tool"], arguments), arguments)
         self.preconditions.load(state["fixes"])
+        self.goal.load(state["goal"], np.frombuffer(goal, np.int64).tolist())
 
 
 def _unpack_counts(packed: PackedDigest) -> dict[int, int]:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from consolidator.memory.procedures.held_out_gain import HeldOutGain
 from consolidator.memory.procedures.key_counts import Ints, hash_key
 from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, run_starts, sort_unique
 from consolidator.memory.procedures.publication_rule import (
@@ -22,6 +23,7 @@ from consolidator.memory.procedures.publication_rule import (
     Bools,
     PublicationRule,
 )
+from consolidator.memory.procedures.purposes import Purpose, PurposeFinder
 
 _TASK_KEYS = {outcome: hash_key(("task", outcome)) for outcome in ("success", "failure")}
 
@@ -39,6 +41,8 @@ class DigestArrays:
     last_at: float = 0.0  # when its last event happened, in seconds since 1970
     project: str = ""
     outcome: int = 0  # of its tasks: 1 all succeeded, -1 one failed, 0 unknown
+    goal: Ints = field(default_factory=lambda: EMPTY_SUMS.keys)  # hashes of the words of what it was asked to do
+    peer: str = ""  # whom it talked to; "" if that is unknown
 
     @classmethod
     def unpack(
@@ -65,11 +69,14 @@ def task_outcome(keys: Ints) -> int:
 class Pattern:
     """A frequent contiguous pattern of symbols; its outcomes and evidence are computed on demand."""
 
-    __slots__ = ("_log", "_occurrences", "support", "symbols")
+    __slots__ = ("_log", "_occurrences", "gain", "support", "symbols")
 
-    def __init__(self, symbols: tuple[int, ...], support: int, log: _SequenceLog, occurrences: _Occurrences) -> None:
+    def __init__(
+        self, symbols: tuple[int, ...], support: int, gain: float, log: _SequenceLog, occurrences: _Occurrences
+    ) -> None:
         self.symbols = symbols  # hashes
         self.support = support  # distinct roots
+        self.gain = gain  # bits by which it predicts its steps better than their pairs do
         self._log = log
         self._occurrences = occurrences
 
@@ -88,6 +95,10 @@ class Pattern:
         has_pattern[log.root_at[self._positions]] = True
         outcomes = log.outcomes[has_pattern]
         return int((outcomes > 0).sum()), int((outcomes < 0).sum())
+
+    def purpose(self) -> Purpose:
+        """Return what the goals of its sessions say that it is for."""
+        return self._log.purposes.find(np.unique(self._log.root_at[self._positions]))
 
     def evidence(self, limit: int = 5) -> tuple[tuple[str, int], ...]:
         """Return session and seq of its first call in each of the latest sessions, the latest first."""
@@ -119,8 +130,9 @@ class MinedPatterns:
 class _SequenceLog:
     """The sequences of all sessions in one array; `..._at` arrays are by position in it."""
 
-    def __init__(self, digests: list[DigestArrays]) -> None:
+    def __init__(self, digests: list[DigestArrays], min_projects: int) -> None:
         self.digests = digests
+        self.purposes = PurposeFinder(digests, min_projects)
         self.symbols = concatenate([d.sequence for d in digests])
         self.seqs = concatenate([d.seqs for d in digests])
         self.last_at = np.asarray([d.last_at for d in digests], np.float64)  # by session
@@ -156,10 +168,11 @@ def mine_patterns(
 
     `key_sums` are the sums of the same digests where they are known already.
     """
-    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
+    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id), rule.min_projects)
     grams_by_length: list[_Grams] = []
     kept_by_length: list[Bools] = []
-    longer = _extend_patterns(log, _single_symbols(log, rule), 2, rule)
+    singles = _single_symbols(log, rule)
+    longer = _extend_patterns(log, singles, 2, rule)
     for length in range(MIN_LENGTH, MAX_LENGTH + 1):
         grams, longer = longer, _extend_patterns(log, longer, length + 1, rule)
         kept = rule.is_closed(grams.support, _longer_support(grams, longer if length < MAX_LENGTH else None))
@@ -169,15 +182,22 @@ def mine_patterns(
         kept_by_length.append(kept)
         if not len(longer.positions):
             break
-    patterns = _best_patterns(log, grams_by_length, kept_by_length, rule)
+    gains = HeldOutGain(
+        [(grams.positions, grams.ids) for grams in (singles, *grams_by_length)], log.root_at, log.root_count
+    )
+    patterns = _best_patterns(log, grams_by_length, kept_by_length, gains, rule)
     return MinedPatterns(patterns, KeySums.of_sessions(log.digests) if key_sums is None else key_sums, log.root_count)
 
 
 def _best_patterns(
-    log: _SequenceLog, grams_by_length: list[_Grams], kept_by_length: list[Bools], rule: PublicationRule
+    log: _SequenceLog,
+    grams_by_length: list[_Grams],
+    kept_by_length: list[Bools],
+    gains: HeldOutGain,
+    rule: PublicationRule,
 ) -> list[Pattern]:
     """Return the best patterns by rank; ties are ordered by their symbols."""
-    support_parts, length_parts, symbol_parts = [], [], []
+    support_parts, length_parts, symbol_parts, id_parts = [], [], [], []
     occurrences: list[_Occurrences] = []
     for length, (grams, kept) in enumerate(zip(grams_by_length, kept_by_length, strict=True), MIN_LENGTH):
         ids = np.flatnonzero(kept)
@@ -189,11 +209,19 @@ def _best_patterns(
             symbols[:, :length] = log.symbols[grams.positions[order[bounds[0]]][:, None] + np.arange(length)]
         support_parts.append(grams.support[ids])
         length_parts.append(np.full(len(ids), length))
+        id_parts.append(ids)
         symbol_parts.append(symbols)
-    support, lengths, symbols = map(np.concatenate, (support_parts, length_parts, symbol_parts))
+    support, lengths, symbols, all_ids = map(np.concatenate, (support_parts, length_parts, symbol_parts, id_parts))
     order = np.lexsort((*symbols.T[::-1], -rule.rank(support, lengths)))[: rule.max_candidates]
-    best = zip(order.tolist(), symbols[order].tolist(), lengths[order].tolist(), support[order].tolist(), strict=True)
-    return [Pattern(tuple(padded[:length]), count, log, occurrences[n]) for n, padded, length, count in best]
+    gained = np.zeros(len(order), np.float64)
+    for length in np.unique(lengths[order]).tolist():
+        of_length = lengths[order] == length
+        gained[of_length] = gains.of_patterns(length, all_ids[order[of_length]])
+    columns = (symbols[order], lengths[order], support[order], gained)
+    best = zip(order.tolist(), *(column.tolist() for column in columns), strict=True)
+    return [
+        Pattern(tuple(padded[:length]), count, gain, log, occurrences[n]) for n, padded, length, count, gain in best
+    ]
 
 
 def _single_symbols(log: _SequenceLog, rule: PublicationRule) -> _Grams:

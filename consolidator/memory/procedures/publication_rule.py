@@ -10,17 +10,29 @@ A pattern of symbols is published in a scope (one project, or what an agent's pr
 6. purposeful: two different steps act, and one of them is no generic file tool; or a step uses the result of an
    earlier one;
 7. distinct: it has two different symbols, and is no near-copy of a better one (the same steps in another order, a
-   part of it, or more than MAX_OVERLAP of the steps in common);
-8. among the best of its scope by rank, support * (length - 1): the best `max_candidates` patterns are considered,
-   and the first `max_procedures` that pass are published;
+   part of it, or more than MAX_OVERLAP of the steps in common and no other purpose);
+8. among the best of its scope: the best `max_candidates` patterns by rank, support * (length - 1), are considered, and
+   the first `max_procedures` that pass are published, those worth telling first;
 9. for a project: not published in the agent's shared scope.
 
 `patterns` applies 1 to 4 and ranks, `publishing` applies 5 to 8 with a `ProcedureSelection`, and the nightly merge
 applies 9 with `exclude_shared`.
+
+A published procedure is *worth telling*, so that it is listed and recalled without being asked for, when it
+
+a. predicts its steps better than their pairs do: by MIN_GAIN bits on held-out lineage roots (`held_out_gain`), and its
+   worth is no less than the bits that it takes to name it among the patterns of its length, so that a scope with many
+   patterns does not tell what chance makes of them (minimum description length);
+b. is more than one habit: it has MIN_DISTINCT different steps, since two are a pair, however often they alternate;
+c. has a purpose: words that the goals of its sessions have more often than others (`purposes`), or too few goals are
+   known to tell.
+
+Its worth is the gain and the evidence for its purpose, in bits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,8 +49,11 @@ from consolidator.memory.procedures.tool_profiles import ToolProfile, usual_comm
 
 if TYPE_CHECKING:
     from consolidator.memory.procedures.publishing import Procedure
+    from consolidator.memory.procedures.purposes import Purpose
 
 MIN_LENGTH, MAX_LENGTH = 2, 8  # steps of a pattern
+MIN_GAIN = 1.0  # bits: what happened in the held-out sessions is twice as likely as by the pairs
+MIN_DISTINCT = 3  # different steps of a procedure that is worth telling
 MAX_OVERLAP = 0.6  # share of steps that two procedures may have in common, in order
 
 Bools = npt.NDArray[np.bool_]
@@ -96,11 +111,14 @@ class ProcedureSelection:
         """Whether no more procedures are published in this scope."""
         return self._count >= self._max_procedures
 
-    def accept(self, symbols: Sequence[str]) -> bool:
-        """Whether the pattern of these symbols is published; then later patterns may not be near-copies of it."""
+    def accept(self, symbols: Sequence[str], purpose: Collection[str] = ()) -> bool:
+        """Whether the pattern of these symbols is published; then later patterns may not be near-copies of it.
+
+        `purpose` are the words that tell what it is for, where they are known.
+        """
         if not self._purpose.is_purposeful(symbols):
             return False
-        if not self._copies.add(tuple(map(self._display_name, symbols))):
+        if not self._copies.add(tuple(map(self._display_name, symbols)), frozenset(purpose)):
             return False
         self._count += 1
         return True
@@ -109,9 +127,30 @@ class ProcedureSelection:
         return self._display_names.get(symbol) or self._display_names.setdefault(symbol, display_name(symbol))
 
 
-def exclude_shared(procedures: Iterable[Procedure], shared_symbols: Collection[tuple[str, ...]]) -> list[Procedure]:
-    """Return the procedures of a project that its agent's shared scope does not publish."""
-    return [procedure for procedure in procedures if procedure.symbols not in shared_symbols]
+def exclude_shared(procedures: Iterable[Procedure], shared: Mapping[tuple[str, ...], bool]) -> list[Procedure]:
+    """Return the procedures of a project without those that its agent's shared scope publishes and finds worth as much.
+
+    `shared` says by symbols whether what that scope publishes is worth telling.
+    """
+    return [
+        procedure
+        for procedure in procedures
+        if procedure.symbols not in shared or (procedure.worth > 0 and not shared[procedure.symbols])
+    ]
+
+
+def is_more_than_a_habit(symbols: Iterable[str]) -> bool:
+    """Whether a pattern has different steps enough to be worth telling."""
+    return len(set(map(display_name, symbols))) >= MIN_DISTINCT
+
+
+def measure_worth(gain: float, purpose: Purpose, rivals: int) -> float:
+    """Return what telling a pattern is worth, in bits; 0 where it is listed only on request.
+
+    `rivals` are the patterns of its length that are more than a habit, itself included.
+    """
+    worth = round(gain + purpose.bits, 4)
+    return 0.0 if gain < MIN_GAIN or purpose.is_missing or worth < math.log2(rivals) else worth
 
 
 class _PurposeCheck:
@@ -151,10 +190,14 @@ class _CopyCheck:
 
     def __init__(self) -> None:
         self._bits: dict[str, int] = {}  # one bit for each symbol
-        self._accepted: list[tuple[tuple[str, ...], int, float]] = []  # pattern, its bits, most steps it may share
+        # Pattern, its bits, most steps that it may share, and its purpose.
+        self._accepted: list[tuple[tuple[str, ...], int, float, frozenset[str]]] = []
 
-    def add(self, pattern: tuple[str, ...]) -> bool:
-        """Accept a pattern unless it is a near-copy, or one symbol alone."""
+    def add(self, pattern: tuple[str, ...], purpose: frozenset[str]) -> bool:
+        """Accept a pattern unless it is a near-copy, or one symbol alone.
+
+        What has many steps in common is no copy if it has another purpose.
+        """
         bits = 0
         for symbol in pattern:
             bits |= self._bits.setdefault(symbol, 1 << len(self._bits))
@@ -162,24 +205,25 @@ class _CopyCheck:
         if distinct < 2:
             return False
         repeats = len(pattern) - distinct
-        for accepted, accepted_bits, accepted_max_shared in self._accepted:
+        for accepted, accepted_bits, accepted_max_shared, accepted_purpose in self._accepted:
             shared_bits = bits & accepted_bits
             # Skip the comparison for most: two patterns share at most the steps of their common symbols, and repeats.
             bound = shared_bits.bit_count() + repeats
-            if (shared_bits == bits or (bound > max_shared and bound > accepted_max_shared)) and _is_near_copy(
-                pattern, accepted
-            ):
+            if shared_bits != bits and not (bound > max_shared and bound > accepted_max_shared):
+                continue
+            differs = bool(purpose and accepted_purpose) and purpose.isdisjoint(accepted_purpose)
+            if _is_near_copy(pattern, accepted, MAX_OVERLAP if not differs else 1.0):
                 return False
-        self._accepted.append((pattern, bits, max_shared))
+        self._accepted.append((pattern, bits, max_shared, purpose))
         return True
 
 
 @lru_cache(maxsize=1 << 16)  # the scopes of an agent have mostly the same patterns
-def _is_near_copy(pattern: tuple[str, ...], better: tuple[str, ...]) -> bool:
+def _is_near_copy(pattern: tuple[str, ...], better: tuple[str, ...], max_overlap: float) -> bool:
     if sorted(pattern) == sorted(better) or _is_part_of(pattern, better):
         return True
     shared = _common_subsequence_length(pattern, better)
-    return shared >= 2 and shared / max(len(pattern), len(better)) > MAX_OVERLAP
+    return shared >= 2 and shared / max(len(pattern), len(better)) > max_overlap
 
 
 def _is_part_of(pattern: tuple[str, ...], longer: tuple[str, ...]) -> bool:

@@ -7,15 +7,23 @@ patterns are published.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from consolidator.memory.calls.command_templates import MAX_HOLES
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import MinedPatterns, Pattern
-from consolidator.memory.procedures.publication_rule import DEFAULT_RULE, ProcedureSelection, PublicationRule
+from consolidator.memory.procedures.publication_rule import (
+    DEFAULT_RULE,
+    MIN_GAIN,
+    ProcedureSelection,
+    PublicationRule,
+    is_more_than_a_habit,
+    measure_worth,
+)
 from consolidator.memory.procedures.tool_profiles import (
     SINCE_LAST_CALL,
     Binding,
@@ -81,6 +89,9 @@ class Procedure:
     steps: tuple[ProcedureStep, ...]
     support: int  # distinct lineage roots
     rank: float
+    gain: float  # bits by which it predicts its steps better than their pairs do, on held-out roots
+    worth: float  # bits: gain and evidence of its purpose; 0 where it is listed only on request
+    purpose: tuple[str, ...]  # words that the goals of its sessions have more often than others
     success: SuccessEstimate
     follows: tuple[tuple[str, float], ...]  # symbols that usually come next, with their shares
     preconditions: tuple[str, ...]
@@ -131,19 +142,43 @@ def publish_scope(
     profiles = build_profiles(mined.key_sums, texts)
     selection = ProcedureSelection(rule, profiles)
     procedures = []
-    for pattern in mined.patterns:
-        symbols = tuple(filter(None, map(texts.text, pattern.symbols)))
-        if len(symbols) < len(pattern.symbols) or not selection.accept(symbols):
+    for valued in _value_patterns(mined.patterns, texts):
+        if not selection.accept(valued.symbols, valued.purpose):
             continue
-        procedures.append(_build_procedure(symbols, pattern, profiles, f"{agent}\x1f{project}"))
+        procedures.append(_build_procedure(valued, profiles, f"{agent}\x1f{project}"))
         if selection.is_full:
             break
-    return PublishedScope(procedures, profiles)
+    return PublishedScope(sorted(procedures, key=lambda procedure: -procedure.worth), profiles)
 
 
-def _build_procedure(
-    symbols: tuple[str, ...], pattern: Pattern, profiles: Mapping[str, ToolProfile], scope: str
-) -> Procedure:
+class _ValuedPattern(NamedTuple):
+    """A pattern with the texts of its symbols, and what telling it is worth."""
+
+    pattern: Pattern
+    symbols: tuple[str, ...]
+    worth: float = 0.0
+    purpose: tuple[str, ...] = ()
+
+
+def _value_patterns(patterns: Iterable[Pattern], texts: KeyTexts) -> list[_ValuedPattern]:
+    """Return the patterns whose symbols have texts, in the order given, but those worth telling first."""
+    named = [(pattern, tuple(filter(None, map(texts.text, pattern.symbols)))) for pattern in patterns]
+    named = [(pattern, symbols) for pattern, symbols in named if len(symbols) == len(pattern.symbols)]
+    rivals = Counter(len(symbols) for _, symbols in named if is_more_than_a_habit(symbols))
+    valued = []
+    for pattern, symbols in named:
+        worth = 0.0
+        words: tuple[str, ...] = ()
+        if pattern.gain >= MIN_GAIN and is_more_than_a_habit(symbols):  # of few patterns: a purpose takes a while
+            purpose = pattern.purpose()
+            worth = measure_worth(pattern.gain, purpose, rivals[len(symbols)])
+            words = tuple(filter(None, map(texts.text, purpose.words))) if worth else ()
+        valued.append(_ValuedPattern(pattern, symbols, worth, words))
+    return sorted(valued, key=lambda value: value.worth <= 0)
+
+
+def _build_procedure(valued: _ValuedPattern, profiles: Mapping[str, ToolProfile], scope: str) -> Procedure:
+    pattern, symbols = valued.pattern, valued.symbols
     steps = tuple(_build_step(symbol, symbols[:position], profiles) for position, symbol in enumerate(symbols))
     identity = "\x1f".join((scope, *symbols))
     return Procedure(
@@ -152,6 +187,9 @@ def _build_procedure(
         steps=steps,
         support=pattern.support,
         rank=float(PublicationRule.rank(pattern.support, len(symbols))),
+        gain=pattern.gain,
+        worth=valued.worth,
+        purpose=valued.purpose,
         success=_estimate_success(pattern, symbols, profiles),
         follows=_likely_followers(symbols, profiles),
         preconditions=_preconditions(steps, symbols, profiles),

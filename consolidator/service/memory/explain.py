@@ -12,6 +12,7 @@ from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.procedures import describe_purpose
 from consolidator.store.memory import lookup
 from consolidator.store.memory.lookup import SessionOriginRow
 
@@ -135,6 +136,10 @@ async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[
         f"seen in {procedure.support} sessions; worked {success['mean']:.0%} "
         f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
     )
+    if purpose := describe_purpose(body.get("purpose", ())):
+        lines.append(f"{purpose}: more sessions with these steps were asked for that than others")
+    if procedure.worth > 0 and "gain" in body:
+        lines.append(f"predicts its steps {body['gain']:.1f} bits better than their pairs do, on held-out sessions")
     lines += [f"before: {precondition}" for precondition in body["preconditions"]]
     if body["follows"]:
         lines.append("then usually: " + ", ".join(f"{symbol} ({share:.0%})" for symbol, share in body["follows"]))

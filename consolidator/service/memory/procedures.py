@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from consolidator.database import Database
 from consolidator.models.procedure import ProcedureRow
 from consolidator.store.memory import lookup
@@ -13,8 +15,17 @@ async def list_procedures(
     query: str | None = None,
     agent: str | None = None,
     project: str | None = None,
+    everything: bool = False,
     limit: int = 50,
 ) -> list[ProcedureRow]:
-    """Return procedures, the best first."""
+    """Return the procedures that are worth telling, or `everything`, the best first."""
     async with database.connection() as conn:
-        return await lookup.list_procedures(conn, query=query, agent=agent, project=project, limit=limit)
+        return await lookup.list_procedures(
+            conn, query=query, agent=agent, project=project, everything=everything, limit=limit
+        )
+
+
+def describe_purpose(words: Iterable[str], before: str = "", after: str = "") -> str:
+    """Return what a procedure is for, by the words that its sessions' goals have; "" where that is unknown."""
+    named = ", ".join(words)
+    return f"{before}when the task is about {named}{after}" if named else ""

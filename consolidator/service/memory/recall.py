@@ -20,6 +20,7 @@ from consolidator.memory.recall.query import looks_like_error, query_coverage
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.settings import Settings
 from consolidator.store.memory import lookup
@@ -103,9 +104,13 @@ async def _find_procedures(
     words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, query, agent=agent, project=project)
-    scored = [(query_coverage(words, [row.title, *row.goals]), row) for row in procedures]
-    scored.sort(key=lambda pair: (-pair[0], -pair[1].rank, pair[1].id))
-    return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
+    scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
+    scored.sort(key=lambda pair: (-pair[0], -pair[1].worth, pair[1].id))
+    return [
+        quoted_item("procedure", row.id, row.title + describe_purpose(row.purpose, " (", ")"), score)
+        for score, row in scored[:MAX_LEADING_ITEMS]
+        if score
+    ]
 
 
 async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:

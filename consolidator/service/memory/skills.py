@@ -15,7 +15,7 @@ from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.procedures import describe_purpose, list_procedures
 
 MAX_NAME_LENGTH = 64
 MAX_DESCRIPTION_LENGTH = 1024
@@ -23,11 +23,11 @@ LEARNED_BY = "consolidator"
 
 
 async def export_skills(
-    database: Database, directory: Path, *, agent: str | None, project: str | None, limit: int
+    database: Database, directory: Path, *, agent: str | None, project: str | None, everything: bool = False, limit: int
 ) -> list[Path]:
     """Write the best procedures into a directory, one folder each, and return the files."""
     written = []
-    for procedure in await list_procedures(database, agent=agent, project=project, limit=limit):
+    for procedure in await list_procedures(database, agent=agent, project=project, everything=everything, limit=limit):
         explanation = await explain(database, procedure.id)
         folder = directory / skill_name(procedure.title, procedure.id)
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,8 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) 
     """Return a SKILL.md: front matter, then the steps, then what they rest on."""
     title = procedure.title
     where = procedure.project or f"any project of {procedure.agent}"
-    description = f"{title}. Use when doing this in {where}; learned from {procedure.support} sessions."
+    use = describe_purpose(procedure.body.get("purpose", ())) or "when doing this"
+    description = f"{title}. Use {use} in {where}; learned from {procedure.support} sessions."
     front_matter = {
         "name": name,
         "description": redact(" ".join(description.split()))[:MAX_DESCRIPTION_LENGTH],

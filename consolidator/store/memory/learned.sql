@@ -41,10 +41,10 @@ order by o.superseded_at desc, f.id limit %(limit)s
 
 -- name: procedures
 select p.*, count(*) over () as total from procedure p
-where p.learned_at >= %(since)s and p.retired_at is null
+where p.learned_at >= %(since)s and p.retired_at is null and p.worth > 0
   and (%(agent)s::text is null or p.agent = %(agent)s)
   and (%(project)s::text is null or p.project is null or strpos(p.project, %(project)s) > 0)
-order by p.rank desc, p.id limit %(limit)s
+order by p.worth desc, p.rank desc, p.id limit %(limit)s
 
 -- name: solutions
 select s.*, count(*) over () as total from solution s

@@ -64,8 +64,9 @@ class FittingProcedureRow:
 
     id: str
     title: str
-    rank: float
+    worth: float
     goals: list[str]  # what people had asked for when its steps were taken
+    purpose: list[str]  # words that the goals of its sessions have more often than others
 
 
 def _matches_words(column: Any, query: str) -> Any:
@@ -183,11 +184,18 @@ async def list_procedures(
     query: str | None = None,
     agent: str | None = None,
     project: str | None = None,
+    everything: bool = False,
     retired_too: bool = False,
     limit: int = 50,
 ) -> list[ProcedureRow]:
-    """Return procedures, the best first; those of an agent as a whole belong to each of its projects."""
-    statement = select(ProcedureTable).order_by(col(ProcedureTable.rank).desc(), col(ProcedureTable.id))
+    """Return the procedures that are worth telling, or `everything`, the best first.
+
+    Those of an agent as a whole belong to each of its projects.
+    """
+    order = col(ProcedureTable.worth).desc(), col(ProcedureTable.rank).desc(), col(ProcedureTable.id)
+    statement = select(ProcedureTable).order_by(*order)
+    if not everything:
+        statement = statement.where(col(ProcedureTable.worth) > 0)
     if not retired_too:
         statement = statement.where(col(ProcedureTable.retired_at).is_(None))
     scoped = _in_scope(statement, ProcedureTable, agent, project)

@@ -61,14 +61,15 @@ order by overlap.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 select agent, project, tool, body from tool_profile where agent = %(agent)s and project = %(project)s
 
 -- name: procedures_for_request
--- Procedures whose tools have a word of the text, then the best of the scope, with what people had asked for.
+-- Procedures worth telling: those whose tools have a word of the text, then the best of the scope, with what they are for.
 with requested as (
     select array_to_string(array(select quote_literal(w) from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as w),
                            ' | ')::tsquery as words
 )
-select id, title, rank, jsonb_path_query_array(body, '$.evidence[*][2]') as goals
+select id, title, worth, jsonb_path_query_array(body, '$.evidence[*][2]') as goals,
+       coalesce(body -> 'purpose', '[]') as purpose
 from procedure, requested
-where retired_at is null
+where retired_at is null and worth > 0
   and (%(agent)s::text is null or agent = %(agent)s)
   and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
-order by to_tsvector('simple', title) @@ requested.words desc, rank desc, id limit 40
+order by to_tsvector('simple', title) @@ requested.words desc, worth desc, id limit 40

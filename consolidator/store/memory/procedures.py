@@ -31,14 +31,15 @@ async def retire_others(
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
+class _SharedProcedure:
     body: dict[str, Any]
+    worth: float
 
 
-async def list_shared_symbols(conn: Connection, agent: str) -> list[tuple[str, ...]]:
-    """Return the symbols of each published procedure that an agent's projects share."""
-    rows = await fetch_all(conn, _Body, _SQL["shared"], {"agent": agent})
-    return [tuple(step["symbol"] for step in row.body["steps"]) for row in rows]
+async def list_shared_symbols(conn: Connection, agent: str) -> dict[tuple[str, ...], bool]:
+    """Return of each published procedure that an agent's projects share its symbols, and if it is worth telling."""
+    rows = await fetch_all(conn, _SharedProcedure, _SQL["shared"], {"agent": agent})
+    return {tuple(step["symbol"] for step in row.body["steps"]): row.worth > 0 for row in rows}
 
 
 async def replace_tool_profiles(conn: Connection, agent: str, project: str, bodies: Mapping[str, Any]) -> None:

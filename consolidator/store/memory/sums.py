@@ -41,6 +41,8 @@ class UnsummedDigest:
     last_at: float  # seconds since 1970
     summed_keys: bytes | None  # as the sums include it, if they do
     summed_counts: bytes | None
+    goal: bytes  # hashes of the words of what the session was asked to do
+    peer: str  # "" if it is unknown
 
 
 async def lock_unsummed(conn: Connection, agent: str, *, everything: bool = False) -> list[UnsummedDigest]:
@@ -76,6 +78,8 @@ class DigestSequence:
     last_at: float  # seconds since 1970
     outcome: int  # of its tasks, when it was summed: 1, -1, or 0 if nobody said
     size: int | None  # bytes of its keys as the sums include them; None if they do not
+    goal: bytes  # hashes of the words of what the session was asked to do
+    peer: str  # "" if it is unknown
 
 
 async def list_sequences(conn: Connection, agent: str) -> list[DigestSequence]:

@@ -2,7 +2,8 @@
 -- Digests that the sums do not include as they are, with what the sums include of them. Locked, so that none changes before it
 -- is marked as summed; in the order in which nights save digests.
 select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
-       extract(epoch from d.last_at)::float8 as last_at, d.summed_keys, d.summed_counts
+       extract(epoch from d.last_at)::float8 as last_at, d.summed_keys, d.summed_counts,
+       d.goal, coalesce(s.peer, '') as peer
 from digest d join session s on s.id = d.session_id and not s.simulated
 where d.agent = %(agent)s and (%(all)s or not d.summed)
 order by d.session_id collate "C" for update of d
@@ -17,7 +18,8 @@ from digest where session_id = any(%(sessions)s) order by session_id
 -- Every digest of an agent that is evidence; `size` is the bytes of its keys as the sums include them, null if they do not.
 select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs,
        extract(epoch from d.last_at)::float8 as last_at, d.outcome,
-       case when d.summed then octet_length(d.keys) else octet_length(d.summed_keys) end as size
+       case when d.summed then octet_length(d.keys) else octet_length(d.summed_keys) end as size,
+       d.goal, coalesce(s.peer, '') as peer
 from digest d join session s on s.id = d.session_id and not s.simulated
 where d.agent = %(agent)s order by d.session_id collate "C"
 

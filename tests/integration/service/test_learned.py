@@ -16,7 +16,7 @@ from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON
-from tests.nights import log_workdays, query_number, run_next_night, workday_events
+from tests.nights import cancelled_booking_events, log_workdays, query_number, run_next_night, workday_events
 from tests.support import assistant_response, later, log_events, user_message
 
 
@@ -33,15 +33,17 @@ async def test_nothing_was_learned_before_the_first_night(database: Database) ->
 
 async def test_each_night_tells_its_own_news(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_workdays(database, 4)
+    for number in range(3):
+        await log_events(database, f"other{number}", cancelled_booking_events(number), project="shop")
     await log_events(
         database, "one", [user_message("Our package manager is npm."), assistant_response("Good.")], project="/src"
     )
     await run_next_night(database, clock, settings)
     first = await load_news(database)
-    assert (first.sums.nights, first.sums.sessions) == (1, 5)
+    assert (first.sums.nights, first.sums.sessions) == (1, 8)
     assert first.sums.seen == first.sums.learned + first.sums.nothing
     assert "Their package manager is npm." in [fact.sentence for fact in first.facts]
-    assert first.procedures
+    assert any("get_user → get_booking → move_booking" in row.title for row in first.procedures)
     assert first.changed == []
     assert first.as_json()["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0}
 

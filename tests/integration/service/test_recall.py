@@ -16,7 +16,14 @@ from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.nights import booking_events, failed_command_events, query_number, query_rows, run_next_night
+from tests.nights import (
+    booking_events,
+    cancelled_booking_events,
+    failed_command_events,
+    query_number,
+    query_rows,
+    run_next_night,
+)
 from tests.oracle import fact_json
 from tests.support import assistant_response, call_and_result, later, log_events, user_message
 
@@ -250,6 +257,7 @@ async def test_a_procedure_is_found_by_its_goal_and_by_its_tools(
 ) -> None:
     for number in range(4):
         await log_events(database, f"s{number}", booking_events(number), project="shop")
+        await log_events(database, f"other{number}", cancelled_booking_events(number), project="shop")
     await run_next_night(database, clock, settings)
     for query in ("please move a booking", "get_user and move_booking"):
         assert (await recall(database, query, agent="coder")).items[0].kind == "procedure"

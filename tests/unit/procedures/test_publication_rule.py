@@ -32,4 +32,4 @@ def test_a_project_does_not_repeat_what_its_agent_shares() -> None:
     logs = [SessionLog().shell("git add .").shell("git push") for _ in range(3)]
     published = publish_scope(*mine_logs(logs))
     assert [procedure.symbols for procedure in published.procedures] == [("sh:git add", "sh:git push")]
-    assert exclude_shared(published.procedures, {("sh:git add", "sh:git push")}) == []
+    assert exclude_shared(published.procedures, {("sh:git add", "sh:git push"): False}) == []

@@ -145,3 +145,50 @@ def test_everything_published_is_json_and_the_same_every_time() -> None:
     assert json.dumps([p.to_json() for p in first.procedures]) != ""
     assert [p.to_json()["id"] for p in first.procedures] == [p.to_json()["id"] for p in second.procedures]
     assert first.profiles == second.profiles
+
+
+def cancelling_session(number: int) -> SessionLog:
+    """A session that cancels after it was asked to; others look the same things up and do something else."""
+    log = SessionLog().user(f"please cancel my {'abcdefghijklmnop'[number]}trip")
+    return log.call("get_user", {"id": number}).call("get_trip", {"trip": number}).call("cancel_trip", {"trip": number})
+
+
+def other_session(number: int) -> SessionLog:
+    log = SessionLog().user(f"seat for {'abcdefghijklmnop'[number]}trip")
+    return log.call("get_trip", {"trip": number}).call("choose_seat", {"trip": number, "seat": "1A"})
+
+
+def test_what_its_pairs_do_not_predict_is_worth_telling_with_its_purpose() -> None:
+    logs = [*map(cancelling_session, range(8)), *map(other_session, range(8))]
+    worth = {procedure.title: procedure for procedure in publish_logs(logs).procedures}
+    told = worth["get_user → get_trip → cancel_trip"]
+    assert {"cancel", "please"} <= set(told.purpose)
+    assert told.worth > told.gain > 1
+    assert worth["get_trip → choose_seat"].worth == 0
+
+
+def test_pairs_and_what_their_pairs_predict_are_published_but_not_worth_telling() -> None:
+    alone = publish_logs(release_session(number) for number in range(3)).procedures
+    pairs = publish_logs(SessionLog().shell("git commit -m x").shell("git push") for _ in range(4)).procedures
+    assert [procedure.worth for procedure in (*alone, *pairs)] == [0, 0]
+
+
+def test_two_steps_that_alternate_are_one_habit() -> None:
+    logs = [SessionLog().call("calculate").call("think").call("calculate").call("book", {"n": n}) for n in range(4)]
+    logs += [SessionLog().call("find").call("think").call("transfer") for _ in range(4)]
+    logs += [SessionLog().call("calculate").call("think").call("calculate").call("update") for _ in range(4)]
+    procedures = publish_logs(logs).procedures
+    assert all(len({step.symbol for step in p.steps}) > 2 for p in procedures if p.worth)
+
+
+def test_procedures_with_other_purposes_are_no_copies() -> None:
+    logs = [*map(cancelling_session, range(8))]
+    for number in range(8):
+        log = SessionLog().user(f"compensation because {'abcdefghijklmnop'[number]}trip was delayed")
+        logs.append(
+            log.call("get_user", {"id": number}).call("get_trip", {"trip": number}).call("send_voucher", {"to": number})
+        )
+    logs += map(other_session, range(16))
+    published = {procedure.title: procedure.purpose for procedure in publish_logs(logs).procedures}
+    assert "cancel" in published["get_user → get_trip → cancel_trip"]
+    assert "delayed" in published["get_user → get_trip → send_voucher"]
