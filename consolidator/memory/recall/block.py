@@ -95,6 +95,8 @@ def estimate_tokens(text: str) -> int:
 
 def _validity(fact: RecalledFact) -> str:
     """Return when a fact is true, else when it was said; the start of what is over may be unknown."""
+    if fact.says_since and fact.valid_to is not None and fact.valid_from.date() == fact.valid_to.date():
+        return f"on {fact.valid_to:%Y-%m-%d}"
     start = "since" if fact.says_since else "said"
     since = [] if fact.valid_from == UNKNOWN_START else [f"{start} {fact.valid_from:%Y-%m-%d}"]
     until = [] if fact.valid_to is None else [f"until {fact.valid_to:%Y-%m-%d}"]

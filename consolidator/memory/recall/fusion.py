@@ -16,7 +16,7 @@ from consolidator.memory.recall.documents import Channel, EventRef, RecalledFact
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.text.words import split_words
 
-FACT_SHARE = 0.8  # of a fact's score: where a turn and a fact fit alike, the turn comes first
+FACT_SHARE = 0.95  # of a fact's score: where a turn and a fact fit alike, the turn comes first
 MIN_SHARE = 0.1  # of the best score: what has less is not relevant
 _SPEAKER_BOOST = 0.2  # of the turns of a person whom the query names
 _RECENCY_WEIGHT, _RECENCY_DAYS = 0.01, 60.0  # the weight of recency falls to 1/e in so many days
@@ -53,15 +53,28 @@ def fuse_channels(
     if not turns and not facts:
         return []
     newest = max([turn.occurred_at for turn in turns] + [fact.valid_from for fact in facts])
-    items: list[RecallItem] = []
+    scored: list[tuple[float, RecalledTurn | RecalledFact]] = []
     for turn in turns:
-        score = turn_scores.get(turn.event, 0.0) * _boost(turn, newest) * _speaker_boost(turn, query_words)
-        items.append(turn_item(turn, score))
+        if score := turn_scores.get(turn.event):
+            scored.append((score * _boost(turn, newest) * _speaker_boost(turn, query_words), turn))
     for fact in facts:
-        items.append(fact_item(fact, FACT_SHARE * fact_scores.get(fact.number, 0.0) * _boost(fact, newest)))
-    best = max(item.score for item in items)
-    relevant = [item for item in items if item.score > 0 and item.score >= MIN_SHARE * best]
-    return sorted(relevant, key=lambda item: (-item.score, item.events, item.citation))[:limit]
+        if score := fact_scores.get(fact.number):
+            scored.append((FACT_SHARE * score * _boost(fact, newest), fact))
+    least = MIN_SHARE * max((score for score, _ in scored), default=0.0)
+    relevant = sorted(
+        (entry for entry in scored if entry[0] >= least), key=lambda entry: (-entry[0], _sort_key(entry[1]))
+    )
+    return [
+        turn_item(document, score) if isinstance(document, RecalledTurn) else fact_item(document, score)
+        for score, document in relevant[:limit]
+    ]
+
+
+def _sort_key(document: RecalledTurn | RecalledFact) -> tuple[int, Sequence[EventRef], str]:
+    """Return what orders documents of the same score: turns first."""
+    if isinstance(document, RecalledTurn):
+        return 0, (document.event,), ""
+    return 1, document.events, document.id
 
 
 def _sum_scores(channels: Sequence[Channel], kind: str) -> dict[int, float]:

@@ -27,7 +27,8 @@ from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
-DEFAULT_LIMIT = 100  # items: the budget of tokens ends a block
+DEFAULT_LIMIT = 100  # items of a block, which its budget of tokens ends before
+DEFAULT_RANKED = 20  # documents
 MAX_QUERY_WORDS = 24  # distinct words of a query that are searched for
 CANDIDATES_PER_CHANNEL = 100  # documents
 FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, too
@@ -128,7 +129,7 @@ async def rank_documents(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = DEFAULT_RANKED,
     settings: Settings | None = None,
 ) -> list[RecallItem]:
     """Return the facts and turns that fit a query, in one ranking."""

@@ -144,6 +144,7 @@ def test_what_tools_tell_is_quoted_and_what_people_say_is_not() -> None:
     ("since", "until", "validity"),
     [
         (NOON, NOON + timedelta(days=9), "since 2026-03-02 until 2026-03-11"),
+        (NOON, NOON, "on 2026-03-02"),
         (UNKNOWN_START, NOON, "until 2026-03-02"),
     ],
 )
