@@ -99,7 +99,7 @@ def test_scores_are_summed_on_the_turn_and_a_fact_stands_beside_it() -> None:
     items = fuse_channels(
         turns, facts, [found("turn", 1, 2, 3), found("turn", 2, 1, 3, weight=0.5), found("fact", 7)], limit=9
     )
-    assert [item.citation for item in items] == ["[s:3]", "[fact:f7]", "[s:1]", "[s:2]"]
+    assert [item.citation for item in items] == ["[fact:f7]", "[s:3]", "[s:1]", "[s:2]"]
 
 
 def test_facts_of_one_turn_hide_neither_it_nor_one_another() -> None:
