@@ -46,6 +46,12 @@ _CANONICAL = {
     for name, others in _SYNONYMS.items()
     for spelling in (name, *(part.strip() for part in others.split(",")))
 }
+# Relations that hold one value at a time by what they mean, whatever a model says of them.
+_SINGLE_VALUED = frozenset(
+    ("name", "home", "employer", "occupation", "email", "phone number", "date of birth", "address", "time zone")
+    + ("pronouns", "native language", "language of answers", "user id", "membership", "package manager")
+    + ("default branch",)
+)
 _FAVORITE = re.compile(r"(?:has )?(?:favou?rite|preferred) (?=\w)")
 
 
@@ -56,6 +62,11 @@ def canonical_relation(predicate: str) -> str:
         return _CANONICAL[words]
     favorite = _FAVORITE.match(words)
     return f"favorite {words[favorite.end() :]}" if favorite and "_" in predicate else predicate
+
+
+def is_single_valued(predicate: str) -> bool:
+    """Tell whether a relation holds one value at a time by what it means."""
+    return canonical_relation(predicate) in _SINGLE_VALUED
 
 
 def spellings_of(predicate: str) -> list[str]:

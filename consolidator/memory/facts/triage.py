@@ -15,7 +15,7 @@ from consolidator.memory.facts.decisions import (
     own_fact_id,
 )
 from consolidator.memory.facts.reconcile import Scope, normalize_value, scope_of
-from consolidator.memory.facts.relations import canonical_relation
+from consolidator.memory.facts.relations import canonical_relation, is_single_valued
 from consolidator.memory.text import similarity
 
 MAX_OPTIONS = 6  # facts that are shown with one candidate
@@ -130,9 +130,13 @@ def _decide_other_value(candidate: Candidate, same_subject: Sequence[ExistingFac
 
 
 def _excludes(candidate: Candidate, fact: ExistingFact) -> bool:
-    """Tell whether a candidate and a fact of one attribute cannot both hold, and either may take the other's place."""
-    values_differ = similarity.is_same_but_numbers(candidate.value, fact.value) or not (
-        similarity.content_words(candidate.value) & similarity.content_words(fact.value)
+    """Tell whether a candidate and a fact of one attribute cannot both hold, and either may take the other's place.
+
+    Models call many a relation single-valued that is not ("is looking for"), so their word alone does not end a fact.
+    """
+    values_differ = similarity.is_same_but_numbers(candidate.value, fact.value) or (
+        is_single_valued(candidate.predicate)
+        and not similarity.content_words(candidate.value) & similarity.content_words(fact.value)
     )
     is_denial = similarity.is_negated(candidate.sentence) or similarity.is_negated(fact.sentence)
     is_over = candidate.valid_to is not None or fact.valid_to is not None

@@ -78,28 +78,32 @@ def test_what_a_person_had_forgotten_is_never_shown() -> None:
     assert unclear.options == (SPOT,)
 
 
-SERVER = make_fact("f-a", "db1", "The staging server is db1.", predicate="staging_server", said_at=NOON)
+SERVER = make_fact("f-a", "db1", "The staging server is db1.", predicate="package_manager", said_at=NOON)
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("db1", "atlas"), ("PostgreSQL 15", "PostgreSQL 16")], ids=["another name", "another version"]
+    ("predicate", "old", "new"),
+    [("package_manager", "npm", "uv"), ("database_version", "PostgreSQL 15", "PostgreSQL 16")],
+    ids=["another value", "another version"],
 )
-def test_a_later_value_of_a_single_valued_attribute_takes_its_place_without_a_question(old: str, new: str) -> None:
-    fact = replace(SERVER, value=old, sentence=f"The staging server is {old}.")
-    later = make_candidate("b", new, f"Staging now means {new}.", predicate="staging_server")
+def test_a_later_value_of_a_single_valued_attribute_takes_its_place_without_a_question(
+    predicate: str, old: str, new: str
+) -> None:
+    fact = replace(SERVER, predicate=predicate, value=old, sentence=f"The staging server has {old}.")
+    later = make_candidate("b", new, f"Staging now has {new}.", predicate=predicate)
     decision = decide(later, fact)
     assert (decision.operation, decision.target_id, decision.decided_by) == ("supersede", "f-a", "code")
-    first = make_candidate("z", old, fact.sentence, predicate="staging_server", occurred_at=NOON)
+    first = make_candidate("z", old, fact.sentence, predicate=predicate, occurred_at=NOON)
     believed = [fact.value for fact in reconcile_candidates([later, first]) if fact.superseded_by is None]
     assert believed == [new]
 
 
 def test_an_earlier_value_that_is_read_later_takes_no_place() -> None:
     earlier = make_candidate(
-        "b", "atlas", "Staging is atlas.", predicate="staging_server", occurred_at=NOON - timedelta(days=9)
+        "b", "atlas", "Staging is atlas.", predicate="package_manager", occurred_at=NOON - timedelta(days=9)
     )
     assert (decide(earlier, SERVER).operation, decide(earlier, SERVER).flagged) == ("add", None)
-    last = make_candidate("z", "db1", SERVER.sentence, predicate="staging_server", occurred_at=NOON)
+    last = make_candidate("z", "db1", SERVER.sentence, predicate="package_manager", occurred_at=NOON)
     believed = [fact.value for fact in reconcile_candidates([earlier, last]) if fact.superseded_by is None]
     assert believed == ["db1"]
 
@@ -108,6 +112,7 @@ def test_an_earlier_value_that_is_read_later_takes_no_place() -> None:
     ("fact", "changes"),
     [
         ({"single_valued": False}, {"value": "db1 in Bern"}),
+        ({"predicate": "looking_for"}, {"predicate": "looking_for"}),
         ({"said_at": None}, {}),
         ({"said_at": NOON + timedelta(days=1)}, {}),
         ({"trust": "person"}, {}),
@@ -116,10 +121,20 @@ def test_an_earlier_value_that_is_read_later_takes_no_place() -> None:
         ({}, {"sentence": "The staging server is not db1."}),
         ({}, {"valid_to": NOON}),
     ],
-    ids=["not single", "no date", "the same date", "a person's", "a tool's", "a closer value", "a denial", "over"],
+    ids=[
+        "not single",
+        "by a model's word alone",
+        "no date",
+        "the same date",
+        "a person's",
+        "a tool's",
+        "a closer value",
+        "a denial",
+        "over",
+    ],
 )
 def test_what_the_guards_do_not_allow_is_asked(fact: dict[str, Any], changes: dict[str, Any]) -> None:
-    fields = {"value": "atlas", "sentence": "The staging server is atlas.", "predicate": "staging_server", **changes}
+    fields = {"value": "atlas", "sentence": "The staging server is atlas.", "predicate": "package_manager", **changes}
     (unclear,) = triage_one(make_candidate("b", **fields), replace(SERVER, **fact)).unclear
     assert len(unclear.options) == 1
 
