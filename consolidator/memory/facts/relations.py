@@ -48,8 +48,24 @@ _CANONICAL = {
 }
 # Relations that hold one value at a time by what they mean, whatever a model says of them.
 _SINGLE_VALUED = frozenset(
-    part.strip()
-    for part in ["name", " home", " employer", " occupation", " email", " phone number", " date of birth", " address", " time zone", " pronouns", " native language", " language of answers", " user id", " membership", " package manager", " default branch"]
+    {
+        "name",
+        "home",
+        "employer",
+        "occupation",
+        "email",
+        "phone number",
+        "date of birth",
+        "address",
+        "time zone",
+        "pronouns",
+        "native language",
+        "language of answers",
+        "user id",
+        "membership",
+        "package manager",
+        "default branch",
+    }
 )
 _FAVORITE = re.compile(r"(?:has )?(?:favou?rite|preferred) (?=\w)")
 
