@@ -160,6 +160,7 @@ def _list_memory_queries() -> list[HotQuery]:
         HotQuery("digests with news", sums["unsummed"], {**agent, "all": False}),
         HotQuery("sequences of an agent", sums["sequences"], agent),
         HotQuery("errors with news", errors["count_with_news"], agent),
+        HotQuery("error families with news", errors["count_families_with_news"], agent),
         HotQuery("changed candidates", facts["lock_unreconciled"], agent),
         HotQuery("candidates of an attribute", facts["candidates"], attribute),
         HotQuery("undecided candidates", facts["undecided"], {**agent, "limit": 200}),

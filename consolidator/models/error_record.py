@@ -28,6 +28,7 @@ class ErrorRecordRow:
     fingerprint: str
     status: str  # open | resolved | unresolved | noise
     record: dict[str, Any]  # the ErrorRecord as JSON
+    family: str | None = None  # its fingerprint without the names that decide the fix; none for one without names
 
 
 class ErrorRecordTable(SQLModel, table=True):
@@ -36,6 +37,7 @@ class ErrorRecordTable(SQLModel, table=True):
     __tablename__ = "error_record"
     __table_args__ = (
         Index("error_record_group", "agent", "fingerprint"),
+        Index("error_record_family", "agent", "family", postgresql_where=text("family is not null")),
         Index("error_record_new", "agent", "fingerprint", postgresql_where=text("not merged")),
     )
 
@@ -49,4 +51,5 @@ class ErrorRecordTable(SQLModel, table=True):
     fix_shape: str | None = (
         nullable_text_column()
     )  # JSON: a `FixOutcome`, what kinds of fixes worked and failed; null until a merge has read the record
+    family: str | None = nullable_text_column()  # the fingerprint without the names that decide the fix
     merged: bool = boolean_column()  # whether its solution counts it as it is now

@@ -17,6 +17,7 @@ from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
 from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.fingerprint import family_fingerprint
 from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
@@ -124,6 +125,7 @@ def _error_row(session: SessionRow, record: ErrorRecord) -> ErrorRecordRow:
         fingerprint=record.fingerprint,
         status=record.status,
         record=record.to_json(),
+        family=family_fingerprint(record.symbol, record.headline),
     )
 
 

@@ -43,6 +43,7 @@ class FixCase:
     steps: tuple[StepCall, ...]
     acted: bool  # whether something was changed in between
     attempts: tuple[CallTexts, ...]  # that failed, too
+    names: tuple[str, ...] = ()  # in the error's headline, where a family's templates are learnt
 
 
 def case_of_record(root: str, session: str, record: ErrorRecord) -> FixCase | None:

@@ -14,12 +14,13 @@ from difflib import SequenceMatcher
 
 from consolidator.memory.solutions.fix_cases import CallTexts, FixCase, StepCall
 from consolidator.memory.solutions.fix_template import (
-    ERROR,
     Edit,
     FixTemplate,
     Part,
     Source,
+    case_documents,
     find_sources,
+    is_name_document,
     is_word,
     names_a_case,
     split_code,
@@ -61,7 +62,7 @@ class _Example:
     outline: FixTemplate  # with a slot for each value, without sources
 
 
-def learn_templates(cases: Iterable[FixCase]) -> list[LearntTemplate]:
+def learn_templates(cases: Iterable[FixCase], *, min_trust: float = MIN_TRUST) -> list[LearntTemplate]:
     """Return the templates of an error's cases, the most trusted first, without those that explain nothing new."""
     distinct = list({case.resolver: case for case in sorted(cases, key=_case_key)}.values())
     if len(distinct) < MIN_CASES:
@@ -75,7 +76,7 @@ def learn_templates(cases: Iterable[FixCase]) -> list[LearntTemplate]:
         if len({example.case.resolver for example in group}) >= MIN_CASES and (template := _generalize(group)):
             checked = _check(template, distinct)
             is_accident = template.same_call_only is not None and checked.roots < MIN_CASES
-            if len(checked.hits) >= MIN_CASES and checked.trust >= MIN_TRUST and not is_accident:
+            if len(checked.hits) >= MIN_CASES and checked.trust >= min_trust and not is_accident:
                 learnt.append(checked)
     learnt.sort(key=_learnt_key)
     chosen: list[LearntTemplate] = []
@@ -92,7 +93,7 @@ def _binds_otherwise(candidate: LearntTemplate, chosen: Sequence[LearntTemplate]
 
     def needs_call(template: FixTemplate) -> bool:
         sources = [source for parts in template.texts.values() for part in parts for source in part.sources]
-        return template.keeps or bool(template.edits) or any(source.document != ERROR for source in sources)
+        return template.keeps or bool(template.edits) or not all(source.is_of_error for source in sources)
 
     return not needs_call(candidate.template) and all(needs_call(other.template) for other in chosen)
 
@@ -114,7 +115,7 @@ def _check(template: FixTemplate, cases: Sequence[FixCase]) -> LearntTemplate:
     roots: set[str] = set()
     applied = failed = 0
     for case in cases:
-        bound = template.bind(case.error, case.failed or None)
+        bound = template.bind(case.error, case.failed or None, case.names)
         if bound is None:
             continue
         applied += 1
@@ -139,7 +140,7 @@ def _same_texts(first: CallTexts, second: CallTexts) -> bool:
 
 def _examples(case: FixCase) -> Iterator[_Example]:
     """Yield the calls that a template could name: the one that worked, as an edit and whole, and the steps before."""
-    documents = {**case.failed, ERROR: case.error}
+    documents = _documents(case)
     if case.worked is not None and not case.acted:
         if case.tool is None and case.failed:
             edit = _edit_example(case, documents)
@@ -151,6 +152,10 @@ def _examples(case: FixCase) -> Iterator[_Example]:
         yield _whole_example(case, "step", StepCall(step[0], dict(step[1])), documents)
 
 
+def _documents(case: FixCase) -> dict[str, str]:
+    return case_documents(case.error, case.failed, case.names)
+
+
 class _Slots:
     """Cuts texts into parts: a token that stands in the case's documents, or names a case, becomes a slot."""
 
@@ -158,13 +163,14 @@ class _Slots:
         self.documents = documents
         self.values: list[str] = []
         words = {token for text in documents.values() for token in split_code(text) if len(token) >= _MIN_INNER}
+        self._error_names = {text for name, text in documents.items() if is_name_document(name)}
         self._names = sorted(word for word in words if is_word(word) and any(mark.isdigit() for mark in word))
 
     def cut(self, text: str) -> tuple[Part, ...]:
         """Return the parts of a text; the text of a slot is its number."""
         parts: list[Part] = []
         for token in (piece for whole in split_code(text) for piece in self._split_affixes(whole)):
-            if is_word(token) and not token.startswith("-") and (names_a_case(token) or self._is_known(token)):
+            if is_word(token) and self._is_value(token):
                 parts.append(Part(str(len(self.values)), (_OPEN,)))
                 self.values.append(token)
             elif parts and not parts[-1].sources:
@@ -182,6 +188,11 @@ class _Slots:
             return [token]
         prefix, _, suffix = token.partition(inner)
         return [piece for piece in (prefix, inner, suffix) if piece]
+
+    def _is_value(self, token: str) -> bool:
+        if token.startswith("-"):  # an option stays, unless the error names it
+            return token in self._error_names
+        return names_a_case(token) or self._is_known(token)
 
     def _is_known(self, token: str) -> bool:
         return any(token in text for text in self.documents.values())
@@ -261,7 +272,7 @@ def _generalize(group: Sequence[_Example]) -> FixTemplate | None:
             names_one_case = True
         else:
             return None
-    is_general = (varies and not names_one_case) or _are_independent(group)
+    is_general = (varies and not names_one_case) or _are_independent(group) or _differ_in_names(group)
     same_call_only = None if is_general else dict(latest.case.failed)
     return _fill_outline(latest.outline, parts, same_call_only)
 
@@ -276,6 +287,10 @@ def _are_independent(group: Sequence[_Example]) -> bool:
     )
 
 
+def _differ_in_names(group: Sequence[_Example]) -> bool:
+    return len({example.case.names for example in group}) > 1
+
+
 def _case_names(case: FixCase) -> set[str]:
     """Return the words of a failure that name its case."""
     texts = (case.error.split("\n", 1)[0], *case.failed.values())
@@ -286,10 +301,10 @@ def _shared_sources(group: Sequence[_Example], values: Sequence[str]) -> tuple[S
     """Return the sources that had the value in most cases, at least in two; the most frequent first."""
     counts: Counter[Source] = Counter()
     for example, value in zip(group, values, strict=True):
-        counts.update(set(find_sources(value, {**example.case.failed, ERROR: example.case.error})))
+        counts.update(set(find_sources(value, _documents(example.case))))
     enough = max(MIN_CASES, 0.6 * len(group))
     latest, value = group[-1].case, values[-1]
-    in_order = list(dict.fromkeys(find_sources(value, {ERROR: latest.error, **latest.failed})))  # the headline first
+    in_order = list(dict.fromkeys(find_sources(value, _documents(latest))))  # the headline first
     shared = sorted((s for s in in_order if counts[s] >= enough), key=lambda s: -counts[s])
     return tuple(shared[:MAX_SLOT_SOURCES])
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.symbols import is_shell_symbol, shell_command
-from consolidator.memory.solutions.error_line import extract_error_text, find_error_line, truncate_middle
-from consolidator.memory.solutions.fingerprint import mask_line
+from consolidator.memory.solutions.error_line import extract_error_text, find_error_line, headline, truncate_middle
+from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_cases import call_texts, write_call
 from consolidator.memory.solutions.fix_template import FixTemplate
 from consolidator.memory.solutions.solution import count_sessions
@@ -58,14 +58,44 @@ class Suggestion:
         }
 
 
-def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
-    """Return the best fix of a solution (as JSON) that binds to an error's text; None for a solution without fixes."""
+def suggest_family_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
+    """Return the fix of a family (a solution as JSON), bound to the name in an error's text; None where none binds."""
+    found = suggest_fix(solution, error, failed, error_names(headline(error)))
+    if found is None or found.tool is None:
+        return None
+    of_others = (
+        f"for other names, in {found.worked} of {found.tried} cases: {solution['fixes'][found.fix]['description']}"
+    )
+    return replace(found, text=f"{of_others} → {found.text}")
+
+
+def knows_better(
+    solution: Mapping[str, Any], of_family: Suggestion, error: str, failed: FailedCall | None = None
+) -> bool:
+    """Whether an error's own solution says more than its family: another fix, or that the family's was in vain."""
+    call = " ".join(" ".join(map(str, (of_family.arguments or {}).values())).split())
+    if any(" ".join(attempt.split()) == call for attempt in solution["tried"]):
+        return True
+    own = suggest_fix(solution, error, failed)
+    if own is None:
+        return False
+    made = [text for fix in solution["fixes"] for text in (fix["resolving"], *(s["argument"] for s in fix["steps"]))]
+    return own.tool is not None or all(" ".join(text.split()) != call for text in made)
+
+
+def suggest_fix(
+    solution: Mapping[str, Any], error: str, failed: FailedCall | None = None, names: Sequence[str] = ()
+) -> Suggestion | None:
+    """Return the best fix of a solution (as JSON) that binds to an error's text; None for a solution without fixes.
+
+    `names` are those in the error's headline, for the solution of a family.
+    """
     fixes = solution["fixes"]
     excerpt = error_excerpt(error)
     texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
     for number, fix in enumerate(fixes):
         for template in map(FixTemplate.from_json, fix.get("templates", ())):
-            bound = template.bind(excerpt, texts)
+            bound = template.bind(excerpt, texts, names)
             if bound is not None:
                 tool, arguments = _name_call(template, bound, solution, failed)
                 told = _describe_bound(template, tool, arguments, failed)
@@ -83,8 +113,8 @@ def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, asked: str)
     certainty = "" if fix["confirmed"] else ", unconfirmed"
     sessions = count_sessions(fix["sessions"])
     rate = f"worked in {suggestion.worked} of {suggestion.tried}, in {sessions}{certainty}"
-    headline = asked if suggestion.tool is not None and asked else fix["headline"]  # "last time" has its own case
-    return f"{solution['failed']} failed: “{headline}” → {suggestion.text} ({rate})"
+    told = asked if suggestion.tool is not None and asked else fix["headline"]  # "last time" has its own case
+    return f"{solution['failed']} failed: “{told}” → {suggestion.text} ({rate})"
 
 
 def describe_template(template: FixTemplate) -> str:
@@ -107,13 +137,13 @@ def error_excerpt(text: str) -> str:
     return text[find_error_line(text).start :][:MAX_EXCERPT].strip()
 
 
-def concerns_error(headline: str, error_line: str) -> bool:
+def concerns_error(known_line: str, error_line: str) -> bool:
     """Whether a known error's constant words, names of modules and commands among them, are all in an error's line.
 
     "No module named pip" is not the error of "No module named 'requests'".
     """
     asked = {word.lower() for word in _WORD.findall(error_line)}
-    known = {word.lower() for word in _WORD.findall(_NAME_MASK.sub(" ", mask_line(headline)))}
+    known = {word.lower() for word in _WORD.findall(_NAME_MASK.sub(" ", mask_line(known_line)))}
     return bool(known) and known <= asked
 
 

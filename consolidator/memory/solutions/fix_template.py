@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-ERROR = "error"  # the document of the error's text; the others are the arguments of the failed call
+ERROR = "error"  # the document of the error's text; the others are its names, and the arguments of the failed call
+_ERROR_NAME = "error/name"  # the documents of the names in an error's headline: "error/name", "error/name 2"
 WHOLE = ("", "")  # the context of a value that is the whole document
 _TOKEN = re.compile(r"[^\s\"'`‘’“”()\[\]{};&|<>=,:]+")
 _CODE_TOKEN = re.compile(r"\s+|[^\s\"'`‘’“”()\[\]{};&|<>=,:]+|.", re.DOTALL)
@@ -32,9 +33,21 @@ class Source:
     @property
     def label(self) -> str:
         """The source for people."""
+        if self.is_name:
+            return f"⟨{self.document.removeprefix('error/')} in the error⟩"
         word = next((word for word in reversed(self.before) if word not in ("^", "*")), "")
         value = f"what follows “{word}”" if word else "the value"
         return f"⟨{value} in the {'error' if self.document == ERROR else 'failed call'}⟩"
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name in the error's headline."""
+        return is_name_document(self.document)
+
+    @property
+    def is_of_error(self) -> bool:
+        """Whether the failed call need not be known."""
+        return self.is_name or self.document == ERROR
 
     def to_json(self) -> list[Any]:
         """Return it as JSON."""
@@ -84,14 +97,27 @@ class FixTemplate:
     keeps: bool = False
     same_call_only: Mapping[str, str] | None = None  # binds only where the failed call had just these arguments
 
-    def bind(self, error: str, failed: Mapping[str, str] | None) -> dict[str, str] | None:
-        """Return the call's arguments for an error's text and the failed call's arguments; None if a slot is open."""
+    @property
+    def needs_name(self) -> bool:
+        """Whether a name in the error's headline is written, or taken out of the failed call."""
+        written = [
+            *self.texts.values(),
+            *(word for edits in self.edits.values() for edit in edits for word in edit.new),
+        ]
+        written += [edit.old for edits in self.edits.values() for edit in edits if not edit.new]
+        return any(part.sources and part.sources[0].is_name for parts in written for part in parts)
+
+    def bind(self, error: str, failed: Mapping[str, str] | None, names: Sequence[str] = ()) -> dict[str, str] | None:
+        """Return the call's arguments for an error's text and the failed call's arguments; None if a slot is open.
+
+        `names` are those in the error's headline, where the template is one of a family.
+        """
         if failed is None and (self.edits or self.keeps or self.same_call_only is not None):
             return None
         arguments = dict(failed or {}) if self.edits or self.keeps else {}
         if self.same_call_only is not None and not _is_same(self.same_call_only, failed or {}):
             return None
-        documents = {**(failed or {}), ERROR: error}
+        documents = case_documents(error, failed or {}, names)
         for key in self.dropped:
             arguments.pop(key, None)
         for key, parts in self.texts.items():
@@ -148,6 +174,17 @@ class FixTemplate:
             keeps=data["keeps"],
             same_call_only=data["same_call_only"],
         )
+
+
+def case_documents(error: str, failed: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, str]:
+    """Return the texts in which the values of a case are looked up; names and the error first."""
+    named = {_ERROR_NAME if number == 1 else f"{_ERROR_NAME} {number}": name for number, name in enumerate(names, 1)}
+    return {**named, ERROR: error, **{key: text for key, text in failed.items() if key != ERROR}}
+
+
+def is_name_document(document: str) -> bool:
+    """Whether a document is a name in the error's headline."""
+    return document.startswith(_ERROR_NAME)
 
 
 def _parts_json(parts: Sequence[Part]) -> list[Any]:
@@ -249,6 +286,8 @@ def find_sources(value: str, documents: Mapping[str, str]) -> Iterator[Source]:
     for name, text in documents.items():
         if name != ERROR and text == value:
             yield Source(name, WHOLE)
+        if is_name_document(name):
+            continue
         words = _split_words(text)
         for position, word in enumerate(words):
             if word == value:

@@ -122,7 +122,7 @@ class OccurrenceGroups:
         for occurrence in occurrences:
             if occurrence.status != "noise":
                 groups[occurrence.ref.agent, occurrence.ref.project, occurrence.fingerprint].append(occurrence)
-        self._groups = {key: _latest_first(group) for key, group in groups.items()}
+        self._groups = {key: latest_first(group) for key, group in groups.items()}
         self._clusters = {key: _cluster_by_fix(group) for key, group in self._groups.items()}
 
     def cited_records(self) -> set[RecordKey]:
@@ -138,7 +138,8 @@ class OccurrenceGroups:
         return sorted(solutions, key=solution_sort_key)
 
 
-def _latest_first(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
+def latest_first(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
+    """Return occurrences, the latest first, whatever their order was."""
     return sorted(group, key=lambda o: (o.occurred_at, o.ref.session_id, o.seq), reverse=True)
 
 
@@ -210,7 +211,7 @@ def _build_fixes(
         else:
             fixes.append(_build_fix(cluster, group, records))
     for number, merged in explained.items():
-        by_latest = _latest_first(merged)
+        by_latest = latest_first(merged)
         hits = templates[number].hits
         told = [learnt.template for learnt in templates if learnt is templates[number] or learnt.hits <= hits]
         examples = [o for o in by_latest if o.record_key in cases and cases[o.record_key].resolver in hits]

@@ -68,6 +68,7 @@ class Solution:
     tried: tuple[str, ...]  # attempts that failed with the same error
     evidence: tuple[Evidence, ...]  # the latest occurrences
     last_at: str
+    names: int = 0  # of a family: for how many names its fixes worked; 0 for one error
 
     @property
     def confirmed(self) -> bool:
@@ -83,7 +84,8 @@ class Solution:
             return f"{error} → no fix seen yet (met {times}, in {count_sessions(self.sessions)})"
         fix = self.fixes[0]
         told = fix.description if fix.templates else f"last time: {fix.description}"
-        return f"{error} → {told} ({fix.rate})"
+        names = f", for {self.names} names" if self.names else ""
+        return f"{error} → {told} ({fix.rate}{names})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the solution as JSON, with its line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,13 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import fingerprint, signature
+from consolidator.memory.solutions.fingerprint import family_fingerprint, fingerprint, signature
 from consolidator.memory.solutions.fix_suggestion import (
     FailedCall,
     answer_line,
     concerns_error,
+    knows_better,
+    suggest_family_fix,
     suggest_fix,
 )
 from consolidator.models.solution import SolutionRow
@@ -51,6 +54,7 @@ async def find_solutions(
     """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
 
     Errors are found by their fingerprint, else by the words that they share, where all their names are in the text.
+    An error without a fix of its own is answered by its family's: what resolved it for other names, bound to this one.
     `tool` is the failed tool or its symbol; `call` is the failed call, tool and arguments: some fixes change it.
     """
     text = redact(error)
@@ -58,6 +62,7 @@ async def find_solutions(
         tool = tool_symbol(*call)
     exact = fingerprint(tool, text) if tool else None
     line = headline(text)
+    family = family_fingerprint(tool or "", line)
     async with database.connection() as conn:
         rows = await lookup.find_solutions_for_error(
             conn,
@@ -69,17 +74,46 @@ async def find_solutions(
             unsolved_too=unsolved_too,
             limit=limit,
         )
+        of_family = None
+        if family is not None:
+            families = await lookup.find_solutions_by_fingerprint(
+                conn, family, any_tool=tool is None, agent=agent, project=project
+            )
+            own = await lookup.find_solutions_by_fingerprint(
+                conn, exact or fingerprint("", text), any_tool=True, agent=agent, project=project
+            )
+            of_family = _answer_by_family(families, own, text, call)
     known = signature(text)
     rows = [row for row in rows if row.fingerprint.endswith(f"|{known}") or concerns_error(row.headline, line)]
-    return [answer_error(row, text, call) for row in rows]
+    answers = [answer_error(row, text, call) for row in rows]
+    return [*([] if of_family is None else [of_family]), *answers][:limit]
+
+
+def _answer_by_family(
+    families: Sequence[SolutionRow], own: Sequence[SolutionRow], error: str, call: tuple[str, Any] | None
+) -> SolutionRow | None:
+    """Return what resolved an error for other names; None where its own solutions know better, or nothing binds."""
+    failed = _redact_call(call)
+    for row in families:
+        suggestion = suggest_family_fix(row.body, error, failed)
+        if suggestion is None:
+            continue
+        if any(knows_better(solution.body, suggestion, error, failed) for solution in own):
+            return None
+        told = answer_line(row.body, suggestion, headline(error))
+        return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": told})
+    return None
 
 
 def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = None) -> SolutionRow:
     """Return a solution whose body has a `suggestion` for an error's text, and a line that says it."""
-    failed = None if call is None else FailedCall(call[0], redact_arguments(call[1], redact))
-    suggestion = suggest_fix(row.body, error, failed)
+    suggestion = suggest_fix(row.body, error, _redact_call(call))
     if suggestion is None:
         return replace(row, body={**row.body, "suggestion": None})
     asked = headline(error) if row.fingerprint.endswith(f"|{signature(error)}") else ""
     line = answer_line(row.body, suggestion, asked)
     return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
+
+
+def _redact_call(call: tuple[str, Any] | None) -> FailedCall | None:
+    return None if call is None else FailedCall(call[0], redact_arguments(call[1], redact))

@@ -18,7 +18,12 @@ RecordKey = tuple[str, int]  # session and seq
 async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
     """Store failed calls, each with its present status; in the order in which a merge locks them."""
     values = [
-        row_values(row) | {"fingerprint": escape(row.fingerprint), "record": as_jsonb(row.record)}
+        row_values(row)
+        | {
+            "fingerprint": escape(row.fingerprint),
+            "family": None if row.family is None else escape(row.family),
+            "record": as_jsonb(row.record),
+        }
         for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
     ]
     await execute_each(conn, _SQL["save"], values)
@@ -72,6 +77,18 @@ async def list_of_fingerprints(conn: Connection, agent: str, fingerprints: Seque
     """Return every record of some fingerprints of an agent."""
     values = {"agent": agent, "fingerprints": list(fingerprints)}
     return await fetch_all(conn, RecordSummary, _SQL["of_fingerprints"], values)
+
+
+async def count_families_with_news(conn: Connection, agent: str) -> dict[str, int]:
+    """Return the families that have news, in order, each with the number of its records."""
+    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_families_with_news"], {"agent": agent})
+    return {row.fingerprint: row.records for row in rows}
+
+
+async def list_of_families(conn: Connection, agent: str, families: Sequence[str]) -> list[RecordSummary]:
+    """Return every record of some families of an agent; `fingerprint` is the family."""
+    values = {"agent": agent, "fingerprints": list(families)}
+    return await fetch_all(conn, RecordSummary, _SQL["of_families"], values)
 
 
 @dataclass(frozen=True, slots=True)

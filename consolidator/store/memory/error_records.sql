@@ -1,8 +1,9 @@
 -- name: save
-insert into error_record (session_id, seq, agent, project, fingerprint, status, record)
-values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
+insert into error_record (session_id, seq, agent, project, fingerprint, family, status, record)
+values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(family)s, %(status)s, %(record)s)
 on conflict (session_id, seq) do update
-set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false, fix_shape = null
+set fingerprint = excluded.fingerprint, family = excluded.family, status = excluded.status, record = excluded.record, merged = false,
+    fix_shape = null
 
 -- name: lock_unmerged
 -- Locked, so that none of them changes before it is marked as merged.
@@ -15,6 +16,21 @@ select fingerprint, count(*) as records from error_record
 where agent = %(agent)s
   and fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
 group by fingerprint order by fingerprint collate "C"
+
+-- name: count_families_with_news
+select family as fingerprint, count(*) as records from error_record
+where agent = %(agent)s
+  and family in (select n.family from error_record n where n.agent = %(agent)s and not n.merged and n.family is not null)
+group by family order by family collate "C"
+
+-- name: of_families
+-- As of_fingerprints, but by family: what a family has in common is made of all its records.
+select r.session_id, r.seq, s.root_id, r.project, r.family as fingerprint, r.status, r.fix_shape,
+       r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
+       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried
+from error_record r join session s on s.id = r.session_id and not s.simulated
+where r.agent = %(agent)s and r.family = any(%(fingerprints)s)
+order by r.session_id, r.seq
 
 -- name: of_fingerprints
 select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.fix_shape,

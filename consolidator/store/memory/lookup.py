@@ -256,6 +256,16 @@ async def find_solutions_for_error(
     return [row for row in by_fingerprint if unsolved_too or row.body["fixes"]]
 
 
+async def find_solutions_by_fingerprint(
+    conn: Connection, fingerprint: str, *, any_tool: bool, agent: str | None = None, project: str | None = None
+) -> list[SolutionRow]:
+    """Return the solutions of an error or a family, also without a fix; those of other tools only if asked for."""
+    signature = fingerprint.partition("|")[2] if any_tool else fingerprint  # a whole fingerprint is nobody's signature
+    values = {"fingerprint": escape(fingerprint), "signature": escape(signature), "limit": MAX_FITTING_SOLUTIONS}
+    values |= {"agent": agent or None, "project": project or None}
+    return await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
+
+
 async def find_solutions_for_request(
     conn: Connection, text: str, *, agent: str | None = None, project: str | None = None
 ) -> list[SolutionRow]:

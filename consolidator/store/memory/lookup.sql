@@ -50,6 +50,7 @@ select solution.* from solution, requested,
      lateral (select tsvector_to_array(to_tsvector('simple', case when %(error)s then headline else search end)) as words) as solution_text,
      lateral (select count(*) as shared from unnest(requested.words) as word where word = any (solution_text.words)) as overlap
 where retired_at is null and cardinality(requested.words) > 0
+  and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name
   and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(requested.words) as word), '|')::tsquery
   and (not %(error)s or overlap.shared * 2 >= cardinality(requested.words))
   and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)

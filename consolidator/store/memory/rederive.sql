@@ -10,12 +10,18 @@ order by agent, id
 delete from digest where session_id = %(session)s
 
 -- name: delete_error_records
--- The solutions of their fingerprints are made again without them.
+-- The solutions of their fingerprints and families are made again without them.
 with deleted as (
-    delete from error_record where session_id = %(session)s and seq > %(after)s returning agent, fingerprint
+    delete from error_record where session_id = %(session)s and seq > %(after)s returning agent, fingerprint, family
 ), changed as (
     update error_record set merged = false
-    where (agent, fingerprint) in (select agent, fingerprint from deleted) and session_id <> %(session)s
+    where (session_id, seq) in (
+        select session_id, seq from error_record
+        where (agent, fingerprint) in (select agent, fingerprint from deleted) and session_id <> %(session)s
+        union all
+        select session_id, seq from error_record
+        where (agent, family) in (select agent, family from deleted) and family is not null and session_id <> %(session)s
+    )
 )
 select count(*) from deleted
 
@@ -46,6 +52,8 @@ delete from fact f where f.agent = %(agent)s and f.trust <> 'person' and not exi
 -- Solutions of errors that no record is left of.
 delete from solution s where s.agent = %(agent)s and not exists (
     select from error_record r where r.agent = s.agent and r.fingerprint = s.fingerprint
+) and not exists (
+    select from error_record r where r.agent = s.agent and r.family = s.fingerprint
 )
 
 -- name: stamp
