@@ -241,15 +241,9 @@ def _edit_words(old: list[str], new: list[str], slots: _Slots) -> tuple[Edit, ..
         place = None
         if start == end:
             place = "$" if end == len(old) else "^" if start == 0 else old[start - 1]
-        replaced = tuple(_word_part(word, slots) for word in old[start:end])
+        replaced = tuple(slots.cut(word) for word in old[start:end])
         edits.append(Edit(replaced, tuple(slots.cut(word) for word in new[new_start:new_end]), place))
     return tuple(edits)
-
-
-def _word_part(word: str, slots: _Slots) -> Part:
-    """Return a replaced word as one part."""
-    parts = slots.cut(word) if is_word(word) else (Part(word),)
-    return parts[0] if len(parts) == 1 else Part(word)
 
 
 def _generalize(group: Sequence[_Example]) -> FixTemplate | None:
@@ -320,15 +314,15 @@ def _fill_outline(outline: FixTemplate, parts: Sequence[Part], same_call_only: C
                 filled.append(part)
         return tuple(filled)
 
-    def fill_words(outlined: Iterable[Part]) -> tuple[Part, ...]:
-        return tuple(parts[int(part.text)] if part.sources == (_OPEN,) else part for part in outlined)
+    def fill_words(outlined: Iterable[Iterable[Part]]) -> tuple[tuple[Part, ...], ...]:
+        return tuple(fill(word) for word in outlined)
 
     return FixTemplate(
         outline.kind,
         outline.tool,
         {key: fill(text) for key, text in outline.texts.items()},
         {
-            key: tuple(Edit(fill_words(edit.old), tuple(fill(word) for word in edit.new), edit.place) for edit in edits)
+            key: tuple(Edit(fill_words(edit.old), fill_words(edit.new), edit.place) for edit in edits)
             for key, edits in outline.edits.items()
         },
         outline.dropped,

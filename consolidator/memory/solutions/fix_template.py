@@ -77,8 +77,8 @@ class Part:
 class Edit:
     """A replacement of words in an argument of the failed call; without old words an insertion."""
 
-    old: tuple[Part, ...]  # one a word
-    new: tuple[tuple[Part, ...], ...]  # the parts of each word
+    old: tuple[tuple[Part, ...], ...]  # the parts of each word
+    new: tuple[tuple[Part, ...], ...]
     place: str | None = None  # of an insertion: "^", "$", or the word before it
 
 
@@ -104,7 +104,7 @@ class FixTemplate:
             *self.texts.values(),
             *(word for edits in self.edits.values() for edit in edits for word in edit.new),
         ]
-        written += [edit.old for edits in self.edits.values() for edit in edits if not edit.new]
+        written += [word for edits in self.edits.values() for edit in edits if not edit.new for word in edit.old]
         return any(part.sources and part.sources[0].is_name for parts in written for part in parts)
 
     def bind(self, error: str, failed: Mapping[str, str] | None, names: Sequence[str] = ()) -> dict[str, str] | None:
@@ -149,7 +149,7 @@ class FixTemplate:
             "tool": self.tool,
             "texts": {key: _parts_json(parts) for key, parts in self.texts.items()},
             "edits": {
-                key: [[_parts_json(edit.old), [_parts_json(word) for word in edit.new], edit.place] for edit in edits]
+                key: [[_words_json(edit.old), _words_json(edit.new), edit.place] for edit in edits]
                 for key, edits in self.edits.items()
             },
             "dropped": list(self.dropped),
@@ -165,9 +165,7 @@ class FixTemplate:
             tool=data["tool"],
             texts={key: _read_parts(parts) for key, parts in data["texts"].items()},
             edits={
-                key: tuple(
-                    Edit(_read_parts(old), tuple(_read_parts(word) for word in new), place) for old, new, place in edits
-                )
+                key: tuple(Edit(_read_words(old), _read_words(new), place) for old, new, place in edits)
                 for key, edits in data["edits"].items()
             },
             dropped=tuple(data["dropped"]),
@@ -191,6 +189,15 @@ def _parts_json(parts: Sequence[Part]) -> list[Any]:
     return [[part.text, [source.to_json() for source in part.sources]] for part in parts]
 
 
+def _words_json(words: Sequence[Sequence[Part]]) -> list[Any]:
+    return [_parts_json(parts) for parts in words]
+
+
+def _read_words(data: Sequence[Any]) -> tuple[tuple[Part, ...], ...]:
+    """Read words of parts; the release before stored a replaced word as one part."""
+    return tuple(_read_parts([word] if word and isinstance(word[0], str) else word) for word in data)
+
+
 def _read_parts(data: Sequence[Any]) -> tuple[Part, ...]:
     return tuple(Part(text, tuple(Source.from_json(source) for source in sources)) for text, sources in data)
 
@@ -204,8 +211,7 @@ def _describe_part(part: Part) -> str:
 
 
 def _describe_edit(edit: Edit) -> str:
-    old = " ".join(_describe_part(part) for part in edit.old)
-    new = " ".join("".join(_describe_part(part) for part in word) for word in edit.new)
+    old, new = (" ".join("".join(map(_describe_part, word)) for word in words) for words in (edit.old, edit.new))
     return f"{new} in place of {old}" if old and new else f"with {new}" if new else f"without {old}"
 
 
@@ -220,17 +226,21 @@ def apply_edits(text: str | None, edits: Sequence[Edit], documents: Mapping[str,
     words = text.split()
     start = 0
     for edit in edits:
-        old = [part.fill(documents) for part in edit.old]
-        new = [[part.fill(documents) for part in word] for word in edit.new]
-        if None in old or any(None in word for word in new):
+        old, replacement = _fill_words(edit.old, documents), _fill_words(edit.new, documents)
+        position = None if old is None else _find_place(words, old, edit.place, start)
+        if old is None or replacement is None or position is None:
             return None
-        position = _find_place(words, [word or "" for word in old], edit.place, start)
-        if position is None:
-            return None
-        replacement = ["".join(piece or "" for piece in word) for word in new]
         words[position : position + len(old)] = replacement
         start = position + len(replacement)
     return " ".join(words)
+
+
+def _fill_words(words: Sequence[Sequence[Part]], documents: Mapping[str, str]) -> list[str] | None:
+    """Return words with their slots filled; None where a slot has no value."""
+    filled = [[part.fill(documents) for part in word] for word in words]
+    if any(None in word for word in filled):
+        return None
+    return ["".join(piece or "" for piece in word) for word in filled]
 
 
 def _find_place(words: Sequence[str], old: Sequence[str], place: str | None, start: int) -> int | None:

@@ -147,6 +147,46 @@ def test_templates_are_json() -> None:
             assert FixTemplate.from_json(template).to_json() == template
 
 
+def test_a_template_of_the_release_before_is_read() -> None:
+    stored = FixTemplate("call", None, keeps=True).to_json() | {
+        "edits": {"command": [[[["-x", []]], [[["-y", []]]], None]]}
+    }
+    template = FixTemplate.from_json(stored)
+    assert template.bind("error", {"command": "run -x a"}) == {"command": "run -y a"}
+    assert FixTemplate.from_json(template.to_json()) == template
+
+
 def test_an_error_of_another_module_is_another_error() -> None:
     assert not concerns_error("No module named pip", "No module named 'requests'")
     assert concerns_error("No module named pip", "python3: No module named pip")
+
+
+def test_one_value_of_a_nested_argument_takes_what_the_error_names() -> None:
+    error = "Error: amounts do not add up, the total is {}, but paid {}"
+
+    def pay(order: str, paid: int, total: int) -> list[CallSpec]:
+        def methods(amount: int) -> dict[str, Any]:
+            return {"order": order, "methods": [{"amount": amount, "card": f"card_{order}"}]}
+
+        return [("pay", methods(paid), False, error.format(total, paid)), ("pay", methods(total), True, "done")]
+
+    solution = learn(pay("A1", 255, 305), pay("B2", 299, 375))
+    failed = {"order": "C3", "methods": [{"amount": 120, "card": "card_C3"}]}
+    bound = suggest(solution, error.format(140, 120), "pay", **failed)
+    assert bound.arguments == {"order": "C3", "methods": [{"amount": 140, "card": "card_C3"}]}
+    split = {"order": "C3", "methods": [{"amount": 100, "card": "c1"}, {"amount": 20, "card": "c2"}]}
+    assert suggest(solution, error.format(140, 120), "pay", **split).tool is None
+
+
+def test_the_value_that_an_error_proposes_takes_the_place_of_the_wrong_one() -> None:
+    error = "Error: unknown status '{}' in filter, did you mean '{}'?"
+
+    def find(page: int, wrong: str, right: str) -> list[CallSpec]:
+        return [
+            ("find", {"filter": {"status": wrong, "shop": f"shop-{page}"}}, False, error.format(wrong, right)),
+            ("find", {"filter": {"status": right, "shop": f"shop-{page}"}}, True, "3 found"),
+        ]
+
+    solution = learn(find(1, "opened", "open"), find(2, "closing", "closed"))
+    bound = suggest(solution, error.format("sending", "sent"), "find", filter={"status": "sending", "shop": "shop-7"})
+    assert bound.arguments == {"filter": {"status": "sent", "shop": "shop-7"}}
