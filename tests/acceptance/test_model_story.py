@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.oracle import oracle
 from tests.support import in_thread, run_cli
@@ -59,7 +60,7 @@ async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
         assert recalled["items"][0]["id"] == facts["The user lives in Bern."]
         explanation = await run("explain", facts["The user lives in Bern."])
         assert explanation["evidence"][0]["quote"] == "Bern is where my desk stands"
-        assert explanation["extractors"] == ["model:gpt-4o-mini:1"]
+        assert explanation["extractors"] == [f"model:gpt-4o-mini:{PROMPT_VERSION}"]
 
         draft = await run("backfill", "--reprocess", "--model", BETTER, "--diff")
         old, new = "The user lives in Bern.", "The user's desk is in Bern."

@@ -17,6 +17,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.jobs.nightly import JOBS, JobRunner
+from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.recall import recall
@@ -253,7 +254,7 @@ async def _check_model_facts(simulation: Simulation) -> None:
         explanation = await explain(simulation.database, fact["id"])
         (proof,) = explanation["evidence"]
         assert (proof["quote"], proof["log"]) == (f"{fact['value']} is where staging lives", "pruned")
-        assert "model:gpt-4o-mini:1" in explanation["extractors"]
+        assert f"model:gpt-4o-mini:{PROMPT_VERSION}" in explanation["extractors"]
     assert "box9" in str(await explain(simulation.database, facts[0]["id"]))
 
 

@@ -11,7 +11,7 @@ from consolidator.cli.common import open_configured, parse_path, run_async
 from consolidator.cli.output import print_line, progress_bar
 from consolidator.service.database import back_up_database, restore_database
 
-_BackupFile = Annotated[Path, typer.Argument(metavar="FILE", parser=parse_path)]
+_BackupFile = Annotated[Path, typer.Argument(metavar="FILE", parser=parse_path, help="The backup.")]
 
 
 def register(app: typer.Typer) -> None:

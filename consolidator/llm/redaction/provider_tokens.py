@@ -27,14 +27,21 @@ class TokenRule:
 
 
 def has_random_tail(token: str) -> bool:
-    """Tell whether what follows a token's prefix looks random."""
+    """Tell whether what follows a token's prefix looks random, or is too long without a break to be anything else."""
     tail = re.split(r"[-_.~]", token, maxsplit=1)[-1]
-    return looks_random(tail) or (not is_placeholder(token) and is_varied(token) and has_solid_run(token))
+    if looks_random(tail):
+        return True
+    return not is_placeholder(token) and ((is_varied(token) and has_solid_run(token)) or has_long_run(tail))
 
 
 def has_solid_run(token: str) -> bool:
     """Tell whether 16 letters and digits follow one another, as in no name that is made of short words."""
     return re.search(r"[A-Za-z0-9]{16}", token) is not None
+
+
+def has_long_run(text: str) -> bool:
+    """Tell whether 30 letters and digits follow one another, with a digit among them, however they repeat."""
+    return any(any(map(str.isdigit, run)) for run in re.findall(r"[A-Za-z0-9]{30,}", text))
 
 
 def rule(kind: str, anchors: str, pattern: str, *, condition: MatchCondition | None = None) -> TokenRule:

@@ -16,7 +16,6 @@ from consolidator.memory.recall.documents import Channel, EventRef, RecalledFact
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.text.words import split_words
 
-FACT_SHARE = 0.95  # of a fact's score: where a turn and a fact fit alike, the turn comes first
 MIN_SHARE = 0.1  # of the best score: what has less is not relevant
 _SPEAKER_BOOST = 0.2  # of the turns of a person whom the query names
 _RECENCY_WEIGHT, _RECENCY_DAYS = 0.01, 60.0  # the weight of recency falls to 1/e in so many days
@@ -59,7 +58,7 @@ def fuse_channels(
             scored.append((score * _boost(turn, newest) * _speaker_boost(turn, query_words), turn))
     for fact in facts:
         if score := fact_scores.get(fact.number):
-            scored.append((FACT_SHARE * score * _boost(fact, newest), fact))
+            scored.append((score * _boost(fact, newest), fact))
     least = MIN_SHARE * max((score for score, _ in scored), default=0.0)
     relevant = sorted(
         (entry for entry in scored if entry[0] >= least), key=lambda entry: (-entry[0], _sort_key(entry[1]))
@@ -71,10 +70,10 @@ def fuse_channels(
 
 
 def _sort_key(document: RecalledTurn | RecalledFact) -> tuple[int, Sequence[EventRef], str]:
-    """Return what orders documents of the same score: turns first."""
+    """Return what orders documents of the same score: facts first."""
     if isinstance(document, RecalledTurn):
-        return 0, (document.event,), ""
-    return 1, document.events, document.id
+        return 1, (document.event,), ""
+    return 0, document.events, document.id
 
 
 def _sum_scores(channels: Sequence[Channel], kind: str) -> dict[int, float]:

@@ -59,7 +59,7 @@ async def test_a_fact_stands_beside_the_turn_that_proves_it_and_its_use_is_count
 ) -> None:
     await log_events(database, "one", [user_message("From now on, always use tabs for indentation.")], project="shop")
     await run_next_night(database, clock, settings)
-    turn, item = (await recall(database, "tabs or spaces for indentation", agent="coder")).items
+    item, turn = (await recall(database, "tabs or spaces for indentation", agent="coder")).items
     (fact,) = await query_rows(database, "select id, recalled, last_recalled_at from fact")
     assert turn.citation == "[one:1]"
     assert item.citation == f"[fact:{fact['id']}]"

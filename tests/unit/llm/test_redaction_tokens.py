@@ -104,3 +104,8 @@ def test_a_token_is_hidden_whatever_stands_around_it(token: str, around: str) ->
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_resembles_a_token_is_left(text: str) -> None:
     assert redact(f"it printed {text} and went on") == f"it printed {text} and went on"
+
+
+def test_a_token_that_repeats_itself_is_one_all_the_same() -> None:
+    assert redact("KeyError: 'ghp_" + "Zk3" * 12 + "'") == "KeyError: '[redacted:github-token]'"
+    assert redact("ghp_" + "x" * 36) == "ghp_" + "x" * 36  # a placeholder

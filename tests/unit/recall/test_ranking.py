@@ -105,14 +105,14 @@ def test_scores_are_summed_on_the_turn_and_a_fact_stands_beside_it() -> None:
 def test_facts_of_one_turn_hide_neither_it_nor_one_another() -> None:
     facts = [make_fact(7, 1), make_fact(8, 1)]
     items = fuse_channels([make_turn(1)], facts, [found("turn", 1), found("fact", 7, 8)], limit=9)
-    assert [item.citation for item in items] == ["[s:1]", "[fact:f7]", "[fact:f8]"]
+    assert [item.citation for item in items] == ["[fact:f7]", "[s:1]", "[fact:f8]"]
 
 
 def test_a_turn_that_only_its_fact_found_is_read_for_it() -> None:
     facts, channels = [make_fact(7, 1, 2)], [found("turn", 2), found("fact", 7)]
     assert find_hidden_events([make_turn(2)], facts, channels, limit=5) == [("s", 1)]
     items = fuse_channels([make_turn(1), make_turn(2)], facts, channels, limit=9)
-    assert [item.citation for item in items] == ["[s:2]", "[fact:f7]", "[s:1]"]
+    assert [item.citation for item in items] == ["[fact:f7]", "[s:2]", "[s:1]"]
 
 
 def test_of_two_that_fit_alike_the_later_one_comes_first() -> None:
