@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from consolidator.memory.solutions.fix_cases import CallTexts, FixCase, StepCall
@@ -146,7 +146,7 @@ def _examples(case: FixCase) -> Iterator[_Example]:
             edit = _edit_example(case, documents)
             if edit is not None:
                 yield edit
-        if case.worked != case.failed:
+        if case.worked != case.failed and not _repeats_arguments(case):
             yield _whole_example(case, "call", StepCall(case.tool, case.worked), documents)
     for step in dict.fromkeys((s.tool, tuple(sorted(s.arguments.items()))) for s in case.steps):
         yield _whole_example(case, "step", StepCall(step[0], dict(step[1])), documents)
@@ -154,6 +154,13 @@ def _examples(case: FixCase) -> Iterator[_Example]:
 
 def _documents(case: FixCase) -> dict[str, str]:
     return case_documents(case.error, case.failed, case.names)
+
+
+def _repeats_arguments(case: FixCase) -> bool:
+    """Whether the same tool got some arguments again: they are the case's own, so that the call is told as a change."""
+    worked = case.worked or {}
+    is_same_tool = case.tool is None and "command" not in worked
+    return is_same_tool and any(worked.get(key) == text for key, text in case.failed.items())
 
 
 class _Slots:
@@ -267,8 +274,19 @@ def _generalize(group: Sequence[_Example]) -> FixTemplate | None:
         else:
             return None
     is_general = (varies and not names_one_case) or _are_independent(group) or _differ_in_names(group)
-    same_call_only = None if is_general else dict(latest.case.failed)
-    return _fill_outline(latest.outline, parts, same_call_only)
+    template = _fill_outline(latest.outline, parts)
+    if is_general or (_writes_what_the_error_says(template) and len({example.case.root for example in group}) > 1):
+        return template
+    return replace(template, same_call_only=dict(latest.case.failed))
+
+
+def _writes_what_the_error_says(template: FixTemplate) -> bool:
+    """Whether all that a template changes of the failed call is a value that the error names."""
+    new = [part for edits in template.edits.values() for edit in edits for word in edit.new for part in word]
+    new += [part for parts in template.texts.values() for part in parts]
+    named = [part for part in new if part.sources and part.sources[0].is_of_error]
+    constant = "".join(part.text for part in new if part not in named)
+    return template.keeps and bool(named) and not template.dropped and not any(map(str.isalnum, constant))
 
 
 def _are_independent(group: Sequence[_Example]) -> bool:
@@ -303,7 +321,7 @@ def _shared_sources(group: Sequence[_Example], values: Sequence[str]) -> tuple[S
     return tuple(shared[:MAX_SLOT_SOURCES])
 
 
-def _fill_outline(outline: FixTemplate, parts: Sequence[Part], same_call_only: CallTexts | None) -> FixTemplate:
+def _fill_outline(outline: FixTemplate, parts: Sequence[Part]) -> FixTemplate:
     def fill(outlined: Iterable[Part]) -> tuple[Part, ...]:
         filled: list[Part] = []
         for part in outlined:
@@ -327,5 +345,4 @@ def _fill_outline(outline: FixTemplate, parts: Sequence[Part], same_call_only: C
         },
         outline.dropped,
         outline.keeps,
-        same_call_only,
     )

@@ -190,3 +190,28 @@ def test_the_value_that_an_error_proposes_takes_the_place_of_the_wrong_one() -> 
     solution = learn(find(1, "opened", "open"), find(2, "closing", "closed"))
     bound = suggest(solution, error.format("sending", "sent"), "find", filter={"status": "sending", "shop": "shop-7"})
     assert bound.arguments == {"filter": {"status": "sent", "shop": "shop-7"}}
+
+
+def test_a_value_of_the_failed_call_is_never_written_for_another_case() -> None:
+    error = "Error: the total is {}, but paid {}"
+
+    def pay(person: str, paid: int, total: int) -> list[CallSpec]:
+        def order(amount: int) -> dict[str, Any]:
+            return {"person": person, "city": "Rome", "amount": amount}
+
+        return [("pay", order(paid), False, error.format(total, paid)), ("pay", order(total), True, "done")]
+
+    solution = learn(pay("Aarav", 255, 305), pay("Aarav", 299, 375))
+    bound = suggest(solution, error.format(140, 120), "pay", person="Mia", city="Oslo", amount=120)
+    assert bound.arguments == {"person": "Mia", "city": "Oslo", "amount": 140}
+    assert suggest(solution, error.format(140, 120)).tool is None
+
+
+def test_one_task_done_twice_binds_what_the_error_says() -> None:
+    error = "Error: unknown status {}, valid is {}"
+    mark = [
+        ("mark", {"status": "opened-1", "shop": "shop-1"}, False, error.format("opened-1", "open-2")),
+        ("mark", {"status": "open-2", "shop": "shop-1"}, True, "3 marked"),
+    ]
+    bound = suggest(learn(mark, mark), error.format("sent-7", "mailed-4"), "mark", status="sent-7", shop="shop-7")
+    assert bound.arguments == {"status": "mailed-4", "shop": "shop-7"}
