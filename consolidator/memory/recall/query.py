@@ -9,7 +9,13 @@ from consolidator.memory.text.words import split_words
 
 _ERROR = re.compile(
     r"traceback|exception|errno|error\b|\bfail(?:ed|ure)\b|\bfatal\b|\bpanic\b|not found|no such file|"
-    r"denied|refused|timed out|cannot |can't |unable to|undefined|segfault|exit (?:code|status) [1-9]",
+    r"denied|refused|timed out|cannot |can't |could not|unable to|undefined|segfault|exit (?:code|status) [1-9]|"
+    r"\bno module\b|\bunexpected\b|\binvalid\b|\bmissing\b",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"\s*(?:how|what|which|why|when|where|who|whose|did|does?|is|are|was|were|has|have|can|could|should|would|tell|show)\b"
+    r"|[^\n]*\?\s*\Z",
     re.IGNORECASE,
 )
 _STOP_WORDS = frozenset(
@@ -23,6 +29,11 @@ _STOP_WORDS = frozenset(
 def looks_like_error(query: str) -> bool:
     """Tell whether a query may be the text of an error."""
     return bool(_ERROR.search(query))
+
+
+def looks_like_question(query: str) -> bool:
+    """Tell whether a query is worded as a question or a request, and not pasted from a tool's output."""
+    return _QUESTION.match(query) is not None
 
 
 def query_coverage(query_words: Sequence[str], texts: Iterable[str], *, min_shared: int = 1) -> float:

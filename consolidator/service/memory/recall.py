@@ -16,7 +16,7 @@ from consolidator.memory.recall.block import RecallItem, quoted_item, render_blo
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
-from consolidator.memory.recall.query import looks_like_error, query_coverage
+from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
@@ -82,11 +82,14 @@ async def recall(
 async def _find_solutions(
     database: Database, query: str, *, agent: str | None, project: str | None
 ) -> list[SolutionRow]:
-    """Return the solutions of a query that reads like a known error; for any other, those with most of its words."""
-    if looks_like_error(query) and (
-        solutions := await find_solutions(database, query, agent=agent, project=project, limit=MAX_LEADING_ITEMS)
-    ):
-        return solutions
+    """Return the solutions of a query that reads like a known error; for any other, those with most of its words.
+
+    An error that is not known has none: that of an error with many of the same words is another one's.
+    """
+    if looks_like_error(query):
+        solutions = await find_solutions(database, query, agent=agent, project=project, limit=MAX_LEADING_ITEMS)
+        if solutions or not looks_like_question(query):
+            return solutions
     words = split_words(query)
     async with database.connection() as conn:
         solutions = await lookup.find_solutions_for_request(

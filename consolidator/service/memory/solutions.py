@@ -84,7 +84,8 @@ async def find_solutions(
             )
             of_family = _answer_by_family(families, own, text, call)
     known = signature(text)
-    rows = [row for row in rows if row.fingerprint.endswith(f"|{known}") or concerns_error(row.headline, line)]
+    same = [row for row in rows if row.fingerprint.endswith(f"|{known}")]
+    rows = same or [row for row in rows if concerns_error(row.headline, line)]
     answers = [answer_error(row, text, call) for row in rows]
     return [*([] if of_family is None else [of_family]), *answers][:limit]
 

@@ -11,6 +11,7 @@ from consolidator.database import Database
 from consolidator.jobs.retention import prune
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
+from consolidator.models.event import NewEvent
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions
@@ -239,6 +240,32 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
     for unrelated in ("what is the command for this?", "how do we bake bread with a command?"):
         assert "solution" not in {item.kind for item in (await recall(database, unrelated, agent="coder")).items}
     assert "solution" not in {item.kind for item in (await recall(database, "bash pytets", agent="other")).items}
+
+
+async def test_an_error_is_never_answered_by_what_mended_another(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    def commit(number: int, reason: str, fix: str) -> list[NewEvent]:
+        call = {"command": f"git commit -m {number}"}
+        return [
+            *call_and_result("a", "Bash", call, f"Pre-commit validation failed:\n{reason}", "error"),
+            *call_and_result("b", "Bash", {"command": fix}, "done"),
+            *call_and_result("c", "Bash", call, "1 file changed"),
+        ]
+
+    for number in range(3):
+        formatted = commit(number, "[FORMAT] Code is not formatted.", "mix format")
+        await log_events(database, f"s{number}", formatted, project="shop")
+    await run_next_night(database, clock, settings)
+    known = await recall(database, "Pre-commit validation failed:\n[FORMAT] Code is not formatted.", agent="coder")
+    assert "mix format" in known.items[0].line
+    for other in (
+        "[DIALYZER]\nlib/a.ex:3:no_return\nFunction x/1 has no local return.",
+        "[SOBELOW] XSS in a template.",
+    ):
+        result = await recall(database, f"Pre-commit validation failed:\n{other}", agent="coder")
+        assert "solution" not in {item.kind for item in result.items}
+    assert "mix format" in (await recall(database, "why did the pre-commit validation fail?", agent="coder")).block
 
 
 @pytest.mark.parametrize(
