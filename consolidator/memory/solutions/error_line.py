@@ -16,6 +16,7 @@ MAX_SCANNED_EDGE = 64 * 1024  # characters read at each end of a text
 MAX_LINE = 500
 MAX_HEADLINE = 300
 MAX_ERROR_LINES = 50
+MAX_ANNOUNCEMENTS = 5  # lines that announce one another, before the reason
 
 _CONTROL_CODES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0e-\x1f\x7f]"
@@ -87,7 +88,7 @@ def _find_text(value: Any, depth: int) -> str | None:
 def find_error_line(text: str) -> ErrorLine:
     """Return the reason: the exception, else the first line that reads like an error, else the first that may be one.
 
-    A line that announces the reason is joined with it.
+    A line that announces the reason is joined with it, as is one that announces the announcement.
     """
     lines = [line for line in _split_lines(text) if line.text and not line_kinds.is_status(line.text)]
     if not lines:
@@ -96,8 +97,9 @@ def find_error_line(text: str) -> ErrorLine:
     if position is None:
         position = _find_complaint(lines)
     line = lines[position]
-    if line_kinds.announces(line.text) or line_kinds.is_bare_label(line.text):
-        return ErrorLine(line.start, _join_reason(line.text.strip(), lines[position + 1 :]))
+    following = lines[position + 1 :]
+    if _leads_on(line.text, following):
+        return ErrorLine(line.start, _join_reason(line.text.strip(), following))
     text = line_kinds.strip_box(line.text)
     if line_kinds.is_bare_exception(text) and position + 1 < len(lines):
         message = lines[position + 1].text.strip()
@@ -107,24 +109,50 @@ def find_error_line(text: str) -> ErrorLine:
 
 
 def _join_reason(announcement: str, following: list[ErrorLine]) -> str:
-    """Return an announcement with the reason that follows it, and the title of the section that the reason is in."""
-    title = ""
-    if following and line_kinds.is_section(following[0].text):
-        title, following = following[0].text.strip(), following[1:]
-        end = next((n for n, line in enumerate(following) if line_kinds.is_section(line.text)), len(following))
-        following = following[: end or 1]
-    if not following:
-        return f"{announcement} {title}".strip()
-    reason = 0
-    first = following[0].text
+    """Return an announcement with the lines that follow it, up to the first that announces nothing itself."""
+    parts = [announcement]
+    while following and len(parts) <= MAX_ANNOUNCEMENTS:
+        title = line_kinds.section_title(following[0].text) if len(parts) == 1 else None
+        if title:
+            parts.append(title)
+            following = _until_next_section(following[1:])
+            continue
+        position = _find_announced(following)
+        text = line_kinds.strip_box(following[position].text)
+        parts.append(text)
+        following = following[position + 1 :]
+        if line_kinds.is_failed_step(text):  # of a list of failed steps the first is told
+            others = (n for n, line in enumerate(following) if not line_kinds.is_failed_step(line.text))
+            following = following[next(others, len(following)) :]
+        if not _leads_on(text, following):
+            break
+    return " ".join(part for part in parts if part)
+
+
+def _until_next_section(lines: list[ErrorLine]) -> list[ErrorLine]:
+    """Return the lines of the section that has just begun, at least one."""
+    end = next((n for n, line in enumerate(lines) if line_kinds.is_section(line.text)), len(lines))
+    return lines[: end or 1]
+
+
+def _find_announced(lines: list[ErrorLine]) -> int:
+    """Return the index of the line that an announcement before these lines is about."""
+    first = lines[0].text
     if _is_skipped(first) or line_kinds.is_place(first) or line_kinds.is_title(first):
-        found = _find_exception(following)
-        reason = _find_complaint(following) if found is None else found
-    elif line_kinds.is_path(first):  # the file that the reason is about, where a reason follows
-        more = (n for n, line in enumerate(following) if not _is_skipped(line.text))
-        reason = next((n for n in more if line_kinds.has_error_form(following[n].text)), 0)
-    text = line_kinds.strip_box(following[reason].text)
-    return " ".join(part for part in (announcement, title, text) if part)
+        found = _find_exception(lines)
+        return _find_complaint(lines) if found is None else found
+    if line_kinds.is_path(first):  # the file that the reason is about, where a reason follows
+        more = (n for n, line in enumerate(lines) if not _is_skipped(line.text))
+        return next((n for n in more if line_kinds.has_error_form(lines[n].text)), 0)
+    return 0
+
+
+def _leads_on(text: str, following: list[ErrorLine]) -> bool:
+    """Whether the reason is yet to come after a line: it announces, or is the name of a failed step."""
+    if line_kinds.announces(text) or line_kinds.is_bare_label(text):
+        return True
+    has_more = following and not line_kinds.is_marked(following[0].text)
+    return bool(has_more and line_kinds.is_failed_step(text))
 
 
 def _is_skipped(line: str) -> bool:

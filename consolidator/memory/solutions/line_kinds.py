@@ -73,7 +73,10 @@ _VAGUE = re.compile(
 )
 _BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
 _ANNOUNCEMENT = re.compile(r":\s*$")
+_FAILED_STEP = re.compile(r"^\s*[✗✖×❌✘✕]\s*(?!errors?\b)[A-Za-z@][\w@./:-]*(?:\s+[\w@./:=-]+){0,3}\s*$", re.I)
+_MARKED = re.compile(r"^\s*[✗✖×❌✘✕✓✔√✅●○•*-]\s*\S")
 _SECTION = re.compile(r"^\W*\[[A-Z][A-Z0-9 _/-]{1,30}\]\W*$|^\W*[A-Z][A-Z0-9 _/-]{2,30}:\s*$")
+_TAG = re.compile(r"^\s*(\[[A-Z][A-Z0-9 _/-]{1,30}\]):?\s+(?=\S)")
 _PLACE = r"(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}(?:[:(]\d+(?:[:,]\d+)*\)?)"  # path, line and column
 _PLACE_ALONE = re.compile(rf"^[\W_]*(?:(?:at|in|from)\s+)?{_PLACE}(?::?\s*[\w/-]+)?(?:\s+#?\(\S+\))?[\W_]*$")
 _POINTING_PLACE = re.compile(rf"^[\s│┃|]*(?:-->|→|[└╰]─+)\s*{_PLACE}")
@@ -152,9 +155,27 @@ def is_bare_label(line: str) -> bool:
     return _BARE_LABEL.match(line) is not None
 
 
+def is_failed_step(line: str) -> bool:
+    """Whether a line is nothing but the mark of failure and a name, as "✗ mypy" is: the step's output follows."""
+    return _FAILED_STEP.match(line) is not None and len(line.split()) <= 4 and not _STRONG_WORD.search(line)
+
+
+def is_marked(line: str) -> bool:
+    """Whether a line begins with the mark of a list's item or a step's outcome."""
+    return _MARKED.match(line) is not None
+
+
 def is_section(line: str) -> bool:
     """Whether a line is the title of a part of the output, such as "[LINT]"."""
     return _SECTION.match(line) is not None
+
+
+def section_title(line: str) -> str | None:
+    """Return the title that a line is, or that a place begins with, as in "[TYPES] lib/a.ex:3:no_return"."""
+    if is_section(line):
+        return line.strip()
+    match = _TAG.match(line)
+    return match[1] if match and is_place(line[match.end() :]) else None
 
 
 def is_place(line: str) -> bool:

@@ -184,7 +184,7 @@ CASES = [
 @pytest.mark.parametrize(("tool", "text", "line"), CASES)
 def test_the_telling_line_is_found(tool: str, text: str, line: str) -> None:
     assert headline(text).lstrip().startswith(line.lstrip())
-    assert fingerprint(tool, text).startswith(f"v3:{tool.split(' ')[0]}|")
+    assert fingerprint(tool, text).startswith(f"v4:{tool.split(' ')[0]}|")
 
 
 SAME = [
@@ -240,6 +240,56 @@ DIFFERENT = [
 ]
 
 
+ANNOUNCED = [
+    (
+        "pre-push hook failed:\nESLint found problems:\n src/a.ts\n 3:5 error 'x' is never used",
+        "pre-push hook failed: ESLint found problems: 3:5 error 'x' is never used",
+    ),
+    (
+        "Pre-push checks failed:\n✗ mypy\nsrc/a.py:3: error: Missing return",
+        "Pre-push checks failed: ✗ mypy src/a.py:3: error: Missing return",
+    ),
+    (
+        "Pre-push checks failed:\n✗ mypy\n✗ eslint\nsrc/a.py:3: error: Missing return",
+        "Pre-push checks failed: ✗ mypy src/a.py:3: error: Missing return",
+    ),
+    ("Pre-push checks failed:\n✗ mypy\n✗ eslint", "Pre-push checks failed: ✗ mypy"),
+    (
+        "lint-staged could not complete because:\n✖ eslint --fix:\n\n/a/src/a.ts\n  3:5  error  Unexpected alert",
+        "lint-staged could not complete because: ✖ eslint --fix: 3:5  error  Unexpected alert",
+    ),
+    (
+        "Publishing failed, see below:\nStep 3 says:\n disk quota exceeded",
+        "Publishing failed, see below: Step 3 says: disk quota exceeded",
+    ),
+    ("Validation failed:\n  name:\n    must not be empty", "Validation failed: name: must not be empty"),
+    (
+        "Checks failed:\n[TYPES]\nlib/a.ex:12:no_return\nFunction foo/1 has no local return.",
+        "Checks failed: [TYPES] Function foo/1 has no local return.",
+    ),
+    (
+        "Checks failed:\n[TYPES] lib/a.ex:12:no_return\nFunction foo/1 has no local return.",
+        "Checks failed: [TYPES] Function foo/1 has no local return.",
+    ),
+    (
+        "Checks failed:\n[TYPES] Findings:\nlib/a.ex:12:call\nThe function call will not succeed.",
+        "Checks failed: [TYPES] Findings: The function call will not succeed.",
+    ),
+    ("✗ deploy\n  disk quota exceeded", "✗ deploy disk quota exceeded"),
+    ("a failed:\n" + "".join(f"{n}:\n" for n in "bcdefghij"), "a failed: b: c: d: e: f:"),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), ANNOUNCED)
+def test_announcements_are_joined_up_to_the_reason(text: str, line: str) -> None:
+    assert headline(text) == line
+
+
+def test_different_reasons_behind_the_same_announcements_are_different_errors() -> None:
+    text = "Publishing failed, see below:\nStep 3 says:\n"
+    assert signature(f"{text}disk quota exceeded") != signature(f"{text}the token has expired")
+
+
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
 def test_codes_classes_programs_and_options_tell_errors_apart(first: str, second: str) -> None:
     assert signature(first) != signature(second)
@@ -253,7 +303,7 @@ def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -
 
 def test_a_text_without_words_still_has_a_name() -> None:
     assert headline("(no output)\n\nCommand exited with code 1") == ""
-    assert fingerprint("Bash", "Exit code 1") == f"v3:Bash|{NO_MESSAGE}"
+    assert fingerprint("Bash", "Exit code 1") == f"v4:Bash|{NO_MESSAGE}"
 
 
 def test_only_the_two_ends_of_a_long_text_are_read() -> None:
@@ -287,7 +337,7 @@ def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None
 def test_any_text_has_one_short_name(text: str, tool: str) -> None:
     name = fingerprint(tool, text)
     assert name == fingerprint(tool, text)
-    assert name.startswith("v3:")
+    assert name.startswith("v4:")
     assert len(name) <= 300
     assert len(headline(text)) <= 300
 
@@ -304,7 +354,7 @@ def test_what_was_seen_before_never_changes_a_fingerprint(texts: list[str], rand
     )
 )
 def test_any_json_answer_is_read(value: object) -> None:
-    assert fingerprint("t", json.dumps(value)).startswith("v3:t|")
+    assert fingerprint("t", json.dumps(value)).startswith("v4:t|")
 
 
 def test_names_and_values_of_a_headline_are_told_apart() -> None:
@@ -320,7 +370,7 @@ def test_names_and_values_of_a_headline_are_told_apart() -> None:
 
 def test_a_missing_command_is_its_own_programs_error() -> None:
     text = "bash: line 1: zip: command not found\nls: cannot access 'x.zip': No such file or directory"
-    assert fingerprint("sh:ls", text) == "v3:sh:zip|command not found: zip"
+    assert fingerprint("sh:ls", text) == "v4:sh:zip|command not found: zip"
 
 
 @given(st.text(max_size=400))
