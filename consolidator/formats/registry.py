@@ -35,13 +35,14 @@ def get_format(name: str) -> Format:
 def recognise_format(path: Path) -> Format | None:
     """Return a file's format by its name and beginning, or None.
 
-    A long JSON object may begin with members that tell nothing: then the beginning of each member is looked at.
+    A long JSON object may begin with members that tell nothing, alone, as a line or in an array: then the beginning of
+    each of its members is looked at.
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     log_format = _recognise_head(path, head)
-    if log_format is None and len(head) == HEAD_BYTES and path.suffix == ".json":
-        starts = (_recognise_head(path, b"{" + start) for start in read_member_starts(path))
+    if log_format is None and len(head) == HEAD_BYTES:
+        starts = (_recognise_head(path, start) for start in read_member_starts(path))
         log_format = next((found for found in starts if found is not None), None)
     return log_format
 

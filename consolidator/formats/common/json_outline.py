@@ -1,4 +1,4 @@
-"""Look at the members of a large JSON object without parsing it: their names, and how their values begin.
+"""Look at the members of a large JSON object, or an array's first one, without parsing it: how each of them begins.
 
 Bounded in memory and in bytes read. Independent of any log format.
 """
@@ -11,26 +11,30 @@ from pathlib import Path
 
 MAX_SCANNED = 64 * 1024 * 1024  # bytes; members that begin later are not seen
 MAX_MEMBER_START = 4096  # bytes of a member that are yielded
+MAX_ARRAYS = 2  # around the first object
 _CHUNK = 1024 * 1024
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\]]', re.DOTALL)  # a string, or one that is not complete yet
 _COLON = re.compile(rb"\s*:")
 
 
 def read_member_starts(path: Path) -> Iterator[bytes]:
-    """Yield the beginning of each member of the object in a file: `"key": [{"id": ...`, cut after some KiB.
+    """Yield the beginning of each member of a file's first object as if it were the first: `[{"key": [{"id": ...`.
 
-    Yields nothing if the file does not begin with an object, and stops where the text is damaged.
+    The object is the file itself, its first line or an array's first element. Each beginning is cut after some KiB.
+    Yields nothing if the file begins with anything else, and stops where the text is damaged.
     """
     with path.open("rb") as file:
         window = file.read(_CHUNK)
         scanned = len(window)
-        if window.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
+        if window.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
             return
+        opening = b""  # brackets up to the first object's
         position = depth = 0
         ended = False
         while True:
+            in_object = depth > 0 and depth == len(opening) and opening.endswith(b"{")  # and not in one of its values
             token = _TOKEN.search(window, position)
-            is_cut = token is None or token[0] == b'"' or (depth == 1 and len(window) - token.end() < MAX_MEMBER_START)
+            is_cut = token is None or token[0] == b'"' or (in_object and len(window) - token.end() < MAX_MEMBER_START)
             if is_cut and not ended:
                 rest = window[token.start() :] if token else b""
                 # Doubling the window, so that a long string is scanned only a few times.
@@ -41,11 +45,15 @@ def read_member_starts(path: Path) -> Iterator[bytes]:
             if token is None or token[0] == b'"':
                 return
             position = token.end()
+            if not opening.endswith(b"{"):
+                opening += token[0]
+                if token[0] not in (b"{", b"[") or len(opening) > MAX_ARRAYS + 1:
+                    return
             if token[0] in (b"{", b"["):
                 depth += 1
             elif token[0] in (b"}", b"]"):
                 depth -= 1
-                if depth <= 0:
+                if depth < len(opening):
                     return
-            elif depth == 1 and _COLON.match(window, position):
-                yield window[token.start() : token.start() + MAX_MEMBER_START]
+            elif in_object and _COLON.match(window, position):
+                yield opening + window[token.start() : token.start() + MAX_MEMBER_START]

@@ -47,24 +47,64 @@ def test_conversations_after_long_tasks_are_recognised(tmp_path: Path, info_byte
     assert found.NAME == "openai-messages"
 
 
+@pytest.mark.parametrize("name", ["array.json", "lines.jsonl", "lines.json"])
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    ("first_key", "first_value"),
+    [("info", "z" * 100_000), ("info", {"messages": None, "rows": [{"a": "b"}] * 10_000}), ("info", ["["] * 50_000)],
+)
+def test_records_with_a_long_first_member_are_recognised(
+    tmp_path: Path, name: str, indent: int | None, first_key: str, first_value: Any
+) -> None:
+    record = {first_key: first_value, "traj": [{"role": "user", "content": "Hello"}]}
+    path = tmp_path / name
+    if name == "array.json":
+        path.write_text(json.dumps([record, record], indent=indent))
+    else:
+        path.write_text(f"{json.dumps(record)}\n" * 2)
+    found = recognise_format(path)
+    assert found is not None
+    assert found.NAME == "openai-messages"
+
+
+@pytest.mark.parametrize("arrays", [0, 1, 2])
+def test_messages_with_a_long_first_member_are_recognised(tmp_path: Path, arrays: int) -> None:
+    path = tmp_path / "messages.json"
+    message = json.dumps({"content": "z" * 100_000, "role": "user"})
+    path.write_text("[" * arrays + message + "]" * arrays)
+    found = recognise_format(path)
+    assert found is not None
+    assert found.NAME == "openai-messages"
+
+
 def test_other_large_files_are_not_recognised(tmp_path: Path) -> None:
     rows = [{"name": "simulations", "value": n} for n in range(5000)]
     for number, text in enumerate(
-        (json.dumps({"rows": rows}), json.dumps(rows), '{"a": "' + "x" * HEAD_BYTES, "{" * 99_999)
+        (
+            json.dumps({"rows": rows}),
+            json.dumps(rows),
+            json.dumps([1, *rows]),
+            json.dumps([["simulations"] * 9999]),
+            '{"a": "' + "x" * HEAD_BYTES,
+            "{" * 99_999,
+            "[" * 99_999,
+        )
     ):
         path = tmp_path / f"data{number}.json"
         path.write_text(text)
         assert recognise_format(path) is None
 
 
-def test_members_are_named_wherever_a_chunk_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opening", ["{", "[{", "[[{"])
+def test_members_are_named_wherever_a_chunk_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: str) -> None:
     value = {"a": 'x"y\\', "b": {"c": [1, {"d": "e: {"}]}, "f": None, "g\\": ["}"], "h": "i"}
     path = tmp_path / "small.json"
-    path.write_text(json.dumps(value))
+    closing = ', {"z": 1}]' * (len(opening) - 1)
+    path.write_text(opening[:-1] + json.dumps(value) + closing)
     for size in range(1, 40):
         monkeypatch.setattr(json_outline, "_CHUNK", size)
         monkeypatch.setattr(json_outline, "MAX_MEMBER_START", 9)
-        names = [json.JSONDecoder().raw_decode(start.decode())[0] for start in read_member_starts(path)]
+        names = [json.JSONDecoder().raw_decode(start.decode(), len(opening))[0] for start in read_member_starts(path)]
         assert names == list(value)
 
 
