@@ -1,7 +1,9 @@
 """Tells whether a sentence denies a value: whether a negation governs it, and not something that stands beside it.
 
 A negation governs what follows it in its own clause, and the subject that its verb follows ("tabs are never used").
-Relative clauses, quotations and brackets without the value, and clauses with another subject or verb do not count.
+Relative clauses, quotations and brackets without the value, and clauses with another subject or verb do not count. What
+nobody told or knew is not denied ("nobody told me that the port is 5433"), nor what the sentence states of the value
+beside another verb ("it fails on Windows, our main platform").
 """
 
 from __future__ import annotations
@@ -29,6 +31,56 @@ _REVERSAL = re.compile(
     r"without|object\w*|wait|get enough|resist|help but|imagine)\b|\b(?:until|till|before)\s+(?:\w+\s+)?$",
     re.IGNORECASE,
 )
+# Directly before the value: it is no longer so, unless the relation itself tells of what was.
+_DEPARTURE = re.compile(
+    r"\b(?:(?:mov|migrat|switch|shift|transition)(?:e?d|ing)\s+(?:away\s+from|off(?:\s+of)?|from)|"
+    r"(?:got|gotten|getting)\s+rid\s+of|ditched|abandoned|phased\s+out)\s+(?:(?:the|our|my|their|his|her)\s+)?",
+    re.IGNORECASE,
+)
+_PAST_RELATION = re.compile(
+    r"\b(?:from|former\w*|previous\w*|past|origin\w*|old|ex|left|native|home ?town|grew|childhood|born|decision|"
+    r"(?!(?:based|employed|interested|located|married)\b)\w+ed)\b",
+    re.IGNORECASE,
+)
+# "Cannot recommend it enough", "cannot praise her too highly": the words after the denied verb.
+_INABILITY = re.compile(r"\b(?:can(?:not|['’]t| not| never)|could(?:n['’]t| not| never))\b", re.IGNORECASE)
+_ENOUGH = re.compile(
+    r"\W*(?:(?:highly|strongly|warmly|often)\s+)?enough\b|\W*too\s+(?:highly|strongly|often|much)\b", re.IGNORECASE
+)
+# Verbs whose clause is not denied with them; "think", "believe" and "true" pass a denial on to it.
+_TELLING = re.compile(
+    r"\b(?:tell|tells|telling|told|kn[eo]w|knows|known|say|says|saying|said|notic(?:e|es|ed|ing)|mention(?:s|ed|ing)?|"
+    r"reali[sz](?:e|es|ed|ing)|inform(?:s|ed|ing)?|remember(?:s|ed|ing)?|remind(?:s|ed|ing)?|hear|hears|heard|"
+    r"learn(?:s|ed|t)?|discover(?:s|ed)?|aware|admit(?:s|ted)?|reveal(?:s|ed)?|announc(?:e|es|ed)|"
+    r"explain(?:s|ed)?|warn(?:s|ed)?|f(?:ind|inds|ound) out|underst(?:and|ands|ood))\b",
+    re.IGNORECASE,
+)
+_THAT = re.compile(r"\s+(?:[\w'’-]+\s+){0,4}?that\s", re.IGNORECASE)
+_NO_CLAUSE = re.compile(r"\s+(?:[\w'’-]+\s+)?(?:how|to|what|why|who|about|of)\b", re.IGNORECASE)
+_FINITE_VERB = re.compile(r"\s+(?:is|are|was|were|has|have|had|does|did|can|will|must|should|may)\b", re.IGNORECASE)
+_OWNER = r"(?:an?|the|our|my|their|his|her|your|[\w-]+['’]s)"
+_DEFINITE = r"(?:the|our|my|their|his|her|your|this|[\w-]+['’]s)"
+_BEFORE_APPOSITION = re.compile(  # "... the GPU, a <value>"; "... their daughter, <value>" where that is the relation
+    rf"\b{_DEFINITE}\s+(?P<noun>(?:[\w-]+\s+){{0,3}}[\w-]+),\s+(?P<article>{_OWNER}\s+(?:[\w-]+\s+){{0,2}})?$",
+    re.IGNORECASE,
+)
+_LIST = re.compile(r"[^.;:]*\b(?:or|nor|and)\b", re.IGNORECASE)
+_APPOSITION = re.compile(rf"\W*,\s+{_OWNER}\s+(?P<clause>[^,;.]*)", re.IGNORECASE)
+_RELATIVE = re.compile(r"\s*,?\s*(?:which|where|whom)\s+(?P<clause>[^,;.]*)", re.IGNORECASE)
+_REFERRING_BACK = re.compile(
+    r"[^.;]*?(?:;|\b(?:but|though|although|yet|while))\s+(?P<clause>[^.;]*\b(?:there|it|them)\b[^.;]*)", re.IGNORECASE
+)
+_HAVING = re.compile(
+    r"(?:we|i|they|he|she|(?:the|our|their|my) [\w-]+|[A-Z][\w-]+) (?:(?:all|still|now|mostly|currently) )?"
+    r"(?:use|uses|have|has|run|runs|own|owns|rely on|relies on)\b"
+)
+_ATTITUDE = re.compile(
+    r"\b(?:lik|lov|enjoy|prefer|hat|fond|recommend|want|plan|favou?rit|interest|support|trust|admir|need)\w*",
+    re.IGNORECASE,
+)
+# Words that a sentence has for a relation that is called otherwise.
+_OTHER_WORDS = {"home": "live reside", "based": "live", "residence": "live", "employer": "work employ", "job": "work"}
+_AUXILIARIES = frozenset({"has", "have", "had", "the", "was", "are", "does", "did", "been", "not"})
 _FOLLOWING_DENIAL = re.compile(
     r"\W*(?:cannot|can['’]t|(?:is|are|was|were|do|does|did|has|have|had|could|may|might|must|should|will|would|shall|need|"
     r"wo)(?:n['’]t|\s+(?:not|never|no longer)))\b(?P<rest>.*)",
@@ -73,7 +125,8 @@ def denies_value(sentence: str, predicate: str, value: str) -> bool:
 
 
 def _has_denial(text: str) -> bool:
-    return is_negated(text) or _DENIAL.search(text) is not None or "refus" in text or "gave up" in text
+    is_denied = is_negated(text) or _DENIAL.search(text) is not None or _DEPARTURE.search(text) is not None
+    return is_denied or "refus" in text or "gave up" in text
 
 
 def _find_value(sentence: str, value: str) -> Iterator[tuple[int, int]]:
@@ -93,9 +146,11 @@ def _find_value(sentence: str, value: str) -> Iterator[tuple[int, int]]:
 
 def _is_denied_at(sentence: str, start: int, end: int, relation: str) -> bool:
     text = _without_asides(sentence, start, end)
-    before = _own_clause(text[:start])
+    before = _own_clause(text[:start], text[end:], relation)
+    if _departs(before):
+        return _PAST_RELATION.search(relation) is None
     if _governs(before):
-        return True
+        return not _is_asserted_beside(before, sentence[end:], relation)
     after = _RELATIVE_PRONOUN.split(_CLAUSE_BOUNDARY.split(text[end:], maxsplit=1)[0], maxsplit=1)[0]
     denial = _FOLLOWING_DENIAL.match(after)
     if denial is not None:
@@ -113,13 +168,44 @@ def _without_asides(sentence: str, start: int, end: int) -> str:
     return _RELATIVE_CLAUSE.sub(blank, _QUOTATION.sub(blank, sentence))
 
 
-def _own_clause(before: str) -> str:
+def _own_clause(before: str, after: str, relation: str) -> str:
     """Return the part of what stands before a value that belongs to the value's own clause."""
     clause = before[max((match.end() for match in _CLAUSE_BOUNDARY.finditer(before)), default=0) :]
     for coordination in reversed(list(_COORDINATION.finditer(clause))):
         if _OWN_VERB.search(clause, coordination.end()):
             return clause[coordination.end() :]
+    for telling in reversed(list(_TELLING.finditer(clause))):
+        if not _names_relation(telling[0], relation):
+            told = clause[telling.end() :]
+            if (that := _THAT.match(told)) is not None:
+                return told[that.end() :]
+            if not _NO_CLAUSE.match(told) and (_OWN_VERB.search(told) or _FINITE_VERB.match(after)):
+                return told
     return clause
+
+
+def _is_asserted_beside(before: str, after: str, relation: str) -> bool:
+    """Tell whether a value is asserted although its clause is denied: that is about something else, or exaggerates."""
+    if _INABILITY.search(before) and _ENOUGH.match(after):
+        return True
+    relation = " ".join([relation, *(words for name, words in _OTHER_WORDS.items() if name in relation.split())])
+    apposed = _BEFORE_APPOSITION.search(before)
+    if _names_relation(before[: apposed.start()] if apposed else before, relation):
+        return False
+    if apposed and not _LIST.match(after) and (apposed["article"] or _names_relation(apposed["noun"], relation)):
+        return True
+    if (apposition := _APPOSITION.match(after)) is not None and _names_relation(apposition["clause"], relation):
+        return True
+    for clause in (match["clause"] for form in (_RELATIVE, _REFERRING_BACK) if (match := form.match(after))):
+        has_it = _HAVING.match(clause) is not None and not _ATTITUDE.search(relation)
+        if not _has_denial(clause) and (has_it or _names_relation(clause, relation)):
+            return True
+    return False
+
+
+def _departs(before: str) -> bool:
+    """Tell whether the words before a value say that it is left behind ("moved away from")."""
+    return any(match.end() == len(before) for match in _DEPARTURE.finditer(before))
 
 
 def _governs(before: str) -> bool:
@@ -132,5 +218,13 @@ def _governs(before: str) -> bool:
 
 def _names_relation(text: str, relation: str) -> bool:
     """Tell whether a text has a word of a relation, in any form: "where they live" of "lives in"."""
-    stems = {word[:_STEM_CHARS].casefold() for word in re.findall(r"\w{3,}", relation)}
-    return any(word[:_STEM_CHARS].casefold() in stems for word in re.findall(r"\w{3,}", text))
+    words = _stems(relation)
+    return bool((words - _AUXILIARIES or words) & _stems(text))
+
+
+def _stems(text: str) -> set[str]:
+    """Return the beginnings of the longer words of a text: of "used" and "uses" the same."""
+    words = (word.casefold() for word in re.findall(r"\w{3,}", text))
+    return {re.sub(r"(?:es|ed|ing|e|s)$", "", word)[:_STEM_CHARS] if len(word) > 3 else word for word in words} | {
+        word[:_STEM_CHARS].casefold() for word in re.findall(r"\w{3,}", text)
+    }
