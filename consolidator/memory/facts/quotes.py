@@ -20,6 +20,7 @@ _QUOTATION_MARKS = frozenset("\"'`´‘’‚‛“”„‟‹›«»′″‵�
 _DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
 _INVISIBLE = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad")
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:…|\.{3,})\s*\]|\(\s*(?:…|\.{3,})\s*\)|…|\.{3,})\s*")
+_ELLIPSES_AT_ENDS = re.compile(rf"^(?:{_ELLIPSIS.pattern})+|(?:{_ELLIPSIS.pattern})+$")
 _ESCAPE = re.compile(r"\\([\"'/nrt\\])")
 _OUTER = " \t\n\"'`“”‘’„«».,;:!?"
 
@@ -89,11 +90,13 @@ def _fold_chars(text: str) -> Iterator[tuple[int, str]]:
 def find_quote(quote: str, pieces: Sequence[str]) -> tuple[str, ...]:
     """Return what a quote names in the shown pieces of a text, verbatim: one passage, or one for each part of it.
 
-    The parts around an ellipsis must stand in this order. Nothing where it is not there.
+    The parts around an ellipsis must stand in this order; an ellipsis at an end only says that more stands there.
+    Nothing where it is not there.
     """
     folded_pieces = [fold_text(piece) for piece in pieces]
     forms = dict.fromkeys([quote, _ESCAPE.sub(_unescape, quote)])
     forms |= dict.fromkeys(form.strip(_OUTER) for form in list(forms))
+    forms |= dict.fromkeys(_strip_ellipses(form) for form in list(forms))
     for form in forms:
         if (passage := _find_passage(form, pieces, folded_pieces)) is not None:
             return (passage,)
@@ -101,6 +104,13 @@ def find_quote(quote: str, pieces: Sequence[str]) -> tuple[str, ...]:
         if passages := _find_parts(form, pieces, folded_pieces):
             return passages
     return ()
+
+
+def _strip_ellipses(quote: str) -> str:
+    """Return a quote without the ellipses, and the marks beside them, at its ends."""
+    while (stripped := _ELLIPSES_AT_ENDS.sub("", quote).strip(_OUTER)) != quote:
+        quote = stripped
+    return quote
 
 
 def _unescape(escape: re.Match[str]) -> str:

@@ -40,6 +40,30 @@ def test_the_parts_around_an_ellipsis_stand_in_this_order() -> None:
     assert not find_quote("a ... fair ... show ... leads", (FAIR,))
 
 
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "[\u2026] I quit my job",
+        "\u2026 I quit my job",
+        "(...) I quit my job",
+        "I quit my job [\u2026]",
+        "...I quit my job...",
+        "\u201c[...] I quit my job (\u2026)\u201d",
+        "\u2026\u2026 I quit my job",
+        "[...] I quit [...] my job [...]",
+        "I quit my job. [...]",
+    ],
+)
+def test_an_ellipsis_at_the_ends_leaves_out_what_stands_around(quote: str) -> None:
+    assert find_quote(quote, ("Last week I quit my job and left.",)) == ("I quit my job",)
+    assert not find_quote(quote, ("I kept my job",))
+
+
+def test_an_ellipsis_alone_quotes_nothing() -> None:
+    for quote in ("[\u2026]", "(...)", "\u2026 [...]", "[...] ."):
+        assert not find_quote(quote, (FAIR,))
+
+
 def test_parts_that_are_far_from_each_other_are_quoted_one_by_one() -> None:
     far = f"I went to a fair. {'Rain and rain. ' * MAX_QUOTE_CHARS}I got some leads."
     assert find_quote("I went to a fair ... I got some leads", (far,)) == ("I went to a fair", "I got some leads")
