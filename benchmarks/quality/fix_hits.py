@@ -34,6 +34,7 @@ from consolidator.store.queries import execute, fetch_all
 
 PARTS = 10  # of sessions without times
 MAX_FALSE = 0.2  # of the suggestions made
+MIN_JUDGED = 20  # suggestions, below which their rate says nothing about the target
 OUTCOMES = ("resolver", "step", "false", "last time", "nothing")
 
 
@@ -235,7 +236,7 @@ def build_report(tallies: Mapping[str, Tally], *, show: bool = False) -> Report:
         report.add(f"{name}: suggested", made / max(1, tally.failures), f"{made} calls")
         report.add(f"{name}: hit at 1", outcomes["resolver"] / max(1, tally.failures), f"{outcomes['resolver']} calls")
         report.add(f"{name}: right first steps", outcomes["step"])
-        target = MAX_FALSE if name == "all" else None
+        target = MAX_FALSE if name == "all" and made >= MIN_JUDGED else None
         report.add(f"{name}: false", outcomes["false"] / max(1, made), f"{outcomes['false']} of {made}", at_most=target)
         report.add(f"{name}: last time", outcomes["last time"], "hints")
         report.add(f"{name}: calls saved", tally.saved)

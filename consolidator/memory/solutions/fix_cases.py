@@ -75,6 +75,11 @@ def call_texts(tool: str, arguments: Any) -> dict[str, str]:
     return _with_directory(argument_texts(tool, arguments), call_directory(tool, arguments))
 
 
+def same_texts(first: CallTexts, second: CallTexts) -> bool:
+    """Whether two calls are given the same, but for spacing."""
+    return {key: text.split() for key, text in first.items()} == {key: text.split() for key, text in second.items()}
+
+
 def write_call(texts: CallTexts) -> dict[str, str]:
     """Return the arguments of a call to make: a shell's directory becomes a `cd` of its command."""
     if DIRECTORY in texts and "command" in texts:
@@ -110,7 +115,7 @@ def _worked_texts(record: ErrorRecord, failed: CallTexts, changed: set[str]) -> 
     if not texts or any(len(text) >= MAX_ARGUMENT and key in changed for key, text in texts.items()):
         return None
     directory = failed.get(DIRECTORY)
-    if is_other_directory(directory, record.resolver_directory):
+    if "directory" in changed or is_other_directory(directory, record.resolver_directory):
         directory = record.resolver_directory
     return _with_directory(texts, directory)
 

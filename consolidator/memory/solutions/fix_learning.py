@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from consolidator.memory.solutions.fix_cases import CallTexts, FixCase, StepCall
+from consolidator.memory.solutions.fix_cases import CallTexts, FixCase, StepCall, same_texts
 from consolidator.memory.solutions.fix_template import (
     Edit,
     FixTemplate,
@@ -119,7 +119,7 @@ def _check(template: FixTemplate, cases: Sequence[FixCase]) -> LearntTemplate:
         if bound is None:
             continue
         applied += 1
-        failed += any(_same_texts(bound, attempt) for attempt in case.attempts)
+        failed += any(same_texts(bound, attempt) for attempt in case.attempts)
         if _is_right(template, bound, case):
             hits.add(case.resolver)
             roots.add(case.root)
@@ -128,14 +128,10 @@ def _check(template: FixTemplate, cases: Sequence[FixCase]) -> LearntTemplate:
 
 def _is_right(template: FixTemplate, bound: CallTexts, case: FixCase) -> bool:
     if template.kind == "step":
-        return any(step.tool == template.tool and _same_texts(bound, step.arguments) for step in case.steps)
+        return any(step.tool == template.tool and same_texts(bound, step.arguments) for step in case.steps)
     if case.worked is None or case.acted or template.tool != case.tool:
         return False
-    return _same_texts(bound, case.worked)
-
-
-def _same_texts(first: CallTexts, second: CallTexts) -> bool:
-    return {key: text.split() for key, text in first.items()} == {key: text.split() for key, text in second.items()}
+    return same_texts(bound, case.worked)
 
 
 def _examples(case: FixCase) -> Iterator[_Example]:

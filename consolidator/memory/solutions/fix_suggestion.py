@@ -16,7 +16,7 @@ from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.symbols import is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_line import extract_error_text, find_error_line, headline, truncate_middle
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_cases import call_texts, write_call
+from consolidator.memory.solutions.fix_cases import DIRECTORY, CallTexts, call_texts, same_texts, write_call
 from consolidator.memory.solutions.fix_template import FixTemplate
 from consolidator.memory.solutions.solution import count_sessions
 
@@ -96,7 +96,7 @@ def suggest_fix(
     for number, fix in enumerate(fixes):
         for template in map(FixTemplate.from_json, fix.get("templates", ())):
             bound = template.bind(excerpt, texts, names)
-            if bound is not None:
+            if bound is not None and not _is_failed_call(template, bound, texts, failed):
                 tool, arguments = _name_call(template, bound, solution, failed)
                 told = _describe_bound(template, tool, arguments, failed)
                 return Suggestion(template.kind, told, tool, arguments, number, fix["worked"], fix["tried"])
@@ -145,6 +145,17 @@ def concerns_error(known_line: str, error_line: str) -> bool:
     asked = {word.lower() for word in _WORD.findall(error_line)}
     known = {word.lower() for word in _WORD.findall(_NAME_MASK.sub(" ", mask_line(known_line)))}
     return bool(known) and known <= asked
+
+
+def _is_failed_call(
+    template: FixTemplate, bound: CallTexts, texts: CallTexts | None, failed: FailedCall | None
+) -> bool:
+    """Whether a bound template is the call that just failed, in the same directory."""
+    if texts is None or failed is None:
+        return False
+    is_same_tool = template.tool in (None, failed.tool) or (is_shell_symbol(template.tool) and "command" in texts)
+    kept = {DIRECTORY: texts[DIRECTORY]} if DIRECTORY in texts and "command" in bound else {}
+    return is_same_tool and same_texts({**kept, **bound}, texts)
 
 
 def _name_call(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from benchmarks.quality.fix_hits import Failure, Tally, build_report, judge
 from consolidator.memory.calls.call_pairing import CompletedCall
 
@@ -51,3 +53,12 @@ def test_false_suggestions_are_counted_among_those_made() -> None:
     tally.outcomes.update({"resolver": 3, "step": 1, "false": 1, "last time": 2, "nothing": 3})
     figures = {figure.name: figure.value for figure in build_report({"logs": tally}).figures}
     assert (figures["all: false"], figures["all: hit at 1"], figures["all: coverage"]) == (0.2, 0.3, 0.7)
+
+
+@pytest.mark.parametrize(("made", "judged"), [(0, False), (19, False), (20, True)])
+def test_a_target_is_judged_over_enough_suggestions_only(made: int, judged: bool) -> None:
+    tally = Tally(failures=30)
+    tally.outcomes.update({"resolver": made})
+    report = build_report({"logs": tally})
+    assert ("all: false" in report.to_json()["targets"]) is judged
+    assert ("reached" in report.format_table()) is judged

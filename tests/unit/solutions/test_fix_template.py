@@ -215,3 +215,28 @@ def test_one_task_done_twice_binds_what_the_error_says() -> None:
     ]
     bound = suggest(learn(mark, mark), error.format("sent-7", "mailed-4"), "mark", status="sent-7", shop="shop-7")
     assert bound.arguments == {"status": "mailed-4", "shop": "shop-7"}
+
+
+def test_a_call_that_worked_elsewhere_is_never_the_failed_call_itself() -> None:
+    error = "fatal: not a git repository (or any of the parent directories): .git"
+
+    def elsewhere(directory: str) -> list[CallSpec]:
+        return [shell_call("git status", False, error), shell_call(f"cd {directory} && git status")]
+
+    solution = learn(*(elsewhere(f"/work/repo{number}") for number in (1, 2, 3)))
+    hint = suggest(solution, error, "Bash", command="git status")
+    assert (hint.kind, hint.tool) == ("last time", None)
+    assert hint.text == "last time: ran `cd /work/repo3 && git status`"
+    again = learn(elsewhere("/work/repo"), elsewhere("/work/repo"))
+    bound = suggest(again, error, "Bash", command="git status")
+    assert bound.arguments in (None, {"command": "cd /work/repo && git status"})
+    assert suggest(again, error, "Bash", command="cd /work/repo && git status").tool is None
+
+
+def test_to_try_the_same_call_again_is_no_suggestion() -> None:
+    error = "Error: the service is busy"
+
+    def retry(path: str) -> list[CallSpec]:
+        return [("fetch", {"path": path}, False, error), ("fetch", {"path": path}, True, "done")]
+
+    assert suggest(learn(retry("a/b1"), retry("c/d2")), error, "fetch", path="e/f3").tool is None
