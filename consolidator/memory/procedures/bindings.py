@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Container, Hashable, Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from consolidator.memory.calls.argument_redaction import argument_redactor
 from consolidator.memory.calls.columns import (
@@ -41,6 +41,7 @@ MAX_TEMPLATE = 120  # characters of a command template's JSON
 MAX_CALL = 200  # characters of a whole call's JSON
 
 
+_ValueHasher: TypeAlias = Callable[[Hashable, Hashable], int]  # of a value and its kind
 _NOT_USED: dict[int, None] = {}
 _WRITTEN_FOR_CALL = frozenset({"$", "$usage", "description", "timeout"})  # shell arguments that come from no value
 
@@ -97,12 +98,11 @@ class BindingFold:
         self.user_words: list[tuple[str, int]] = []  # shape and hash of words that look like values
         self.argument_counts: dict[tuple[str, str], int] = {}  # symbol and path -> times given, in this process
         self._counted_uses: dict[str, dict[tuple[str, str], int]] = {}  # source -> `argument_counts` already counted
-        self._reserved_uses: set[tuple[str, str, str]] = set()  # symbol, path and source
+        self._reserved_uses: dict[tuple[str, str], set[str]] = {}  # symbol and path -> sources
         self._shape_keys: dict[tuple[str, tuple[str, ...]], CountKey] = {}
         self.clear_values: dict[int, Scalar] | None = {} if keep_values else None
         self.open_calls = OpenCalls()
-        self._hash = _salted_hasher(salt)
-        self._hash_cached = lru_cache(maxsize=1 << 14)(self._hash)
+        self._hash, self._hash_cached = _salted_hashers(salt)
         self.session_values = SessionValues(self._hash_cached)
 
     def hash_values(self, column: list[Scalar]) -> list[int]:
@@ -121,9 +121,10 @@ class BindingFold:
         """Take a user's message; return the forms of the values in it."""
         shapes = set()
         for word in value_words(text):
+            shape = value_shape(word)
             if len(word) >= MIN_TELLING_LENGTH:
-                shapes.add(value_shape(word))
-            self.user_words.append((value_shape(word), self.hash_values([word])[0]))
+                shapes.add(shape)
+            self.user_words.append((shape, self.hash_values([word])[0]))
         for name in find_names(text):
             parts = name.split()
             named = zip(NAME_SHAPES, self.hash_values([parts[0], parts[-1], name]), strict=True)
@@ -255,9 +256,10 @@ class BindingFold:
         counts = self.counts
         counts.add(("arg", symbol, path))
         self.argument_counts[(symbol, path)] = self.argument_counts.get((symbol, path), 0) + 1
+        reserved = self._reserved_uses.setdefault((symbol, path), set())
         for source_symbol in self.sources:  # reserve now: which keys fit must not depend on when uses are counted
-            if (symbol, path, source_symbol) not in self._reserved_uses:
-                self._reserved_uses.add((symbol, path, source_symbol))
+            if source_symbol not in reserved:
+                reserved.add(source_symbol)
                 if _can_come_from(symbol, path, source_symbol):
                     counts.reserve(("use", symbol, path, source_symbol))
         self._count_constant(symbol, path, column, values, is_given=is_given)
@@ -351,7 +353,14 @@ def _make_call_key(symbol: str, given: _GivenArguments) -> CountKey:
     return tuple(parts)
 
 
-def _salted_hasher(salt: bytes) -> Callable[[Hashable, Hashable], int]:
+@lru_cache(maxsize=4)
+def _salted_hashers(salt: bytes) -> tuple[_ValueHasher, _ValueHasher]:
+    """Return the hasher of values, and the same with a cache that serves all sessions: they share words and values."""
+    hash_value = _salted_hasher(salt)
+    return hash_value, lru_cache(maxsize=1 << 14)(hash_value)
+
+
+def _salted_hasher(salt: bytes) -> _ValueHasher:
     seed = hashlib.blake2b(digest_size=8, key=salt[:64])
 
     def hash_value(value: Hashable, kind: Hashable) -> int:  # the kind keeps 1, 1.0, True and "1" apart

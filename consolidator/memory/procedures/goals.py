@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.procedures.key_counts import KeyCounts, hash_text
@@ -18,6 +19,7 @@ MAX_GOAL_CHARS = 2000  # of one message or goal that are read
 _MAX_REDACTED = 4000  # characters that are redacted before the cut, so that no half of a credential remains
 _MIN_WORD, _MAX_WORD = 3, 24  # characters
 _SENTENCE_END = re.compile(r"[.!?:][\"')\]*]*$")
+_hash_word = lru_cache(maxsize=1 << 13)(hash_text)  # sessions share most words
 _MARKS_AROUND = "\"'`*_.,;:!?()[]{}<>«»“”‘’…-"  # punctuation and Markdown
 
 
@@ -68,7 +70,7 @@ class GoalFold:
         for word in goal_words(redacted):
             if len(self.words) >= MAX_WORDS:
                 return
-            hashed = hash_text(word)
+            hashed = _hash_word(word)
             self.words[hashed] = None
             self.counts.set_symbol_text(hashed, word)
 

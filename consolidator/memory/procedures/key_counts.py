@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -37,6 +38,20 @@ def hash_text(text: str) -> int:
 def hash_key(key: CountKey) -> int:
     """Return the hash of a key."""
     return hash_text("\x1f".join(map(str, key)))
+
+
+_hash_key_cached = lru_cache(maxsize=1 << 14)(hash_key)  # sessions share most keys
+
+
+@lru_cache(maxsize=4)
+def _public_texts(redact: Callable[[str], str]) -> Callable[[CountKey | str], str | None]:
+    """Return what finds a key or symbol as text, None where redaction would change it; all sessions share its cache."""
+
+    def find_public_text(key_or_text: CountKey | str) -> str | None:
+        text = key_or_text if isinstance(key_or_text, str) else encode_json(key_or_text)
+        return text if redact(text) == text else None
+
+    return lru_cache(maxsize=1 << 14)(find_public_text)
 
 
 class KeyCounts:
@@ -81,7 +96,7 @@ class KeyCounts:
         return key in self._hashes
 
     def _register(self, key: CountKey) -> int:
-        hashed = hash_key(key)
+        hashed = _hash_key_cached(key)
         if hashed not in self.counts:
             if len(self.counts) >= MAX_KEYS:
                 hashed = _IGNORED
@@ -94,15 +109,16 @@ class KeyCounts:
 
     def commit_texts(self, redact: Callable[[str], str]) -> None:
         """Store the pending texts. A text that redaction would change is dropped, so its key is never published."""
+        find_public_text = _public_texts(redact)
         for hashed, key_or_text in self._pending_texts.items():
             if hashed not in self.counts:
                 continue
-            text = key_or_text if isinstance(key_or_text, str) else encode_json(key_or_text)
-            if redact(text) == text:
+            text = find_public_text(key_or_text)
+            if text is not None:
                 self.texts[hashed] = text
         self._pending_texts.clear()
         for symbol_hash, symbol in self._pending_symbols.items():
-            if redact(symbol) == symbol:
+            if find_public_text(symbol) is not None:
                 self.texts[symbol_hash] = symbol
         self._pending_symbols.clear()
 

@@ -7,7 +7,7 @@ So a value that sessions mostly give is never carried from one session to anothe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from consolidator.memory.calls.columns import Scalar
@@ -30,7 +30,7 @@ class SessionValues:
 
     def feed_user_message(self, text: str) -> None:
         """Take what the user said."""
-        _keep_latest(self._said, self._hash_words(text[:MAX_MESSAGE]), MAX_SAID)
+        _keep_latest(self._said, _hash_words(text[:MAX_MESSAGE], self._hash_value), MAX_SAID)
 
     def feed_result(self, values: Iterable[int], arguments: Iterable[int]) -> None:
         """Take the hashed values of a result; those that its call was given are no news."""
@@ -48,11 +48,14 @@ class SessionValues:
     def _gave(self, value: Scalar, hashed: int) -> bool:
         if hashed & _MASK in self._returned:
             return True
-        words = self._hash_words(str(value))
-        return bool(words) and all(word in self._said for word in words)
-
-    def _hash_words(self, text: str) -> list[int]:
-        return [self._hash_value(word.casefold(), "said") & _MASK for word in _WORD.findall(text)]
+        if not self._said:
+            return False
+        has_words = False
+        for word in _hash_words(str(value), self._hash_value):  # most values end at their first word
+            if word not in self._said:
+                return False
+            has_words = True
+        return has_words
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON: hashes only."""
@@ -68,7 +71,15 @@ def may_identify(value: Scalar) -> bool:
     """Whether a value is long enough to tell a person or case from another; yes, no and small numbers are not."""
     if value is None or isinstance(value, bool):
         return False
-    return sum(map(str.isalnum, str(value))) >= MIN_CHARACTERS
+    text = str(value)
+    if len(text) >= MIN_CHARACTERS and text[:MIN_CHARACTERS].isalnum():
+        return True  # without a look at the rest of a long text
+    return sum(map(str.isalnum, text)) >= MIN_CHARACTERS
+
+
+def _hash_words(text: str, hash_value: Callable[[Hashable, Hashable], int]) -> Iterator[int]:
+    for match in _WORD.finditer(text):
+        yield hash_value(match[0].casefold(), "said") & _MASK
 
 
 def _keep_latest(kept: dict[int, None], values: Iterable[int], limit: int) -> None:
