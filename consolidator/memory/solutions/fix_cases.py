@@ -5,9 +5,10 @@ Pure: looks at one record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeVar
 
 from consolidator.memory.calls.argument_diff import argument_texts
 from consolidator.memory.calls.directory import call_directory, is_other_directory
@@ -19,6 +20,7 @@ from consolidator.memory.solutions.fix_description import is_inspection
 
 DIRECTORY = "directory"  # the key under which a shell call's directory stands beside its command
 CUT = "…"
+Step = TypeVar("Step")
 CallTexts = Mapping[str, str]  # a call's arguments, by key
 
 
@@ -44,6 +46,8 @@ class FixCase:
     acted: bool  # whether something was changed in between
     attempts: tuple[CallTexts, ...]  # that failed, too
     names: tuple[str, ...] = ()  # in the error's headline, where a family's templates are learnt
+    seq: int = 0  # of the failed call
+    failed_again: bool = False  # the operation met the same error again before something resolved it
 
 
 def case_of_record(root: str, session: str, record: ErrorRecord) -> FixCase | None:
@@ -67,7 +71,37 @@ def case_of_record(root: str, session: str, record: ErrorRecord) -> FixCase | No
         steps=steps,
         acted=any(not is_inspection(step.symbol) for step in record.between),
         attempts=tuple(_with_directory(a.arguments, a.directory) for a in record.attempts),
+        seq=record.seq,
+        failed_again=any(attempt.same_error for attempt in record.attempts),
     )
+
+
+def split_streaks(cases: Iterable[FixCase]) -> tuple[list[FixCase], list[FixCase]]:
+    """Return the cases that ended well, one for each resolver, and those whose own attempt failed.
+
+    One call may end a streak of failures: it is what was done about the last one. What was done about an earlier one,
+    its first attempt and the steps before it, was in vain.
+    """
+    streaks: dict[tuple[str, int], dict[int, FixCase]] = {}
+    for case in cases:
+        streaks.setdefault(case.resolver, {})[case.seq] = case
+    ended: list[FixCase] = []
+    in_vain: list[FixCase] = []
+    for _, streak in sorted(streaks.items()):
+        later = [streak[seq] for seq in sorted(streak)]
+        ended.append(later[-1])
+        for case, following in pairwise(later):
+            if case.failed_again:
+                in_vain.append(
+                    replace(case, steps=steps_before(case.steps, following.steps), attempts=case.attempts[:1])
+                )
+    return ended, in_vain
+
+
+def steps_before(steps: tuple[Step, ...], following: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps of a failure that came before the next one's."""
+    count = len(following)
+    return steps[: len(steps) - count] if count and steps[-count:] == following else () if count else steps
 
 
 def call_texts(tool: str, arguments: Any) -> dict[str, str]:

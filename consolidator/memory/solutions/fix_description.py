@@ -58,7 +58,12 @@ def attempt_shapes(record: ErrorRecord) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(shapes))
 
 
-def _attempt_shape(record: ErrorRecord, attempt: FailedAttempt) -> tuple[str, ...]:
+def own_attempt_shape(record: ErrorRecord, steps: tuple[FixStep, ...]) -> tuple[str, ...]:
+    """Return the shape of what was done about a failure that came again: its first attempt, after some steps."""
+    return _attempt_shape(record, record.attempts[0], steps)
+
+
+def _attempt_shape(record: ErrorRecord, attempt: FailedAttempt, steps: tuple[FixStep, ...] = ()) -> tuple[str, ...]:
     changes = tuple(diff_arguments(record.arguments, attempt.arguments))
     command = attempt.arguments.get("command")
     tried = replace(
@@ -67,7 +72,7 @@ def _attempt_shape(record: ErrorRecord, attempt: FailedAttempt) -> tuple[str, ..
         resolver_symbol=attempt.symbol,
         resolving=command or record.failing,
         fix=changes,
-        between=(),
+        between=steps,
     )
     return fix_shape(tried)
 

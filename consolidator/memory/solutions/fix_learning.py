@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from consolidator.memory.solutions.fix_cases import CallTexts, FixCase, StepCall, same_texts
+from consolidator.memory.solutions.fix_cases import CallTexts, FixCase, StepCall, same_texts, split_streaks
 from consolidator.memory.solutions.fix_template import (
     Edit,
     FixTemplate,
@@ -64,7 +64,7 @@ class _Example:
 
 def learn_templates(cases: Iterable[FixCase], *, min_trust: float = MIN_TRUST) -> list[LearntTemplate]:
     """Return the templates of an error's cases, the most trusted first, without those that explain nothing new."""
-    distinct = list({case.resolver: case for case in sorted(cases, key=_case_key)}.values())
+    distinct, in_vain = split_streaks(sorted(cases, key=_case_key))
     if len(distinct) < MIN_CASES:
         return []
     groups: dict[tuple[object, ...], list[_Example]] = defaultdict(list)
@@ -74,7 +74,7 @@ def learn_templates(cases: Iterable[FixCase], *, min_trust: float = MIN_TRUST) -
     learnt = []
     for group in groups.values():
         if len({example.case.resolver for example in group}) >= MIN_CASES and (template := _generalize(group)):
-            checked = _check(template, distinct)
+            checked = _check(template, distinct, in_vain)
             is_accident = template.same_call_only is not None and checked.roots < MIN_CASES
             if len(checked.hits) >= MIN_CASES and checked.trust >= min_trust and not is_accident:
                 learnt.append(checked)
@@ -99,7 +99,7 @@ def _binds_otherwise(candidate: LearntTemplate, chosen: Sequence[LearntTemplate]
 
 
 def _case_key(case: FixCase) -> tuple[object, ...]:
-    return (case.resolver, case.error, sorted(case.failed.items()))
+    return (case.resolver, case.seq, case.error, sorted(case.failed.items()))
 
 
 def _learnt_key(learnt: LearntTemplate) -> tuple[object, ...]:
@@ -109,8 +109,8 @@ def _learnt_key(learnt: LearntTemplate) -> tuple[object, ...]:
     return (-round(learnt.trust, 6), -len(learnt.hits), template.kind, is_whole, str(template.to_json()))
 
 
-def _check(template: FixTemplate, cases: Sequence[FixCase]) -> LearntTemplate:
-    """Count the cases in which a template names what worked."""
+def _check(template: FixTemplate, cases: Sequence[FixCase], in_vain: Sequence[FixCase]) -> LearntTemplate:
+    """Count the cases in which a template names what worked, and those in which it was tried in vain."""
     hits: set[tuple[str, int]] = set()
     roots: set[str] = set()
     applied = failed = 0
@@ -123,6 +123,12 @@ def _check(template: FixTemplate, cases: Sequence[FixCase]) -> LearntTemplate:
         if _is_right(template, bound, case):
             hits.add(case.resolver)
             roots.add(case.root)
+    for case in in_vain:
+        bound = template.bind(case.error, case.failed or None, case.names)
+        if bound is not None and template.kind == "step":
+            failed += _is_right(template, bound, case)
+        elif bound is not None:
+            failed += any(same_texts(bound, attempt) for attempt in case.attempts)
     return LearntTemplate(template, frozenset(hits), applied, len(roots), failed)
 
 

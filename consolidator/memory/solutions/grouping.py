@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fix_cases import FixCase, case_of_record
-from consolidator.memory.solutions.fix_description import attempt_shapes, describe_fix, fix_shape, is_transferable
+from consolidator.memory.solutions.fix_cases import FixCase, case_of_record, steps_before
+from consolidator.memory.solutions.fix_description import (
+    attempt_shapes,
+    describe_fix,
+    fix_shape,
+    is_transferable,
+    own_attempt_shape,
+)
 from consolidator.memory.solutions.fix_learning import learn_templates
 from consolidator.memory.solutions.fix_suggestion import describe_template
 from consolidator.memory.solutions.fix_template import FixTemplate
@@ -199,6 +206,8 @@ def _build_fixes(
         case = case_of_record(occurrence.ref.root, session, records[occurrence.record_key])
         if case is not None:
             cases[occurrence.record_key] = case
+    in_vain = _failed_attempts(group, records)
+    clusters = [kept for cluster in clusters if (kept := [o for o in cluster if o.record_key not in in_vain])]
     explained: dict[int, list[ErrorOccurrence]] = defaultdict(list)
     templates = learn_templates(cases.values())
     fixes = []
@@ -209,14 +218,31 @@ def _build_fixes(
         if best is not None and 2 * shares[best] >= len(known) > 0:
             explained[best] += cluster
         else:
-            fixes.append(_build_fix(cluster, group, records))
+            fixes.append(_build_fix(cluster, group, records, in_vain))
     for number, merged in explained.items():
         by_latest = latest_first(merged)
         hits = templates[number].hits
         told = [learnt.template for learnt in templates if learnt is templates[number] or learnt.hits <= hits]
         examples = [o for o in by_latest if o.record_key in cases and cases[o.record_key].resolver in hits]
-        fixes.append(_build_fix(by_latest, group, records, told, examples[0] if examples else None))
+        fixes.append(_build_fix(by_latest, group, records, in_vain, told, examples[0] if examples else None))
     return fixes
+
+
+def _failed_attempts(
+    group: Iterable[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]
+) -> dict[RecordKey, FixShape]:
+    """Return what was done about the failures that came again before one call resolved all of them, by its shape."""
+    streaks: dict[tuple[str, int | None], list[tuple[RecordKey, ErrorRecord]]] = defaultdict(list)
+    for occurrence in _latest_resolved(group):
+        record = records[occurrence.record_key]
+        streaks[occurrence.ref.session_id, record.resolver_seq].append((occurrence.record_key, record))
+    shapes: dict[RecordKey, FixShape] = {}
+    for streak in streaks.values():
+        ordered = sorted(streak, key=lambda keyed: keyed[0])
+        for (key, record), (_, following) in pairwise(ordered):
+            if any(attempt.same_error for attempt in record.attempts):
+                shapes[key] = own_attempt_shape(record, steps_before(record.between, following.between))
+    return shapes
 
 
 def _fix_sort_key(fix: Fix) -> tuple[object, ...]:
@@ -229,6 +255,7 @@ def _build_fix(
     cluster: Sequence[ErrorOccurrence],
     group: Iterable[ErrorOccurrence],
     records: Mapping[RecordKey, ErrorRecord],
+    own_attempts: Mapping[RecordKey, FixShape],
     templates: Sequence[FixTemplate] = (),
     latest: ErrorOccurrence | None = None,
 ) -> Fix:
@@ -240,7 +267,8 @@ def _build_fix(
     occurrences = failed = 0
     for occurrence in group:
         occurrences += 1
-        failed += bool(in_vain.intersection(occurrence.failed_shapes))
+        own = own_attempts.get(occurrence.record_key)
+        failed += own in shapes if own is not None else bool(in_vain.intersection(occurrence.failed_shapes))
     tells = bool(templates) or all(shape is not None and is_transferable(shape) for shape in shapes)
     often = worked >= MIN_CONFIRMING_RATE * (worked + failed) and worked >= MIN_CONFIRMING_SHARE * occurrences
     return Fix(

@@ -255,3 +255,13 @@ def test_the_order_of_sessions_never_changes_solutions(
     assert build_solutions(shuffled) == solutions
     assert sum(s.occurrences for s in solutions) == sum(record.status != "noise" for _, record in records)
     assert len(json.loads(json.dumps([solution.to_json() for solution in solutions]))) == len(solutions)
+
+
+def test_a_step_after_which_the_error_came_back_was_tried_in_vain() -> None:
+    held = shell_call("deploy all", False, "error: the lock is held")
+    unlock, wait, done = shell_call("rm -rf .lock"), shell_call("sleep 60"), shell_call("deploy all")
+    records = [record for name in ("s1", "s2") for record in track_session(name, held, unlock, done)]
+    records += [record for name in ("s3", "s4") for record in track_session(name, held, unlock, held, wait, done)]
+    rates = {fix.last_time: (fix.worked, fix.tried, fix.sessions) for fix in only_solution(records).fixes}
+    assert {rate for told, rate in rates.items() if "rm -rf .lock" in told} == {(2, 4, 2)}
+    assert {rate for told, rate in rates.items() if "sleep 60" in told} == {(2, 2, 2)}
