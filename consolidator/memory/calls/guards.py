@@ -1,6 +1,6 @@
 """Tell whether an error states a guard, and whether a call gets round one: that is no fix to recommend.
 
-Pure. A guard asks for something to be done first, or forbids: "Read it first", a hook, a protected branch.
+Pure. A guard asks for something to be done first, or forbids: "Read it first", a hook, a protected branch, a person.
 """
 
 from __future__ import annotations
@@ -8,36 +8,42 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from consolidator.memory.calls.check_bypass import bypasses, leaves_check_off
 from consolidator.memory.calls.symbols import shell_command
 
+_REFUSED = r"(?:block|den[iy]|disallow|reject|declin|refus|restrict|prevent|prohibit|forb[ia]d|stopp)\w*"
 _GUARD = re.compile(
     r"\bnot been read\b|\bread it (?:again|first)\b|\bmodified since\b|\bbefore (?:attempting|writing|editing|you)\b"
     r"|\b(?:must|need to|have to|should|please)\b[^.]{0,60}\b(?:first|before)\b"
     r"|\bnot (?:allowed|permitted)\b|\bforbidden\b|\bprotected\b|\bprohibited\b|\bpolicy\b|\bpermission to\b"
-    r"|\brefus(?:e|es|ed|ing) to\b|\bread-?only\b",
-    re.IGNORECASE,
-)
-_BYPASS = re.compile(  # options, settings and modes whose purpose is to skip a check
-    r"(?<!\S)(?:--no-(?:verify|check|checks|verify-ssl|check-certificate|gpg-sign|gpg-check|strict\S*|lint|hooks?)"
-    r"|--force(?!-with-lease|-recreate|-reinstall)|--skip-\S*(?:check|verif|test|valid|hook|lint|audit)\S*"
-    r"|--(?:insecure|unsafe\S*|dangerous\S*|trust\S*|no-sandbox|break-system-packages|allow-(?:unsafe|unrelated|root)\S*"
-    r"|disable-\S*(?:check|verif|valid|secur|hook)\S*|ignore-(?:checks?|errors?|certificate\S*|scripts|requires\S*)))(?=[\s=]|$)"
-    r"|\bHUSKY=0\b|\bSKIP=\S|\bGIT_SSL_NO_VERIFY=|\bNODE_TLS_REJECT_UNAUTHORIZED=0|\bcore\.hooksPath\b"
-    r"|\bchmod (?:-R )?(?:0?777|a\+rwx)\b|\bgit (?:push|add|checkout|clean|commit)\b[^|;&]*\s-f\b|\bcurl\b[^|;&]*\s-k\b"
-    r"|\bsslverify[= ]false\b",
-    re.IGNORECASE,
-)
-
-_SWITCHED_OFF = re.compile(  # what a call leaves behind, so that later calls are not checked
-    r"\bchmod (?:-R )?(?:0?777|a\+rwx)\b|\bcore\.hooksPath\b|\b(?:sslverify|strict-ssl|commit\.gpgsign)[= ]false\b"
-    r"|\bexport (?:HUSKY=0|SKIP=\S|GIT_SSL_NO_VERIFY=|NODE_TLS_REJECT_UNAUTHORIZED=0)|\bsetenforce 0\b|\bufw disable\b"
-    r"|\brm (?:-\w+ )*\S*\.git/hooks/",
+    r"|\brefus(?:e|es|ed|ing) to\b|\bread-?only\b"
+    # a hook that failed, or refused by one
+    rf"|\b(?:(?:pre|post)-\w+|commit-msg|update|receive|git|commit|push)[- ](?:hooks?"
+    rf"|checks?)\b.{{0,40}}\b(?:fail\w*|exit\w*|return\w*|{_REFUSED})"
+    rf"|\bhooks?\b[^.]{{0,30}}\b(?:failed|{_REFUSED})|\b{_REFUSED}[^.]{{0,40}}\bhooks?\b"
+    rf"|\bfailed\b[^.]{{0,20}}\bhooks?\b"
+    # what a person has to allow, or did not
+    r"|\b(?:requir\w+|needs?|await\w*|pending|without|missing|lacks?)\b[^.]{0,40}\b(?:approv\w+|confirmation"
+    r"|consent|sign-?off"
+    r"|authorization|review\b)|\b(?:approval|confirmation|consent) (?:is |was )?(?:required|needed|denied|rejected)"
+    r"|\bnot (?:been )?(?:approved|authorized to)\b"
+    r"|\b(?:user|person|human|operator|reviewer)\b[^.]{0,30}\b(?:(?:doesn'?t|does not|didn'?t|did not"
+    r"|don'?t) (?:want|allow|approve|wish)"
+    r"|(?:has |have )?(?:rejected|declined|denied|refused|cancell?ed|disapproved))\b"
+    r"|\b(?:rejected|declined|denied|refused|cancell?ed|disapproved|interrupted) by (?:the |a )?(?:user|person"
+    r"|human|operator|reviewer)\b"
+    # what surrounds the program
+    rf"|\b{_REFUSED} by\b[^.]{{0,40}}\b(?:sandbox|rules?|admin\w*|firewall|protection|security|settings"
+    rf"|organi[sz]ation|safety|guard\w*"
+    r"|permissions?|allow-?list|deny-?list|classifier)"
+    rf"|\bsandbox\w*\b[^.]{{0,40}}\b{_REFUSED}|\b{_REFUSED}[^.]{{0,40}}\bsandbox|\boutside (?:of )?the (?:sandbox"
+    rf"|allowed|permitted)",
     re.IGNORECASE,
 )
 
 
 def states_guard(text: str) -> bool:
-    """Whether an error asks for something to be done first, or says that something is forbidden."""
+    """Whether an error asks for something to be done first, or says that something or somebody forbids the call."""
     return _GUARD.search(text) is not None
 
 
@@ -46,11 +52,11 @@ def adds_bypass(tool: str, failing: Any, later: Any) -> bool:
     line = shell_command(tool, later)
     if line is None:
         return False
-    before = {match[0].split("=")[0] for match in _BYPASS.finditer(shell_command(tool, failing) or str(failing))}
-    return any(match[0].split("=")[0] not in before for match in _BYPASS.finditer(line))
+    added = bypasses(line)
+    return bool(added) and not added <= bypasses(shell_command(tool, failing) or str(failing))
 
 
 def switches_off_check(tool: str, arguments: Any) -> bool:
     """Whether a shell call switches a check off for the calls after it."""
     line = shell_command(tool, arguments)
-    return line is not None and _SWITCHED_OFF.search(line) is not None
+    return line is not None and leaves_check_off(line)

@@ -42,6 +42,7 @@ class Command:
     options: tuple[str, ...] = ()  # as written, values that belong to them joined by "="
     redirections: tuple[str, ...] = ()  # ">out.txt", "2>&1"; "<<" for a here-document
     words: tuple[str, ...] = ()  # all words after the program, in order, without quotes
+    assignments: tuple[str, ...] = ()  # of its environment, without quotes: "CI=1"; also what `export` sets
     link: str = ""  # the operator before it: "" (first), "&&", "||", "|", ";" or "&"
 
     @property
@@ -173,11 +174,13 @@ def _walk_commands(root: Node, source: str, depth: int) -> Iterator[Command]:
         elif kind in ("then", "do"):
             link = "&&"
         elif kind == "command":
+            assignments = _assignments(node, source)
             for command in _unwrap_command(_command_words(node, source), redirections, link, level):
-                yield command
+                yield replace(command, assignments=(*assignments, *command.assignments)) if assignments else command
                 link = ";"
         elif kind in ("test_command", "declaration_command", "unset_command"):
-            yield Command("test" if kind == "test_command" else "export", link=link)
+            program = "test" if kind == "test_command" else "export"
+            yield Command(program, assignments=_assignments(node, source), link=link)
             link = ";"
         elif level < MAX_DEPTH:
             if kind in ("else_clause", "elif_clause"):
@@ -214,6 +217,12 @@ def _command_words(node: Node, source: str) -> list[str]:
     return words
 
 
+def _assignments(node: Node, source: str) -> tuple[str, ...]:
+    """Return the assignments before a command or in a declaration, without quotes."""
+    found = (child for child in node.children if child.type == "variable_assignment")
+    return tuple("".join(_unquote(part, source) for part in child.children) for child in found)
+
+
 def _unquote(node: Node, source: str) -> str:
     text = source[node.start_byte : node.end_byte]
     if node.type in ("command_name", "concatenation"):
@@ -225,6 +234,7 @@ def _unquote(node: Node, source: str) -> str:
 
 def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, depth: int) -> Iterator[Command]:
     """Yield the command without its wrappers; for a shell with a script, the script's commands."""
+    assignments: list[str] = []  # the operands of `env`
     for _ in range(8):
         if not words:
             return
@@ -234,13 +244,16 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
             script = _shell_script(rest)
             if script is not None:
                 inner = _parse(script, depth + 10)
-                yield from (replace(c, link=link) if n == 0 else c for n, c in enumerate(inner))
+                for n, command in enumerate(inner):
+                    environment = (*assignments, *command.assignments)
+                    yield replace(command, assignments=environment, link=command.link if n else link)
                 return
         inner_words = _wrapped_words(program, rest)
         if inner_words is None:
             break
+        assignments.extend(word for word in rest[: len(rest) - len(inner_words)] if _ASSIGNMENT.match(word))
         words = inner_words
-    yield _build_command(words, redirections, link)
+    yield replace(_build_command(words, redirections, link), assignments=tuple(assignments))
 
 
 def _shell_script(arguments: list[str]) -> str | None:
@@ -316,7 +329,7 @@ def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -
         else:
             operands.append(word)
     return Command(
-        program, " ".join(name) or None, tuple(operands), tuple(options), redirections, tuple(words[1:]), link
+        program, " ".join(name) or None, tuple(operands), tuple(options), redirections, tuple(words[1:]), link=link
     )
 
 

@@ -1,11 +1,10 @@
-"""Which files a shell call writes, what it installs, and whether it skips a check, is read from its line."""
+"""Which files a shell call writes and what it installs is read from its line."""
 
 from __future__ import annotations
 
 import pytest
 
 from consolidator.memory.calls.file_writes import written_paths
-from consolidator.memory.calls.guards import adds_bypass, states_guard
 from consolidator.memory.calls.installation import installed_packages, provides
 
 
@@ -56,13 +55,3 @@ def test_a_package_provides_what_its_name_says() -> None:
     assert provides("python3-pip", "ensurepip")
     assert not provides("requests", "pip")
     assert not provides("curl", "zip")
-
-
-def test_guards_and_what_gets_round_them() -> None:
-    assert states_guard("File has not been read yet. Read it first before writing to it.")
-    assert states_guard("remote: error: GH006: Protected branch update failed for refs/heads/main.")
-    assert not states_guard("fatal: The current branch x has no upstream branch.")
-    assert adds_bypass("Bash", "git commit -m x", {"command": "git commit --no-verify -m x"})
-    assert not adds_bypass("Bash", "git push --force", {"command": "git push --force origin x"})
-    assert not adds_bypass("Bash", "git push", {"command": "git push --force-with-lease"})
-    assert not adds_bypass("Bash", "rm -r x", {"command": "rm -rf x"})
