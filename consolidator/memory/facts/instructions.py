@@ -11,6 +11,7 @@ from consolidator.memory.text.phrasing import (
     is_hypothetical,
     is_question,
     is_transient,
+    mend_contractions,
     strip_lead_in,
     strip_punctuation,
 )
@@ -22,10 +23,32 @@ _ORDER = re.compile(
     r"compare|prefer|double-check|re-read|reread)\b",
     re.IGNORECASE,
 )
+_OBLIGATION = re.compile(r"you (?:really )?(?:need to|have to|must|should|ought to|are to) (?:please )?", re.IGNORECASE)
+# What something is to do or be: "components should use css modules". Of nobody's doing or wishing, and no guess.
+_SHOULD = re.compile(
+    r"(?!(?:i|you|we|it|this|that|these|those|they|he|she|there|here|what|which|who|if|when|why|how|then|so|and|but|"
+    r"or)\b)"
+    r"(?:[\w`.-]+ ){1,5}?(?:should(?: not|n't)?) (?:use|return|throw|raise|follow|have|contain|start|end|live|be|"
+    r"accept|"
+    r"call|log|inherit|extend|import|export|take|read|write)\b(?! (?:been|\w+ed\b|fine|ok|okay|able|done|easy|"
+    r"enough|good)\b)",
+    re.IGNORECASE,
+)
+# How something is to be made, without a verb: "commit messages in english".
+_FORM = re.compile(
+    r"(?:commit messages|commits|messages|comments|docs|documentation|answers|replies|tests|names|identifiers|strings|"
+    r"variables|functions|classes|components|files|errors|logs|dates|code)(?: names)? (?:only )?(?:in|as|with|without) "
+    r"(?!the\b|my\b|this\b|that\b|order\b)\w",
+    re.IGNORECASE,
+)
 # Says how, and not only what: this is what may be meant for other tasks, too.
 _MANNER = re.compile(
     r"\b(?:in full|fully|completely|entirely|thoroughly|carefully|properly|in detail|first|only|instead|without|before|"
-    r"after|step by step|one by one|one at a time|as you go|at once|in parallel|verbatim|by hand)\b",
+    r"after|step by step|one by one|one at a time|as you go|at once|in parallel|verbatim|by hand|"
+    r"(?:to|in|on|under) (?:one|a single|two|three|\d+) (?:lines?|sentences?|words?|paragraphs?|chars|characters)|"
+    r"short|shorter|small|"
+    r"smaller|brief|concise|simple|minimal|in (?:english|german|french|spanish|plain \w+|(?:camel|snake|kebab|"
+    r"pascal)[ _-]?case))\b",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(
@@ -42,15 +65,18 @@ _BARE_OBJECT = re.compile(r"\b(?:it|them|this|that|these|those)\b", re.IGNORECAS
 
 def find_instruction(sentence: str) -> str | None:
     """Return the order that a sentence gives, in a form that is the same for other files; None where it gives none."""
+    sentence = mend_contractions(sentence)
     if is_question(sentence) or is_hypothetical(sentence):
         return None
     order = strip_lead_in(sentence)
-    if not _ORDER.match(order):
+    order = order[obligation.end() :] if (obligation := _OBLIGATION.match(order)) else order
+    says_how = _SHOULD.match(order) is not None or _FORM.match(order) is not None
+    if not says_how and not _ORDER.match(order):
         return None
     end = _CLAUSE_END.search(order)
     order = _OBJECT.sub("files", order[: end.start()] if end else order)
     order = _BARE_OBJECT.sub("files", order).lower()
     order = strip_punctuation(re.sub(r"\s+", " ", re.sub(r"\b(?:the|a|an) ", "", order)))
-    if not 3 <= len(order.split()) <= MAX_WORDS or not _MANNER.search(order) or is_transient(order):
+    if not 3 <= len(order.split()) <= MAX_WORDS or not (says_how or _MANNER.search(order)) or is_transient(order):
         return None
     return order

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from consolidator.memory.calls.approvals import describe_approval
@@ -33,6 +34,7 @@ RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
 MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
+_OF_ITS_TASK = "an order that does not say that it lasts: a fact once three sessions gave it"
 _MAX_STEER_CHARS = 160  # a longer steer is about the moment
 
 
@@ -121,6 +123,7 @@ def _find_quoted_statements(
             says = f"{who} asks again and again: {instruction}."
             statement = Statement("instruction", instruction, says[:1].upper() + says[1:], "constraint", "work", False)
             yield statement, sentence[:_MAX_QUOTE_CHARS]
+            yield replace(statement, rejected=_OF_ITS_TASK), sentence[:_MAX_QUOTE_CHARS]
 
 
 def _rejection(statement: Statement, quote: str, text: str) -> str | None:

@@ -57,10 +57,18 @@ DENIAL = r"(?:no|nope|wrong|actually|correction|not quite|that's wrong|that's no
 ORDER_VERB = (
     r"(?:just |always )?(?:use|prefer|write|put|keep|return|call|make|name|add|run|import|commit|log|throw|raise)"
 )
+MANNER_OF_WORK = (  # of what an agent makes, and how each of them is to be
+    r"(?:(?:short|shorter|brief|concise|terse|small|smaller|plain|simple|detailed|complete|full|honest|direct|"
+    r"descriptive|"
+    r"atomic)(?:,? (?:and )?)){1,3}(?:answers|replies|responses|explanations|summaries|messages|commit messages|"
+    r"commits|"
+    r"diffs|pull requests|prs|functions|names|sentences|comments)"
+)
 IN_PROJECT = r"(?: (?:here|in (?:this|our) (?:repo(?:sitory)?|project|codebase|code base|app|team)))?"
 _NO_PRONOUN = (
     r"(?!(?:i|you|we|it|this|that|these|those|they|he|she|there|here|what|which|who|if|when|why|how|then|so|and|but|or|"
-    r"maybe|perhaps|because|since|agents?|one|everything|something|nothing|yes|always|sometimes|thanks|others|lots|also)\b)"
+    r"maybe|perhaps|because|since|agents?|one|everything|something|nothing|yes|always|sometimes|thanks|others|lots|"
+    r"also)\b)"
 )
 NOT_PERFECT = r"(?!have (?:been|\w+(?:ed|en)|come|gone|got|had|lost|made|run)\b)"  # not "must have failed"
 ANY_SUBJECT = rf"(?:there|{_NO_PRONOUN}[\w`'./ -]{{2,60}}?)"

@@ -25,6 +25,7 @@ from consolidator.memory.facts.rule_patterns import (
     LANGUAGE,
     LASTING_ORDER,
     LIKES,
+    MANNER_OF_WORK,
     MUST_OF_KIND,
     NOT_PERFECT,
     OPERATING_SYSTEM,
@@ -203,6 +204,14 @@ RULES = (
     Rule("wants only", "I only want bullet points, no paragraphs.",
          r"i (?:would |'d )?only (?:ever )?want (?P<value>[^,;]+)",
          "wants only", "{who} only wants {value}.", "preference", about="work", to_agent=True),
+    Rule("wants its work", "I want short answers.",
+         rf"i (?:want|would like|'d like) (?P<value>{MANNER_OF_WORK})(?:,? please)?[.!]*$",
+         "wants", "{who} wants {value}.", "preference", about="work", to_agent=True, project_only=True),
+    Rule("does not want", "I don't want any emojis in the docs.",
+         r"i (?:do not|don't|don’t|never) want (?:to see )?(?:any )?(?P<value>(?!you\b|to\b)[\w`/ -]{3,60}?)"
+         rf"{IN_PROJECT}(?:,? (?:please|ever))?[.!]*$",
+         "rule against", "{who} wants no {value}.", "constraint",
+         about="work", to_agent=True, project_only=True, check=is_unwanted_kind),
     Rule("expects", "I want you to always show the diff first.",
          r"i(?: want| need| expect| would like|'d like|’d like) (?:you|everything|all \w+|every \w+) to "
          r"(?P<value>(?:always|never) .+)",
@@ -253,7 +262,8 @@ RULES = (
          "rule", "{who} wants: {value}.", "constraint",
          about="work", to_agent=True, whole_sentence=True, check=is_not_transient),
     Rule("do not", "Don't use wildcard imports.",
-         rf"(?:you (?:should not|shouldn't|must not|mustn't)|don't|do not) (?P<value>(?:{FORBIDDEN_VERB}) .+)",
+         rf"(?:you (?:should not|shouldn't|must not|mustn't)|don't|do not|i (?:don't|do not) want you to) "
+         rf"(?P<value>(?:{FORBIDDEN_VERB}) .+)",
          "rule against", "{who} does not want the agent to {value}.", "constraint",
          about="work", to_agent=True, project_only=True, check=is_forbiddable),
     Rule("instead of", "Use logging instead of print.",

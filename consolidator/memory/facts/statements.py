@@ -15,6 +15,7 @@ from consolidator.memory.text.phrasing import (
     is_hypothetical,
     is_inside_quotes,
     is_question,
+    mend_contractions,
     strip_hypothesis,
     strip_lead_in,
     strip_punctuation,
@@ -48,6 +49,7 @@ def find_statements(
     `at_work`: it is said in a project, and not just in a conversation. `among_people`: to another person, and not to an
     agent. `who` is the name of the speaker in facts.
     """
+    sentence = mend_contractions(sentence)
     only_considered = (
         "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
     )

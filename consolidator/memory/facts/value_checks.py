@@ -71,6 +71,41 @@ _ORDER = re.compile(r"^(?:always|never ever|never|don't ever|do not ever) ", re.
 _UNLESS = re.compile(
     r",? unless (?:i|we|you are|you're|it's|explicitly|asked|told|absolutely|really|necessary)\b.*", re.IGNORECASE
 )
+_USED_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?$")  # "console.log": used, and no file
+_MASS_NOUN = re.compile(
+    r"(?:compat|compatibility|boilerplate|magic|duplication|inheritance|recursion|indirection|nesting|css|html|sql|"
+    r"jquery|markdown|jargon|slang|fluff|filler|praise|flattery|sarcasm)$"
+)
+# What an agent works with and on; and that its words are about whoever speaks to it.
+_WORK = re.compile(
+    r"\b(?:code|codebase|files?|director(?:y|ies)|folders?|tests?|suite|commits?|branch(?:es)?|main|master|"
+    r"messages?|diffs?|"
+    r"answers?|repl(?:y|ies)|responses?|reasoning|sources?|work|steps?|changes?|edits?|outputs?|results?|assumptions?|"
+    r"plans?|reports?|summar(?:y|ies)|explanations?|docs?|documentation|comments?|names?|functions?|types?|errors?|"
+    r"server|database|tables?|quer(?:y|ies)|scripts?|commands?|tools?|dependenc(?:y|ies)|packages?|numbers?|prices?|"
+    r"customers?|clients?|users?|orders?|bookings?|reservations?|emails?|mails?|payments?|units?|dates?|tokens?|"
+    r"secrets?|"
+    r"passwords?|concise|brief|polite|formal|precise|specific|explicit|me|us|my|our|i|we)\b|[`_/@#]|\w\.\w|\b-\w|"
+    r"(?-i:[A-Z]{2})",
+    re.IGNORECASE,
+)
+_WORK_VERB = re.compile(
+    r"(?:run|use|write|commit|push|merge|rebase|squash|test|edit|read|check|verify|format|lint|install|deploy|"
+    r"import|export|"
+    r"log|mock|hardcode|rename|delete|create|add|remove|update|return|throw|raise|cite|quote|answer|reply|respond|ask|"
+    r"confirm|explain|summari[sz]e|translate|show|print|list|search|book|cancel|refund|ship|send|include|validate|"
+    r"escape|catch|handle|cache|close|open|amend|guess|assume|apologi[sz]e|round|sort|prefix|name|document|call)\b",
+    re.IGNORECASE,
+)
+_ANYBODYS = re.compile(r"\b(?:your|yourself|you)\b", re.IGNORECASE)
+_SECOND_PERSON_WORK = re.compile(
+    r"\b(?:code|files?|tests?|commits?|branch(?:es)?|messages?|diffs?|answers?|repl(?:y|ies)|responses?|reasoning|"
+    r"sources?|"
+    r"work|steps?|changes?|edits?|outputs?|results?|assumptions?|plans?|reports?|summar(?:y|ies)|explanations?|"
+    r"comments?|"
+    r"tools?|scripts?|commands?|me|us|my|our)\b|[`_/@#]",
+    re.IGNORECASE,
+)
 _AT_HAND = re.compile(r"[/@#]|\b\w+\.\w{2,4}\b|\bunless\b")  # a certain file or issue, or a condition of the moment
 _COMPLAINT = re.compile(
     r".*?, (?:it|this|that|there|they|he|she|i|we|the|my|our|nothing|something|everything)\b", re.IGNORECASE
@@ -165,7 +200,7 @@ def is_unwanted_kind(text: str) -> bool:
         0 < len(words) <= 4
         and is_generic(text)
         and not _NEWS & {words[0], words[-1]}
-        and re.search(r"(?<![su])s$|ing$|`$", words[-1]) is not None
+        and (re.search(r"(?<![su])s$|ing$|`$", words[-1]) or _MASS_NOUN.match(words[-1])) is not None
         and not any(is_past_tense(word) for word in words[1:])
     )
 
@@ -192,12 +227,25 @@ def is_habit(text: str) -> bool:
 
 def is_standing_order(text: str) -> bool:
     """Tell whether a text after its "always" or "never" says what to do."""
-    return is_imperative(_ORDER.sub("", text))
+    order = _ORDER.sub("", text)
+    own_work = re.sub(r"\byour ", "", order) if _SECOND_PERSON_WORK.search(order) else order
+    return is_imperative(own_work) and is_about_work(order)
+
+
+def is_about_work(order: str) -> bool:
+    """Tell whether an order is about what an agent does, and no advice to anybody ("give up on your dreams")."""
+    if _ANYBODYS.search(order):
+        return _SECOND_PERSON_WORK.search(order) is not None or (
+            _WORK_VERB.match(order) is not None and re.search(r"\byour(?:self)?\b", order, re.IGNORECASE) is None
+        )
+    return _WORK_VERB.match(order) is not None or _WORK.search(order) is not None
 
 
 def is_standing_condition(text: str) -> bool:
     """Tell whether a text asks for something on a condition: not "whenever you are ready", no complaint."""
-    return not (_WAITING.search(text) or _COMPLAINT.match(text) or is_transient(text))
+    if _WAITING.search(text) or _COMPLAINT.match(text) or is_transient(text):
+        return False
+    return re.search(r"\byour(?:self)?\b", text, re.IGNORECASE) is None or _SECOND_PERSON_WORK.search(text) is not None
 
 
 def is_lasting_clause(text: str) -> bool:
@@ -244,7 +292,8 @@ def is_forbiddable(text: str) -> bool:
     """Tell whether a verb and its object can be forbidden for good: the object is a kind of thing, no certain file."""
     verb, _, rest = text.partition(" ")
     forbidden = _UNLESS.sub("", rest)
-    return bool(verb) and is_technique(forbidden) and not _AT_HAND.search(forbidden)
+    is_used_name = verb.lower() == "use" and _USED_NAME.match(forbidden) is not None
+    return bool(verb) and is_technique(forbidden) and (is_used_name or not _AT_HAND.search(forbidden))
 
 
 def is_practice(text: str) -> bool:

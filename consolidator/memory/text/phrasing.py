@@ -49,7 +49,22 @@ _LEAD_IN = re.compile(
     r"wait|cool|nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
+# "dont", as people type it.
+_NO_APOSTROPHE = re.compile(
+    r"\b(do|does|did|is|are|was|were|should|must|could|would|have|has|ca)nt\b(?! garde)", re.IGNORECASE
+)
 # A name, as one calls somebody, before what is said to them.
+_GREETED_OR_TAGGED = re.compile(
+    r"(?:(?:hey|hi|hello|ok|okay|yo|dear)\s+(?!(?:i|we|my|our|you|if|when|please|so|but|and|there|maybe|perhaps|"
+    r"unless)\b)"
+    r"[^\W\d][\w'-]*\s*[,:!]\s*"
+    r"|@[\w.-]+\w[\s,:]+"
+    r"|(?-i:(?!(?:Error|Warning|Summary|Result|Output|Status|Update|Question|Answer|Problem|Context|Background|"
+    r"Example|Todo|"
+    r"Edit|Plan|Goal|Title|Description|Before|After|Then|Expected|Actual|Info|Debug|Log)\b)[A-ZÀ-Þ][a-zà-ÿ'-]+:\s+))"
+    r"(?=(?:i|we|my|our|please|always|never|don't|do not|you|remember|from now on|use|no|stop|only|let's)\b)",
+    re.IGNORECASE,
+)
 _VOCATIVE = re.compile(
     r"(?:(?!(?:If|When|Once|Until|Unless|Maybe|Perhaps|Suppose|Say|Imagine|Assume|Sometimes|Yesterday|Today|Tomorrow|"
     r"However|Previously|Originally|Before|Later|Initially|Then)\b)[A-ZÀ-Þ][\w'-]+|(?i:guys|folks|team|everyone|buddy|"
@@ -117,6 +132,11 @@ def is_hypothetical(sentence: str) -> bool:
     return _HYPOTHESIS.match(strip_lead_in(sentence)) is not None
 
 
+def mend_contractions(text: str) -> str:
+    """Return a text in which "dont", "shouldnt" and the like have their apostrophe."""
+    return _NO_APOSTROPHE.sub(r"\1n't", text)
+
+
 def strip_hypothesis(text: str) -> str:
     """Return a text without the words at its beginning that only consider what follows ("I think")."""
     hypothesis = _HYPOTHESIS.match(text)
@@ -141,7 +161,7 @@ def strip_lead_in(sentence: str) -> str:
 
 
 def _without_lead_in(sentence: str) -> str:
-    for words in (_LEAD_IN, _VOCATIVE, _LEAD_IN):
+    for words in (_GREETED_OR_TAGGED, _LEAD_IN, _VOCATIVE, _GREETED_OR_TAGGED, _LEAD_IN):
         match = words.match(sentence)
         sentence = sentence[match.end() :] if match else sentence
     return sentence

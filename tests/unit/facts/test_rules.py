@@ -288,7 +288,51 @@ def test_what_people_tell_each_other_is_no_instruction(text: str) -> None:
     proposals = propose_from(text, PEOPLE, speaker="Gina")
     assert proposals.candidates == []
     assert {rejected.reason for rejected in proposals.rejected} <= {"said to another person, not to an agent"}
-    assert len(propose_from("Never give up!", speaker="Gina").candidates) == 1  # here an agent is spoken to
+    assert len(propose_from("Never push to main!", speaker="Gina").candidates) == 1  # here an agent is spoken to
+
+
+@pytest.mark.parametrize("session", [WORK, CHAT])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Never give up on your dreams!",
+        "Always follow your heart.",
+        "Never stop learning!",
+        "Always be kind to yourself.",
+    ],
+)
+def test_advice_to_anybody_is_no_order_to_an_agent(text: str, session: SessionContext) -> None:
+    proposals = propose_from(text, session)
+    assert proposals.candidates == []
+    assert [rejected.predicate for rejected in proposals.rejected] == ["rule"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["keep commit messages to one line", "commit messages in english please", "setTheme should return an error",
+     "components should use css modules", "you need to read the file in full", "read the file in full",
+     "you must keep answers short"],
+)  # fmt: skip
+def test_an_order_that_does_not_say_that_it_lasts_is_counted_and_is_a_near_miss(text: str) -> None:
+    proposals = propose_from(text)
+    assert [candidate.predicate for candidate in proposals.candidates] == ["instruction"]
+    assert [(rejected.predicate, rejected.quote) for rejected in proposals.rejected] == [("instruction", text)]
+    assert "three sessions" in proposals.rejected[0].reason
+    assert propose_from(text, CHAT).candidates == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("dont use console.log", "use console.log"), ("please dont commit without asking me", "commit without asking me")],
+)
+def test_an_apostrophe_may_be_left_out(text: str, value: str) -> None:
+    candidate = only_candidate(text)
+    assert (candidate.predicate, candidate.value, candidate.quote) == ("rule against", value, text)
+
+
+@pytest.mark.parametrize("text", ["that should be fine", "it should return a list", "the tests should have passed"])
+def test_an_expectation_is_no_order(text: str) -> None:
+    assert propose_from(text) == Proposals()
 
 
 @pytest.mark.parametrize(("session", "kept"), [(PEOPLE, 0), (CHAT, 1)])
