@@ -19,6 +19,7 @@ from consolidator.memory.solutions.fix_template import (
     Part,
     Source,
     case_documents,
+    command_operands,
     find_sources,
     is_name_document,
     is_word,
@@ -277,9 +278,29 @@ def _generalize(group: Sequence[_Example]) -> FixTemplate | None:
             return None
     is_general = (varies and not names_one_case) or _are_independent(group) or _differ_in_names(group)
     template = _fill_outline(latest.outline, parts)
+    if _writes_operands(template):
+        template = replace(template, operands=_shared_operands(group))
     if is_general or (_writes_what_the_error_says(template) and len({example.case.root for example in group}) > 1):
         return template
     return replace(template, same_call_only=dict(latest.case.failed))
+
+
+def _writes_operands(template: FixTemplate) -> bool:
+    """Whether a template writes a command, or adds more than options to the failed one."""
+    if template.kind != "call" or template.tool is not None:
+        return False
+    added = [word for edit in template.edits.get("command", ()) if not edit.old for word in edit.new]
+    return "command" in template.texts or any(word and not word[0].text.startswith("-") for word in added)
+
+
+def _shared_operands(group: Sequence[_Example]) -> tuple[tuple[str | None, ...], ...]:
+    """Return the operands of the failed commands, those of each number aligned; None where they differ."""
+    by_length: dict[int, set[tuple[str, ...]]] = defaultdict(set)
+    for example in group:
+        operands = command_operands(example.case.failed.get("command", ""))
+        by_length[len(operands)].add(operands)
+    aligned = (zip(*by_length[length], strict=True) for length in sorted(by_length) if length)
+    return tuple(tuple(words[0] if len(set(words)) == 1 else None for words in columns) for columns in aligned)
 
 
 def _writes_what_the_error_says(template: FixTemplate) -> bool:

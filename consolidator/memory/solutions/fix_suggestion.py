@@ -23,7 +23,7 @@ from consolidator.memory.solutions.solution import count_sessions
 MAX_EXCERPT = 500  # characters of an error from its line on, as error records quote it
 MAX_SHOWN = 300
 _NAME_MASK = re.compile(r"<\w+>")
-_WORD = re.compile(r"[a-z]\w+(?:'\w+)?", re.IGNORECASE)
+_WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,17 @@ def error_excerpt(text: str) -> str:
 def concerns_error(known_line: str, error_line: str) -> bool:
     """Whether a known error's constant words, names of modules and commands among them, are all in an error's line.
 
-    "No module named pip" is not the error of "No module named 'requests'".
+    "No module named pip" is not the error of "No module named 'requests'", nor "lodash" that of "lodash-es".
     """
-    asked = {word.lower() for word in _WORD.findall(error_line)}
-    known = {word.lower() for word in _WORD.findall(_NAME_MASK.sub(" ", mask_line(known_line)))}
+    asked = _whole_names(error_line) | _whole_names(_NAME_MASK.sub(" ", mask_line(error_line)))
+    known = _whole_names(_NAME_MASK.sub(" ", mask_line(known_line)))
     return bool(known) and known <= asked
+
+
+def _whole_names(line: str) -> set[str]:
+    """Return the words of a line in lower case; a name with marks inside ("lodash-es", "./app") is one."""
+    words = (word.strip(".!?…*,;").lower() for word in _WORD.findall(line))
+    return {word for word in words if any(map(str.isalpha, word))}
 
 
 def _is_failed_call(

@@ -19,6 +19,11 @@ WHOLE = ("", "")  # the context of a value that is the whole document
 _TOKEN = re.compile(r"[^\s\"'`‘’“”()\[\]{};&|<>=,:]+")
 _CODE_TOKEN = re.compile(r"\s+|[^\s\"'`‘’“”()\[\]{};&|<>=,:]+|.", re.DOTALL)
 _CASE_MARK = re.compile(r"[\d/_@.#~-]|[a-z][A-Z]")
+_FUNCTION_WORDS = (
+    "a an and are as at be but by for from has have if in is it its no not of on or that the this to was were with you"
+    " your"
+)
+_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 _MAX_DOCUMENT = 2000  # characters of a document that are read
 
 
@@ -28,7 +33,7 @@ class Source:
 
     document: str  # ERROR, or the key of an argument
     before: tuple[str, ...]  # one or two words, in lower case; "^" is the start
-    after: str | None = None
+    after: str | None = None  # None, as an earlier release stored it, finds nothing
 
     @property
     def label(self) -> str:
@@ -95,6 +100,7 @@ class FixTemplate:
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     keeps: bool = False
+    operands: tuple[tuple[str | None, ...], ...] = ()  # of the failed commands in the cases; None stands for any word
     same_call_only: Mapping[str, str] | None = None  # binds only where the failed call had just these arguments
 
     @property
@@ -117,6 +123,8 @@ class FixTemplate:
         arguments = dict(failed or {}) if self.edits or self.keeps else {}
         if self.same_call_only is not None and not _is_same(self.same_call_only, failed or {}):
             return None
+        if failed is not None and self.operands and not self._has_known_operands(failed):
+            return None
         documents = case_documents(error, failed or {}, names)
         for key in self.dropped:
             arguments.pop(key, None)
@@ -131,6 +139,14 @@ class FixTemplate:
                 return None
             arguments[key] = edited
         return arguments
+
+    def _has_known_operands(self, failed: Mapping[str, str]) -> bool:
+        """Whether a failed command has the operands that those of the cases had: a new one could contradict them."""
+        found = command_operands(failed.get("command", ""))
+        return any(
+            len(found) == len(known) and all(word in (None, said) for word, said in zip(known, found, strict=True))
+            for known in self.operands
+        )
 
     def describe(self) -> str:
         """Return the template for people, with its slots named."""
@@ -154,6 +170,7 @@ class FixTemplate:
             },
             "dropped": list(self.dropped),
             "keeps": self.keeps,
+            "operands": [list(words) for words in self.operands],
             "same_call_only": None if self.same_call_only is None else dict(self.same_call_only),
         }
 
@@ -170,8 +187,14 @@ class FixTemplate:
             },
             dropped=tuple(data["dropped"]),
             keeps=data["keeps"],
+            operands=tuple(map(tuple, data.get("operands", ()))),
             same_call_only=data["same_call_only"],
         )
+
+
+def command_operands(command: str) -> tuple[str, ...]:
+    """Return the words of a command that are no options."""
+    return tuple(word for word in command.split() if not word.startswith("-"))
 
 
 def case_documents(error: str, failed: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, str]:
@@ -276,6 +299,18 @@ def _split_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word)
 
 
+@lru_cache(maxsize=4096)
+def _cut_off_words(text: str) -> frozenset[str]:
+    """Return the words that are a piece of a longer name in a document: of `crate::foo`, or of a shortened path."""
+    cut_off = set()
+    for match in _TOKEN.finditer(text[:_MAX_DOCUMENT]):
+        token, start, end = match[0], match.start(), match.end()
+        is_shortened = "…" in token or ((token.startswith("...") or token.endswith("...")) and "/" in token)
+        if is_shortened or text[end : end + 2] == "::" or text[max(0, start - 2) : start] == "::":
+            cut_off.add(token.strip(".!?…*"))
+    return frozenset(cut_off)
+
+
 def find_value(source: Source, documents: Mapping[str, str]) -> str | None:
     """Return the value that a source has in the case in hand: the first that stands between its words."""
     text = documents.get(source.document)
@@ -286,8 +321,11 @@ def find_value(source: Source, documents: Mapping[str, str]) -> str | None:
     words = _split_words(text)
     for position, word in enumerate(words):
         context = _context(words, position)
-        if context[-len(source.before) :] == source.before and source.after in (None, _following(words, position)):
-            return word
+        if context[-len(source.before) :] != source.before or _following(words, position) != source.after:
+            continue
+        if source.document == ERROR and (word.lower() in _STOP_WORDS or word in _cut_off_words(text)):
+            continue
+        return word
     return None
 
 
@@ -304,7 +342,6 @@ def find_sources(value: str, documents: Mapping[str, str]) -> Iterator[Source]:
                 context = _context(words, position)
                 for source in (
                     Source(name, context, _following(words, position)),
-                    Source(name, context),
                     Source(name, context[-1:], _following(words, position)),
                 ):
                     if find_value(source, documents) == value:

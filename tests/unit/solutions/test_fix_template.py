@@ -240,3 +240,35 @@ def test_to_try_the_same_call_again_is_no_suggestion() -> None:
         return [("fetch", {"path": path}, False, error), ("fetch", {"path": path}, True, "done")]
 
     assert suggest(learn(retry("a/b1"), retry("c/d2")), error, "fetch", path="e/f3").tool is None
+
+
+def test_an_insertion_binds_only_to_operands_that_were_seen() -> None:
+    solution = learn(push("fix/a"), push("feat/b"))
+    for command in ("git push fork", "git push origin HEAD", "git push upstream feat/q"):
+        said = "fatal: The current branch feat/q has no upstream branch.\ngit push --set-upstream fork fix/a"
+        assert suggest(solution, said, "Bash", command=command).tool is None
+    bound = suggest(solution, UPSTREAM.format("feat/q", "feat/q"), "Bash", command="git push")
+    assert bound.arguments == {"command": "git push --set-upstream origin feat/q"}
+
+
+def test_a_slot_takes_no_word_of_the_sentence_nor_a_piece_of_a_name() -> None:
+    solution = learn(push("fix/a"), push("feat/b"))
+    said = "The current branch has no upstream branch."
+    assert suggest(solution, said, "Bash", command="git push").tool is None
+
+    def add(crate: str) -> list[CallSpec]:
+        return [
+            shell_call("cargo build", False, f"error[E0432]: unresolved import `{crate}`"),
+            shell_call(f"cargo add {crate}"),
+            shell_call("cargo build"),
+        ]
+
+    crates = learn(add("serde"), add("rand"))
+    assert suggest(crates, "error[E0432]: unresolved import `tokio`", "Bash", command="cargo build").tool
+    assert suggest(crates, "error[E0432]: unresolved import `crate::foo`", "Bash", command="cargo build").tool is None
+
+
+def test_a_name_inside_another_one_is_another_name() -> None:
+    assert not concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash-es'")
+    assert not concerns_error("Cannot find module 'express'", "Error: Cannot find module './express-router'")
+    assert concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash'.")
