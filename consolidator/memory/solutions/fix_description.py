@@ -158,8 +158,7 @@ def describe_fix(record: ErrorRecord) -> str:
     """Describe what was done about a failed call, in the words of this example."""
     resolving = shorten_paths(record.resolving or "")
     if record.rule == "substitution":
-        substitute = _describe_call(record.resolver_symbol or "", resolving)
-        return f"used {substitute} instead of {_describe_call(record.symbol, shorten_paths(record.failing))}"
+        return _describe_substitute(record, resolving)
     if _is_reread(record):
         corrected = any(_TEXT_KEY.fullmatch(change.key) for change in record.fix)
         edit = "corrected the edit" if corrected else "made the same edit"
@@ -172,6 +171,19 @@ def describe_fix(record: ErrorRecord) -> str:
     elif not record.fix or _is_respaced(record):
         action += " worked"
     return f"{steps}; then {action}" if steps else action
+
+
+def _describe_substitute(record: ErrorRecord, resolving: str) -> str:
+    """Return the other call that worked; of a tool's, values that neither error nor failed call give stay open."""
+    symbol = record.resolver_symbol or ""
+    known = "\n".join((record.quote, record.failing, *record.arguments.values()))
+    open_keys = [key.replace("_", " ") for key, text in record.resolver_arguments.items() if text not in known]
+    if is_shell_symbol(symbol) or is_shell_symbol(record.symbol) or not open_keys:
+        failing = _describe_call(record.symbol, shorten_paths(record.failing))
+        return f"used {_describe_call(symbol, resolving)} instead of {failing}"
+    *first, last = open_keys
+    keys = f"{', '.join(first)} and {last}" if first else last
+    return f"used {symbol.split(' ', 1)[0]}, with {keys}, instead of {record.symbol.split(' ', 1)[0]}"
 
 
 def _describe_action(record: ErrorRecord, resolving: str) -> str:

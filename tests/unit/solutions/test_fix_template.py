@@ -272,3 +272,18 @@ def test_a_name_inside_another_one_is_another_name() -> None:
     assert not concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash-es'")
     assert not concerns_error("Cannot find module 'express'", "Error: Cannot find module './express-router'")
     assert concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash'.")
+
+
+def test_the_values_of_another_case_are_left_open_where_it_is_told() -> None:
+    def find(email: str, first: str, last: str, code: str) -> list[CallSpec]:
+        said = {"first_name": first, "last_name": last, "zip": code}
+        return [
+            ("find_user_id_by_email", {"email": email}, False, "Error: user not found"),
+            ("find_user_id_by_name_zip", said, True, "u_1"),
+        ]
+
+    solution = learn(find("n@x.org", "Noah", "Brown", "80279"), find("m@y.org", "Mia", "Li", "10001"))
+    hint = suggest(solution, "Error: user not found", "find_user_id_by_email", email="z@z.org")
+    assert hint.tool is None
+    assert "used find_user_id_by_name_zip, with first name, last name and zip," in hint.text
+    assert not any(name in solution["line"] + hint.text for name in ("Mia", "10001", "Brown", "m@y.org"))
