@@ -12,7 +12,7 @@ from psycopg.rows import class_row
 from consolidator.database.partitions import Connection
 from consolidator.models.seal import SealedSessionRow, SealRow
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, load, row_values
 
 _SQL = load("log/seals")
 _BATCH = 500  # events fetched at once
@@ -53,15 +53,13 @@ async def add_sessions(conn: Connection, spans: Sequence[Span]) -> None:
 async def seal(conn: Connection, *, run_id: str, now: datetime) -> SealRow | None:
     """Seal what was recorded since the last seal, in the caller's transaction; return None if there is nothing."""
     await execute(conn, _SQL["lock"])
-    sessions = await fetch_all(conn, SealedSessionRow, _SQL["list_unsealed"])
+    last = await fetch_one(conn, SealRow, _SQL["get_last"])
+    number = 1 if last is None else last.number + 1
+    sessions = await fetch_all(conn, SealedSessionRow, _SQL["mark_sealed"], {"number": number})
     if not sessions:
         return None
-    last = await fetch_one(conn, SealRow, _SQL["get_last"])
-    root = hash_root(b"" if last is None else last.root, sessions)
-    row = SealRow(1 if last is None else last.number + 1, run_id, now, len(sessions), root)
-    values = {"number": row.number, "run_id": run_id, "sealed_at": now, "sessions": row.sessions, "root": root}
-    await execute(conn, _SQL["add"], values)
-    await execute(conn, _SQL["mark_sealed"], {"number": row.number})
+    row = SealRow(number, run_id, now, len(sessions), hash_root(b"" if last is None else last.root, sessions))
+    await execute(conn, _SQL["add"], row_values(row))
     return row
 
 

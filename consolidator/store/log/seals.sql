@@ -12,11 +12,12 @@ select pg_advisory_xact_lock(hashtext('consolidator.seal'))
 -- name: get_last
 select number, run_id, sealed_at, sessions, root from seal order by number desc limit 1
 
--- name: list_unsealed
-select session_hash, seq, hash, seal from sealed_session where seal is null order by session_hash, seq
-
 -- name: mark_sealed
-update sealed_session set seal = %(number)s where seal is null
+-- One statement: what another transaction commits meanwhile is left for the next seal.
+with sealed as (
+    update sealed_session set seal = %(number)s where seal is null returning session_hash, seq, hash, seal
+)
+select session_hash, seq, hash, seal from sealed order by session_hash, seq
 
 -- name: add
 insert into seal (number, run_id, sealed_at, sessions, root)

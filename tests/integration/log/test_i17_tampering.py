@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import sql
 
@@ -17,7 +18,7 @@ from consolidator.models.payload import EventType
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events, seals, sessions
 from consolidator.store.log.hash_chain import HASH_BYTES
 from tests.support import call_and_result, log_events, run_job, user_message
 
@@ -140,6 +141,32 @@ async def test_who_rewrites_the_chain_and_the_seals_is_found_by_a_copy(
     found = await broken(log, exported_seals=read_seals(copy))
     assert list(found) == [COPY]
     assert found[COPY] == ["seal 1 of the copy is another one here"]
+
+
+async def test_what_another_process_learns_while_a_night_seals_is_in_the_next_seal(
+    log: Database, dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hash_root = seals.hash_root
+    learned = "insert into consolidator.sealed_session (session_hash, seq, hash) select sha256('s'), 1, hash from "
+    learned += "consolidator.event where session_id = 's' and seq = 1"
+
+    def learn_meanwhile(*arguments: Any) -> bytes:
+        with psycopg.connect(dsn) as other:
+            other.execute(learned.encode())
+        return hash_root(*arguments)
+
+    async with log.transaction() as conn:
+        await conn.execute(
+            "insert into sealed_session select sha256('s'), 2, hash from event where session_id = 's' and seq = 2"
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(seals, "hash_root", learn_meanwhile)
+            first = await seals.seal(conn, run_id="r", now=clock.now())
+    assert await broken(log) == {}
+    async with log.transaction() as conn:
+        second = await seals.seal(conn, run_id="r", now=clock.now())
+    assert [seal.sessions for seal in (first, second) if seal] == [1, 1]
+    assert await broken(log) == {}
 
 
 async def test_a_guard_without_effect_is_found(log: Database) -> None:
