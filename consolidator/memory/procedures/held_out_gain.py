@@ -1,9 +1,9 @@
 """Measure how much better a pattern predicts its steps than the pairs of its steps do, in bits, on held-out roots.
 
 After the steps s1 .. s(i-1), does si come next? One answer is the share of all occurrences of s1 .. s(i-1) that it
-followed, the other the share of all occurrences of s(i-1) alone. Both are learnt from all lineage roots but one, and
+followed, the other the share of all occurrences of s(i-1) alone. Both are learned from all lineage roots but one, and
 scored by log loss on every occurrence of s1 .. s(i-1) in the one that was left out. The gain is the sum of the
-differences, over all roots: positive only where the longer context holds for sessions it was not learnt from, and zero
+differences, over all roots: positive only where the longer context holds for sessions it was not learned from, and zero
 where it stands wherever the last step does. Shares are smoothed by half an occurrence (Krichevsky and Trofimov, 1981).
 
 Example. In three roots `calculate` follows `search` in 3 of 10 occurrences, but in all 3 that stand after `think`:

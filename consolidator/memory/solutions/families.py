@@ -16,7 +16,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fingerprint import FAMILY_NAME, error_names, family_headline, missing_command
 from consolidator.memory.solutions.fix_cases import FixCase, case_of_record
 from consolidator.memory.solutions.fix_description import describe_fix
-from consolidator.memory.solutions.fix_learning import LearntTemplate, learn_templates
+from consolidator.memory.solutions.fix_learning import LearnedTemplate, learn_templates
 from consolidator.memory.solutions.fix_suggestion import describe_template
 from consolidator.memory.solutions.grouping import (
     MAX_CASES,
@@ -45,7 +45,7 @@ class FamilyGroups:
         self._groups = {key: latest_first(group) for key, group in groups.items()}
 
     def cited_records(self) -> set[RecordKey]:
-        """Return the keys of the records from which templates are learnt: the latest of each name."""
+        """Return the keys of the records from which templates are learned: the latest of each name."""
         return {occurrence.record_key for group in self._groups.values() for occurrence in _latest_of_names(group)}
 
     def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
@@ -77,10 +77,10 @@ def _build_solution(
         case = case_of_record(occurrence.ref.root, occurrence.ref.session_id, records[occurrence.record_key])
         if case is not None:
             cases.append(replace(case, names=error_names(occurrence.headline)))
-    learnt = [found for found in learn_templates(cases, min_trust=MIN_TRUST) if _is_of_family(found, cases)]
-    if not learnt:
+    learned_fixes = [fix for fix in learn_templates(cases, min_trust=MIN_TRUST) if _is_of_family(fix, cases)]
+    if not learned_fixes:
         return None
-    names = {case.names for case in cases if any(case.resolver in found.hits for found in learnt)}
+    names = {case.names for case in cases if any(case.resolver in fix.hits for fix in learned_fixes)}
     headline = family_headline(family)
     symbol = group[0].symbol if not missing_command(group[0].headline) else FAMILY_NAME
     return Solution(
@@ -95,7 +95,7 @@ def _build_solution(
         resolved=sum(occurrence.fix_shape is not None for occurrence in group),
         sessions=len({occurrence.ref.root for occurrence in group}),
         status="confirmed",
-        fixes=tuple(_build_fix(found, headline, group, records) for found in learnt),
+        fixes=tuple(_build_fix(fix, headline, group, records) for fix in learned_fixes),
         tried=(),
         evidence=_evidence(group, records),
         last_at=group[0].occurred_at,
@@ -103,16 +103,16 @@ def _build_solution(
     )
 
 
-def _is_of_family(learnt: LearntTemplate, cases: Iterable[FixCase]) -> bool:
+def _is_of_family(learned: LearnedTemplate, cases: Iterable[FixCase]) -> bool:
     """Whether a template writes the error's name, and worked for several names, in half of its tries."""
-    names = {case.names for case in cases if case.resolver in learnt.hits}
-    works = len(learnt.hits) >= MIN_CONFIRMING_RATE * (learnt.applied + learnt.failed)
-    enough = len(names) >= MIN_NAMES and learnt.roots >= MIN_CONFIRMING_SESSIONS
-    return enough and works and learnt.template.needs_name and learnt.template.same_call_only is None
+    names = {case.names for case in cases if case.resolver in learned.hits}
+    works = len(learned.hits) >= MIN_CONFIRMING_RATE * (learned.applied + learned.failed)
+    enough = len(names) >= MIN_NAMES and learned.roots >= MIN_CONFIRMING_SESSIONS
+    return enough and works and learned.template.needs_name and learned.template.same_call_only is None
 
 
 def _build_fix(
-    learnt: LearntTemplate,
+    learned: LearnedTemplate,
     headline: str,
     group: Sequence[ErrorOccurrence],
     records: Mapping[RecordKey, ErrorRecord],
@@ -121,23 +121,23 @@ def _build_fix(
         occurrence
         for occurrence in group
         if (record := records.get(occurrence.record_key)) is not None
-        and (occurrence.ref.session_id, record.resolver_seq) in learnt.hits
+        and (occurrence.ref.session_id, record.resolver_seq) in learned.hits
     ]
     example = records[hits[0].record_key]
     return Fix(
-        description=describe_template(learnt.template),
+        description=describe_template(learned.template),
         rule=example.rule or "",
         changes=example.fix,
         steps=example.between,
         failing=example.failing,
         resolving=example.resolving or "",
         headline=headline,
-        worked=len(learnt.hits),
-        tried=learnt.applied + learnt.failed,
-        sessions=learnt.roots,
+        worked=len(learned.hits),
+        tried=learned.applied + learned.failed,
+        sessions=learned.roots,
         confirmed=True,
         evidence=_evidence(hits, records),
-        templates=(learnt.template.to_json(),),
+        templates=(learned.template.to_json(),),
         last_time=describe_fix(example),
     )
 

@@ -1,4 +1,4 @@
-"""Fix cases: a failed call, what its session did about it, and the call that worked, as templates are learnt from.
+"""Fix cases: a failed call, what its session did about it, and the call that worked, as templates are learned from.
 
 Pure: looks at one record.
 """
@@ -45,7 +45,7 @@ class FixCase:
     steps: tuple[StepCall, ...]
     acted: bool  # whether something was changed in between
     attempts: tuple[CallTexts, ...]  # that failed, too
-    names: tuple[str, ...] = ()  # in the error's headline, where a family's templates are learnt
+    names: tuple[str, ...] = ()  # in the error's headline, where a family's templates are learned
     seq: int = 0  # of the failed call
     failed_again: bool = False  # the operation met the same error again before something resolved it
 

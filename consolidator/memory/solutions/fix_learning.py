@@ -38,8 +38,8 @@ _MIN_SIMILARITY = 0.35  # of two texts, below which one is no edit of the other
 
 
 @dataclass(frozen=True, slots=True)
-class LearntTemplate:
-    """A template and how it did in the cases from which it was learnt."""
+class LearnedTemplate:
+    """A template and how it did in the cases from which it was learned."""
 
     template: FixTemplate
     hits: frozenset[tuple[str, int]]  # resolvers of the cases in which it names what worked
@@ -63,7 +63,7 @@ class _Example:
     outline: FixTemplate  # with a slot for each value, without sources
 
 
-def learn_templates(cases: Iterable[FixCase], *, min_trust: float = MIN_TRUST) -> list[LearntTemplate]:
+def learn_templates(cases: Iterable[FixCase], *, min_trust: float = MIN_TRUST) -> list[LearnedTemplate]:
     """Return the templates of an error's cases, the most trusted first, without those that explain nothing new."""
     distinct, in_vain = split_streaks(sorted(cases, key=_case_key))
     if len(distinct) < MIN_CASES:
@@ -72,24 +72,24 @@ def learn_templates(cases: Iterable[FixCase], *, min_trust: float = MIN_TRUST) -
     for case in distinct:
         for example in _examples(case):
             groups[example.form].append(example)
-    learnt = []
+    learned = []
     for group in groups.values():
         if len({example.case.resolver for example in group}) >= MIN_CASES and (template := _generalize(group)):
             checked = _check(template, distinct, in_vain)
             is_accident = template.same_call_only is not None and checked.roots < MIN_CASES
             if len(checked.hits) >= MIN_CASES and checked.trust >= min_trust and not is_accident:
-                learnt.append(checked)
-    learnt.sort(key=_learnt_key)
-    chosen: list[LearntTemplate] = []
+                learned.append(checked)
+    learned.sort(key=_learned_key)
+    chosen: list[LearnedTemplate] = []
     explained: set[tuple[str, int]] = set()
-    for candidate in learnt:
+    for candidate in learned:
         if candidate.hits - explained or _binds_otherwise(candidate, chosen):
             chosen.append(candidate)
             explained |= candidate.hits
     return chosen[:MAX_TEMPLATES]
 
 
-def _binds_otherwise(candidate: LearntTemplate, chosen: Sequence[LearntTemplate]) -> bool:
+def _binds_otherwise(candidate: LearnedTemplate, chosen: Sequence[LearnedTemplate]) -> bool:
     """Whether a template can answer without the failed call, which no chosen one can."""
 
     def needs_call(template: FixTemplate) -> bool:
@@ -103,14 +103,14 @@ def _case_key(case: FixCase) -> tuple[object, ...]:
     return (case.resolver, case.seq, case.error, sorted(case.failed.items()))
 
 
-def _learnt_key(learnt: LearntTemplate) -> tuple[object, ...]:
+def _learned_key(learned: LearnedTemplate) -> tuple[object, ...]:
     """Order templates: the most trusted, then calls before steps, then changes of the failed call, then by text."""
-    template = learnt.template
+    template = learned.template
     is_whole = not (template.keeps or template.edits)
-    return (-round(learnt.trust, 6), -len(learnt.hits), template.kind, is_whole, str(template.to_json()))
+    return (-round(learned.trust, 6), -len(learned.hits), template.kind, is_whole, str(template.to_json()))
 
 
-def _check(template: FixTemplate, cases: Sequence[FixCase], in_vain: Sequence[FixCase]) -> LearntTemplate:
+def _check(template: FixTemplate, cases: Sequence[FixCase], in_vain: Sequence[FixCase]) -> LearnedTemplate:
     """Count the cases in which a template names what worked, and those in which it was tried in vain."""
     hits: set[tuple[str, int]] = set()
     roots: set[str] = set()
@@ -130,7 +130,7 @@ def _check(template: FixTemplate, cases: Sequence[FixCase], in_vain: Sequence[Fi
             failed += _is_right(template, bound, case)
         elif bound is not None:
             failed += any(same_texts(bound, attempt) for attempt in case.attempts)
-    return LearntTemplate(template, frozenset(hits), applied, len(roots), failed)
+    return LearnedTemplate(template, frozenset(hits), applied, len(roots), failed)
 
 
 def _is_right(template: FixTemplate, bound: CallTexts, case: FixCase) -> bool:

@@ -60,13 +60,12 @@ class Suggestion:
 
 def suggest_family_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
     """Return the fix of a family (a solution as JSON), bound to the name in an error's text; None where none binds."""
-    found = suggest_fix(solution, error, failed, error_names(headline(error)))
-    if found is None or found.tool is None:
+    suggestion = suggest_fix(solution, error, failed, error_names(headline(error)))
+    if suggestion is None or suggestion.tool is None:
         return None
-    of_others = (
-        f"for other names, in {found.worked} of {found.tried} cases: {solution['fixes'][found.fix]['description']}"
-    )
-    return replace(found, text=f"{of_others} → {found.text}")
+    description = solution["fixes"][suggestion.fix]["description"]
+    of_others = f"for other names, in {suggestion.worked} of {suggestion.tried} cases: {description}"
+    return replace(suggestion, text=f"{of_others} → {suggestion.text}")
 
 
 def knows_better(
@@ -98,37 +97,39 @@ def suggest_fix(
             bound = template.bind(excerpt, texts, names)
             if bound is not None and not _is_failed_call(template, bound, texts, failed):
                 tool, arguments = _name_call(template, bound, solution, failed)
-                told = _describe_bound(template, tool, arguments, failed)
-                return Suggestion(template.kind, told, tool, arguments, number, fix["worked"], fix["tried"])
+                text = _describe_bound(template, tool, arguments, failed)
+                return Suggestion(template.kind, text, tool, arguments, number, fix["worked"], fix["tried"])
     if not fixes:
         return None
     fix = fixes[0]
-    told = fix.get("last_time") or fix["description"]
-    return Suggestion("last time", f"last time: {told}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
+    text = fix.get("last_time") or fix["description"]
+    return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
-def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, asked: str) -> str:
+def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headline: str) -> str:
     """Return the error that is asked about, by its headline, and the fix for it in one line."""
     fix = solution["fixes"][suggestion.fix]
     certainty = "" if fix["confirmed"] else ", unconfirmed"
     sessions = count_sessions(fix["sessions"])
     rate = f"worked in {suggestion.worked} of {suggestion.tried}, in {sessions}{certainty}"
-    told = asked if suggestion.tool is not None and asked else fix["headline"]  # "last time" has its own case
-    return f"{solution['failed']} failed: “{told}” → {suggestion.text} ({rate})"
+    shown_headline = (
+        error_headline if suggestion.tool is not None and error_headline else fix["headline"]
+    )  # "last time" has its own case
+    return f"{solution['failed']} failed: “{shown_headline}” → {suggestion.text} ({rate})"
 
 
 def describe_template(template: FixTemplate) -> str:
     """Return a template for people."""
-    told = template.describe()
+    description = template.describe()
     if template.kind == "step":
-        return f"first run {_quote_call(template.tool, told)}"
-    if not told:
+        return f"first run {_quote_call(template.tool, description)}"
+    if not description:
         return "try the same call again"
     if "command" in template.texts:
-        return f"run `{told}`"
+        return f"run `{description}`"
     if template.texts and not template.keeps:
-        return f"call {template.tool or 'it'} with {told}"
-    return f"the same call {told}" if template.edits or template.dropped else f"the same call with {told}"
+        return f"call {template.tool or 'it'} with {description}"
+    return f"the same call {description}" if template.edits or template.dropped else f"the same call with {description}"
 
 
 def error_excerpt(text: str) -> str:
@@ -142,9 +143,9 @@ def concerns_error(known_line: str, error_line: str) -> bool:
 
     "No module named pip" is not the error of "No module named 'requests'", nor "lodash" that of "lodash-es".
     """
-    asked = _whole_names(error_line) | _whole_names(_NAME_MASK.sub(" ", mask_line(error_line)))
-    known = _whole_names(_NAME_MASK.sub(" ", mask_line(known_line)))
-    return bool(known) and known <= asked
+    names_in_error = _whole_names(error_line) | _whole_names(_NAME_MASK.sub(" ", mask_line(error_line)))
+    known_names = _whole_names(_NAME_MASK.sub(" ", mask_line(known_line)))
+    return bool(known_names) and known_names <= names_in_error
 
 
 def _whole_names(line: str) -> set[str]:
@@ -172,16 +173,20 @@ def _name_call(
     tool = template.tool or (failed.tool if failed is not None else solution["tool"])
     if template.tool is not None and is_shell_symbol(template.tool):
         tool = failed.tool if failed is not None and shell_command(failed.tool, failed.arguments) else "shell"
-    said = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    failed_arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
     if set(written) == {""}:
-        key = next(iter(said)) if len(said) == 1 and failed is not None and failed.tool == tool else "input"
+        key = (
+            next(iter(failed_arguments))
+            if len(failed_arguments) == 1 and failed is not None and failed.tool == tool
+            else "input"
+        )
         written = {key: written[""]}
-    return tool, {key: _with_type(text, said.get(key)) for key, text in written.items()}
+    return tool, {key: _with_type(text, failed_arguments.get(key)) for key, text in written.items()}
 
 
-def _with_type(text: str, said: Any) -> Any:
+def _with_type(text: str, failed_value: Any) -> Any:
     """Return an argument's value, of the type that the failed call gave it."""
-    if said is None or isinstance(said, str):
+    if failed_value is None or isinstance(failed_value, str):
         return text
     try:
         return json.loads(text)
@@ -191,10 +196,12 @@ def _with_type(text: str, said: Any) -> Any:
 
 def _describe_bound(template: FixTemplate, tool: str, arguments: Mapping[str, Any], failed: FailedCall | None) -> str:
     if shell_command(tool, arguments) is not None and "command" in arguments:
-        told = f"`{shorten(str(arguments['command']), MAX_SHOWN)}`"
-        return f"first run {told}, then the same again" if template.kind == "step" else f"run {told}"
-    said = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
-    changed = {key: value for key, value in arguments.items() if said.get(key) != value or template.kind == "step"}
+        command = f"`{shorten(str(arguments['command']), MAX_SHOWN)}`"
+        return f"first run {command}, then the same again" if template.kind == "step" else f"run {command}"
+    failed_arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    changed = {
+        key: value for key, value in arguments.items() if failed_arguments.get(key) != value or template.kind == "step"
+    }
     if not changed and not template.dropped:
         return "try the same call again"
     values = ", ".join(f"{key} = {shorten(str(value), 100)}" for key, value in changed.items())
@@ -204,5 +211,5 @@ def _describe_bound(template: FixTemplate, tool: str, arguments: Mapping[str, An
     return f"call {tool}{' with ' + values if values else ''}{left_out}"
 
 
-def _quote_call(tool: str | None, told: str) -> str:
-    return f"`{told}`" if tool is None else f"{tool} `{told}`"
+def _quote_call(tool: str | None, description: str) -> str:
+    return f"`{description}`" if tool is None else f"{tool} `{description}`"

@@ -142,10 +142,11 @@ class FixTemplate:
 
     def _has_known_operands(self, failed: Mapping[str, str]) -> bool:
         """Whether a failed command has the operands that those of the cases had: a new one could contradict them."""
-        found = command_operands(failed.get("command", ""))
+        failed_operands = command_operands(failed.get("command", ""))
         return any(
-            len(found) == len(known) and all(word in (None, said) for word, said in zip(known, found, strict=True))
-            for known in self.operands
+            len(failed_operands) == len(pattern)
+            and all(word in (None, operand) for word, operand in zip(pattern, failed_operands, strict=True))
+            for pattern in self.operands
         )
 
     def describe(self) -> str:

@@ -29,7 +29,7 @@ from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solu
 MIN_CONFIRMING_SESSIONS = 2  # lineage roots in which a fix must have worked
 MIN_CONFIRMING_RATE = 0.5  # of the times that it was tried
 MIN_CONFIRMING_SHARE = 0.25  # of all occurrences of the error
-MAX_CASES = 40  # the latest ones, from which templates are learnt
+MAX_CASES = 40  # the latest ones, from which templates are learned
 MAX_FIXES = 5
 MAX_EVIDENCE = 5
 MAX_TRIED = 5
@@ -160,7 +160,7 @@ def _cluster_by_fix(group: Iterable[ErrorOccurrence]) -> list[list[ErrorOccurren
 
 
 def _latest_resolved(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
-    """Return the occurrences from which templates are learnt."""
+    """Return the occurrences from which templates are learned."""
     return [occurrence for occurrence in group if occurrence.fix_shape is not None][:MAX_CASES]
 
 
@@ -213,7 +213,7 @@ def _build_fixes(
     fixes = []
     for cluster in clusters:
         known = [cases[occurrence.record_key].resolver for occurrence in cluster if occurrence.record_key in cases]
-        shares = [sum(resolver in learnt.hits for resolver in known) for learnt in templates]
+        shares = [sum(resolver in learned.hits for resolver in known) for learned in templates]
         best = max(range(len(shares)), key=lambda n: (shares[n], -n)) if shares else None
         if best is not None and 2 * shares[best] >= len(known) > 0:
             explained[best] += cluster
@@ -222,7 +222,7 @@ def _build_fixes(
     for number, merged in explained.items():
         by_latest = latest_first(merged)
         hits = templates[number].hits
-        told = [learnt.template for learnt in templates if learnt is templates[number] or learnt.hits <= hits]
+        told = [learned.template for learned in templates if learned is templates[number] or learned.hits <= hits]
         examples = [o for o in by_latest if o.record_key in cases and cases[o.record_key].resolver in hits]
         fixes.append(_build_fix(by_latest, group, records, in_vain, told, examples[0] if examples else None))
     return fixes

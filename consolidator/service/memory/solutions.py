@@ -83,8 +83,8 @@ async def find_solutions(
                 conn, exact or fingerprint("", text), any_tool=True, agent=agent, project=project
             )
             of_family = _answer_by_family(families, own, text, call)
-    known = signature(text)
-    same = [row for row in rows if row.fingerprint.endswith(f"|{known}")]
+    error_signature = signature(text)
+    same = [row for row in rows if row.fingerprint.endswith(f"|{error_signature}")]
     rows = same or [row for row in rows if concerns_error(row.headline, line)]
     answers = [answer_error(row, text, call) for row in rows]
     return [*([] if of_family is None else [of_family]), *answers][:limit]
@@ -101,8 +101,8 @@ def _answer_by_family(
             continue
         if any(knows_better(solution.body, suggestion, error, failed) for solution in own):
             return None
-        told = answer_line(row.body, suggestion, headline(error))
-        return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": told})
+        line = answer_line(row.body, suggestion, headline(error))
+        return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
     return None
 
 
@@ -111,8 +111,8 @@ def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = No
     suggestion = suggest_fix(row.body, error, _redact_call(call))
     if suggestion is None:
         return replace(row, body={**row.body, "suggestion": None})
-    asked = headline(error) if row.fingerprint.endswith(f"|{signature(error)}") else ""
-    line = answer_line(row.body, suggestion, asked)
+    error_headline = headline(error) if row.fingerprint.endswith(f"|{signature(error)}") else ""
+    line = answer_line(row.body, suggestion, error_headline)
     return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
 
 

@@ -176,4 +176,4 @@ async def test_records_are_read_a_few_at_a_time_and_the_solutions_are_the_same(
         await merge(database, settings)
     assert await query_rows(database, published) == at_once
     assert len(read) > 9
-    assert max(read) <= 6  # the records that one solution cites and is learnt from
+    assert max(read) <= 6  # the records that one solution cites and is learned from

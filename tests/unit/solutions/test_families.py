@@ -1,4 +1,4 @@
-"""A family's fix is learnt from several names and sessions, and answers another name with that very name."""
+"""A family's fix is learned from several names and sessions, and answers another name with that very name."""
 
 from __future__ import annotations
 

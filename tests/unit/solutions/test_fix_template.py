@@ -1,4 +1,4 @@
-"""Fixes are templates: learnt from two cases, bound to the case in hand, or told as what was done last time."""
+"""Fixes are templates: learned from two cases, bound to the case in hand, or told as what was done last time."""
 
 from __future__ import annotations
 
