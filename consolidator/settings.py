@@ -32,6 +32,10 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="a PostgreSQL 15+ to use instead of the embedded one"
     )
+    postgres_bin: Path | None = Field(
+        default=None,
+        description="programs of PostgreSQL 18 that run the embedded database in place of the installed ones",
+    )
     clock: datetime | None = Field(
         default=None, description="start the clock here, in UTC unless it has an offset (for rehearsals)"
     )

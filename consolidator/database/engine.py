@@ -116,7 +116,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
 
     server = None
     if settings.database_url is None:
-        server = await EmbeddedServer.start(settings.home)
+        server = await EmbeddedServer.start(settings.home, settings.postgres_bin)
         dsn = server.dsn
     else:
         dsn = check_dsn(settings.database_url.get_secret_value())

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database, backup, open_database, partitions, upgrade
+from consolidator.database import Database, backup, open_database, partitions, security_releases, upgrade
 from consolidator.errors import UsageError
 from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.settings import Settings
@@ -20,6 +20,7 @@ __all__ = [
     "Database",
     "back_up_database",
     "describe_database",
+    "describe_missing_fixes",
     "list_seals",
     "load_schema_revision",
     "open_database",
@@ -40,10 +41,18 @@ async def describe_database(database: Database, settings: Settings) -> dict[str,
     described = {"kind": "embedded" if database.server else "given by CONSOLIDATOR_DATABASE_URL"}
     if database.server:
         described |= {"home": str(settings.home), **database.server.info()}
+    described["security fixes"] = await describe_missing_fixes(database) or "none missing that this version knows of"
     async with database.connection() as conn:
         described["schema revision"] = await load_schema_revision(database)
         described["partitions"] = str(len(await partitions.list_attached(conn)))
         return described | asdict(await checks.get_sizes(conn))
+
+
+async def describe_missing_fixes(database: Database) -> str | None:
+    """Return which known security fixes the running server lacks, and what to do; None if it lacks none."""
+    async with database.connection() as conn:
+        version = conn.info.server_version
+    return security_releases.describe_missing_fixes(version, embedded=database.server is not None)
 
 
 async def back_up_database(database: Database, path: Path) -> int:

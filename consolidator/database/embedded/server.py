@@ -10,7 +10,15 @@ import asyncio
 import threading
 from pathlib import Path
 
-from consolidator.database.embedded import binaries, cluster, keeper_process, postmaster, startup, unavailable
+from consolidator.database.embedded import (
+    binaries,
+    cluster,
+    keeper_process,
+    postmaster,
+    startup,
+    system_binaries,
+    unavailable,
+)
 from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import Cluster
 from consolidator.database.embedded.file_locks import ServerLocks
@@ -35,12 +43,13 @@ class EmbeddedServer:
         self._mutex = threading.Lock()  # flock does not exclude threads that share a descriptor
 
     @classmethod
-    async def start(cls, home: Path) -> EmbeddedServer:
-        """Join the running server of this home, or start one.
+    async def start(cls, home: Path, postgres_bin: Path | None = None) -> EmbeddedServer:
+        """Join the running server of this home, or start one, with the programs in `postgres_bin` if it is given.
 
-        Raises DatabaseUnavailable, which says what is wrong and what to do about it.
+        Raises DatabaseUnavailable, which says what is wrong and what to do about it, and UsageError for programs that
+        will not do.
         """
-        joining = asyncio.ensure_future(asyncio.to_thread(cls._start, home))
+        joining = asyncio.ensure_future(asyncio.to_thread(cls._start, home, postgres_bin))
         try:
             return await asyncio.shield(joining)
         except asyncio.CancelledError:
@@ -80,8 +89,8 @@ class EmbeddedServer:
         return facts
 
     @classmethod
-    def _start(cls, home: Path) -> EmbeddedServer:
-        programs = binaries.locate()
+    def _start(cls, home: Path, postgres_bin: Path | None) -> EmbeddedServer:
+        programs = binaries.locate() if postgres_bin is None else system_binaries.locate(postgres_bin)
         home = cluster.prepare_home(home)
         try:
             locks = ServerLocks.open(cluster.state_dir_of(home))
@@ -91,6 +100,8 @@ class EmbeddedServer:
             locks.users.acquire_shared()
             prepared = cluster.prepare_cluster(home, programs)
             server = cls(prepared, programs, locks, startup.ensure_running(prepared, programs, locks))
+            if postgres_bin is not None:
+                system_binaries.check_extension(server.dsn, programs)
             locks.starting.release()
         except BaseException:
             locks.close()  # also when interrupted: a lock that nobody closes would keep the server alive
