@@ -32,6 +32,7 @@ from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
 from consolidator.store.log import context as store
 from consolidator.store.log import events
 from consolidator.store.log.context import SessionView
@@ -142,7 +143,8 @@ async def set_scratchpad(
     conn: Connection, session_id: str, text: str, *, now: datetime, epoch: int | None = None
 ) -> AppendResult:
     """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
-    decision = NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": text})
+    data = {"decision": "scratchpad_set", "text": text}
+    decision = NewEvent(EventType.POLICY_DECISION, data, principal=Role.AGENT.value)
     result = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
     history = history_from_view(await store.load_view(conn, session_id))
     history.scratchpad_seq, history.scratchpad = result.last_seq, text or None

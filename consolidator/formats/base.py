@@ -46,6 +46,7 @@ class ForeignEvent:
     tool_name: str | None = None
     line: int | None = None
     seq: int | None = None  # only the native format numbers its events
+    role: str | None = None  # who said it, where an export of our own says another than the type implies
 
 
 @dataclass(frozen=True, slots=True)

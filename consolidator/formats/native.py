@@ -2,8 +2,9 @@
 
 Fields of a session: id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id,
 kind, simulated, model, details, status, error, and pruned_to if its first events are gone. Fields of an event: seq,
-type, task_id, tool_name, data; every type of event is written the same way. An event without data.occurred_at gets its
-created_at there. Derived and local fields are not exported: head, watermarks, consolidated_at, leases, totals.
+type, task_id, tool_name, data, and principal (its role) where that is not the one that the type implies; every type of
+event is written the same way. An event without data.occurred_at gets its created_at there. Derived and local fields are
+not exported: head, watermarks, consolidated_at, leases, totals.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from consolidator.formats.common.jsonl_writer import encode_line
 from consolidator.formats.common.log_files import find_files
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.principal import find_role, role_of
 
 NAME = "consolidator"
 VERSION = 1
@@ -74,7 +76,10 @@ def _build_line(event: Event) -> dict[str, Any]:
     if not data.get("occurred_at"):
         data = {**data, "occurred_at": event.created_at.astimezone(UTC).isoformat()}
     line: dict[str, Any] = {"seq": event.seq, "type": event.type.value, "data": data}
-    optional_fields = {"task_id": event.task_id, "tool_name": event.tool_name}
+    role = role_of(event.principal)
+    is_implied = role is None or role is find_role(event.type, event.data)
+    principal = None if is_implied or role is None else role.value
+    optional_fields = {"task_id": event.task_id, "tool_name": event.tool_name, "principal": principal}
     return line | {name: value for name, value in optional_fields.items() if value is not None}
 
 
@@ -163,6 +168,7 @@ class _NativeReader:
             tool_name=_text(line.get("tool_name")),
             line=number,
             seq=seq,
+            role=None if line.get("principal") is None else str(line["principal"]),
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
@@ -21,6 +21,7 @@ from consolidator.models.columns import (
     timestamp_column,
 )
 from consolidator.models.payload import EventType
+from consolidator.models.principal import find_role, is_persons_word, name_principal
 
 
 def parse_timestamp(text: Any) -> datetime | None:
@@ -55,6 +56,7 @@ class EventRow:
     consolidated_at: datetime | None  # when it was learned from
     task_id: str | None
     tool_name: str | None
+    principal: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,17 @@ class Event:
     task_id: str | None = None
     tool_name: str | None = None
     id: int | None = None
+    principal: str | None = None  # who says it (see `models.principal`); null in events from before principals
 
     @property
     def occurred_at(self) -> datetime:
         """When it happened according to a foreign log, else when it was ingested."""
         return parse_timestamp(self.data.get("occurred_at")) or self.created_at
+
+    @property
+    def is_persons_word(self) -> bool:
+        """Whether a message is what a person said, by its door and its payload."""
+        return is_persons_word(self.principal, self.data)
 
     def to_local_time(self, zone: tzinfo) -> datetime:
         """When it happened in local time: at the log's own UTC offset if it has one, else in `zone`."""
@@ -92,6 +100,17 @@ class NewEvent:
     data: Mapping[str, Any] = field(default_factory=dict)
     task_id: str | None = None
     tool_name: str | None = None
+    principal: str | None = None  # who says it, set by whoever appends it and never from a payload
+
+
+def with_principals(new_events: Iterable[NewEvent], name: str | None = None) -> list[NewEvent]:
+    """Return events with the principals that their types imply, where they have none; `name` goes to each of them."""
+    return [
+        event
+        if event.principal is not None
+        else replace(event, principal=name_principal(find_role(event.type, event.data), name))
+        for event in new_events
+    ]
 
 
 class EventTable(SQLModel, table=True):
@@ -112,6 +131,7 @@ class EventTable(SQLModel, table=True):
     task_id: str | None = nullable_text_column()
     tool_name: str | None = nullable_text_column()
     hash: bytes | None = nullable_bytes_column()  # see `store.log.hash_chain`; null in events from before it
+    principal: str | None = nullable_text_column()  # see `models.principal`; null in events from before it
 
 
 class IdempotencyKeyTable(SQLModel, table=True):

@@ -75,6 +75,7 @@ class SessionRow:
     unchained_to: int  # events up to here were written before events were hash-chained
     chain_hash: bytes | None  # of the last event; null before the first one
     pruned_hash: bytes | None  # of the event at `pruned_to`, with which the rest is verified
+    recorded_by: str | None  # the client or import that writes it, where the runtime does not: it is never driven
 
     @property
     def ingest_bounds(self) -> tuple[datetime, datetime]:
@@ -153,6 +154,7 @@ class SessionTable(SQLModel, table=True):
     unchained_to: int = bigint_column()
     chain_hash: bytes | None = nullable_bytes_column()
     pruned_hash: bytes | None = nullable_bytes_column()
+    recorded_by: str | None = nullable_text_column()
 
 
 class SessionViewTable(SQLModel, table=True):

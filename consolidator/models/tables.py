@@ -5,6 +5,7 @@ from sqlmodel import SQLModel
 from consolidator.models import (
     blob,
     chunk,
+    credential,
     digest,
     error_record,
     event,
@@ -27,6 +28,7 @@ from consolidator.models import (
 METADATA = SQLModel.metadata
 MODULES = (
     blob,
+    credential,
     digest,
     error_record,
     event,

@@ -41,8 +41,9 @@ class Consolidator:
     """An agent over the log: its tools, its model server, its database.
 
     Use `async with Consolidator(tools=[...]) as agent:`, then `await agent.open(key)`. `channels` sends the messages
-    of sessions, by channel name; `recall` returns what memory knows about a message. `settings` and `database` default
-    to the configured ones.
+    of sessions, by channel name; `recall` returns what memory knows about a message. `surface` names where people type
+    their messages: what they send is logged as said by `user:SURFACE`. `settings` and `database` default to the
+    configured ones.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class Consolidator:
         mcp: Sequence[str] = (),
         channels: Mapping[str, Sender] | None = None,
         recall: RecallFunction | None = None,
+        surface: str = sessions.LIBRARY,
     ) -> None:
+        self.surface = surface
         self._toolbox = Toolbox(tools)
         self._settings = settings
         self._database = database
@@ -188,7 +191,13 @@ class Session:
 
         A delta of kind `void` says that its message does not count.
         """
-        seq = None if text is None else await sessions.send_message(self._agent.database, self.id, text, mode=mode)
+        seq = (
+            None
+            if text is None
+            else await sessions.send_message(
+                self._agent.database, self.id, text, mode=mode, surface=self._agent.surface
+            )
+        )
         async for delta in self._stream_deltas(seq):
             yield delta
 
@@ -199,11 +208,15 @@ class Session:
 
     async def steer(self, text: str) -> int:
         """Send a message that cancels what is in flight, and return its seq. Whoever drives the session answers it."""
-        return await sessions.send_message(self._agent.database, self.id, text, mode="steer")
+        return await sessions.send_message(
+            self._agent.database, self.id, text, mode="steer", surface=self._agent.surface
+        )
 
     async def follow_up(self, text: str) -> int:
         """Send a message that is answered after the current turn, and return its seq."""
-        return await sessions.send_message(self._agent.database, self.id, text, mode="follow_up")
+        return await sessions.send_message(
+            self._agent.database, self.id, text, mode="follow_up", surface=self._agent.surface
+        )
 
     async def history(self, limit: int = 50) -> list[Message]:
         """Return the last messages, the oldest first."""

@@ -24,6 +24,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
 from consolidator.runtime import budget as money
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.harness import Usage
@@ -215,7 +216,7 @@ async def _log_compaction(
         appended = await events.append(
             conn,
             session_id,
-            [NewEvent(EventType.POLICY_DECISION, data)],
+            [NewEvent(EventType.POLICY_DECISION, data, principal=Role.HARNESS.value)],
             now=database.clock.now(),
             epoch=epoch,
             key=f"compaction:{plan.kept_from}",

@@ -16,6 +16,7 @@ from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.budget import check_cap
@@ -24,7 +25,9 @@ from consolidator.store.log import lease as store
 from consolidator.store.log.lease import AttentionRow
 
 MessageMode = Literal["message", "steer", "follow_up"]
+LIBRARY = "library"  # the surface of a program that embeds the runtime
 _MAX_KEY_LENGTH = 300
+_OPERATOR = Role.OPERATOR.value
 
 
 def parse_key(key: str) -> tuple[str, str | None, str | None]:
@@ -63,13 +66,12 @@ async def open_session(
             changed = await _configure(conn, session, model=model, max_cost=max_cost, config=config)
             if session.head == 0:
                 data = {"model": model, "system_prompt": config.get("system"), "cwd": project}
-                start = NewEvent(
-                    EventType.SESSION_START, {name: value for name, value in data.items() if value is not None}
-                )
+                known = {name: value for name, value in data.items() if value is not None}
+                start = NewEvent(EventType.SESSION_START, known, principal=_OPERATOR)
                 await _log_start(conn, session_id, start, database)
             elif changed:
                 decision = {"decision": "configuration_changed", "changed": changed}
-                new = [NewEvent(EventType.POLICY_DECISION, decision)]
+                new = [NewEvent(EventType.POLICY_DECISION, decision, principal=_OPERATOR)]
                 await events.append(conn, session_id, new, now=database.clock.now())
             return await sessions.get(conn, session_id)
 
@@ -97,9 +99,15 @@ async def _configure(
 
 
 async def send_message(
-    database: Database, session_id: str, text: str, *, mode: MessageMode = "message", speaker: str | None = None
+    database: Database,
+    session_id: str,
+    text: str,
+    *,
+    mode: MessageMode = "message",
+    speaker: str | None = None,
+    surface: str = LIBRARY,
 ) -> int:
-    """Append a person's message for a harness to answer, and return its seq.
+    """Append a person's message for a harness to answer, and return its seq; `surface` is where the person wrote it.
 
     Raises UsageError for a blank message, which no model accepts, and if the session has ended.
     """
@@ -109,28 +117,34 @@ async def send_message(
     with boundary("commit message"):
         async with database.transaction() as conn:
             now = database.clock.now()
-            appended = await events.append(conn, session_id, [NewEvent(EventType.USER_MESSAGE, data)], now=now)
+            new = NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
+            appended = await events.append(conn, session_id, [new], now=now)
             if not await store.mark_pending(conn, session_id):
                 raise UsageError(f"session {session_id} has ended; open its key again for a new one")
     return appended.last_seq
 
 
-async def decide_approval(database: Database, call_id: str, *, allow: bool, reason: str | None = None) -> str:
+async def decide_approval(
+    database: Database, call_id: str, *, allow: bool, reason: str | None = None, surface: str = LIBRARY
+) -> str:
     """Allow or deny a call that waits for approval, and return its session's id. Raises NotFound if none waits."""
     kind = EventType.APPROVAL_GRANTED if allow else EventType.APPROVAL_DENIED
 
     def create_event(request: Mapping[str, Any]) -> NewEvent:
-        return NewEvent(kind, {"call_id": call_id, "tool": request.get("tool"), "reason": reason})
+        data = {"call_id": call_id, "tool": request.get("tool"), "reason": reason}
+        return NewEvent(kind, data, principal=name_principal(Role.USER, surface))
 
     return await _log_verdict(database, call_id, "approval", create_event, pending=True)
 
 
-async def resolve_call(database: Database, call_id: str, outcome: Literal["ok", "failed"]) -> str:
+async def resolve_call(
+    database: Database, call_id: str, outcome: Literal["ok", "failed"], *, surface: str = LIBRARY
+) -> str:
     """Record how an uncertain call went, and return its session's id. Raises NotFound if the call is not uncertain."""
 
     def create_event(request: Mapping[str, Any]) -> NewEvent:
         decision = {"decision": "call_settled", "call_id": call_id, "tool": request.get("tool"), "outcome": outcome}
-        return NewEvent(EventType.POLICY_DECISION, decision)
+        return NewEvent(EventType.POLICY_DECISION, decision, principal=name_principal(Role.USER, surface))
 
     return await _log_verdict(database, call_id, "uncertain", create_event, pending=False)
 
@@ -163,7 +177,7 @@ async def end_session(database: Database, session_id: str, *, reason: str, hide:
     with boundary("commit end"):
         async with database.transaction() as conn:
             if (await sessions.get(conn, session_id)).status == "open":
-                end = NewEvent(EventType.SESSION_END, {"reason": reason})
+                end = NewEvent(EventType.SESSION_END, {"reason": reason}, principal=_OPERATOR)
                 await events.append(conn, session_id, [end], now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
 

@@ -12,7 +12,7 @@ from typing import Any
 from ulid import ULID
 
 from consolidator.errors import ModelError, ModelUnavailable, UsageError
-from consolidator.models.event import NewEvent
+from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime import budget
@@ -181,7 +181,9 @@ class SessionStepper:
                 )
                 if message is None:
                     start = NewEvent(EventType.THINKING_START, plan.log_data(message_id))
-                    appended = await events.append(conn, session.id, [start], now=now, epoch=self.lease.epoch)
+                    appended = await events.append(
+                        conn, session.id, with_principals([start]), now=now, epoch=self.lease.epoch
+                    )
                     message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
         self.lease.mark_seen(plan.upto_seq)
         return message, call_id
@@ -216,11 +218,11 @@ class SessionStepper:
         usage = plan.usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         calls = call_events(self.harness, answer, message.message_id)
-        requests = approval_requests(calls)
+        new, requests = with_principals([response, *calls]), approval_requests(calls)
         now = self.harness.database.clock.now()
         with boundary("commit response"):
             async with self.harness.database.transaction() as conn:
-                appended = await events.append(conn, session.id, [response, *calls], now=now, epoch=self.lease.epoch)
+                appended = await events.append(conn, session.id, new, now=now, epoch=self.lease.epoch)
                 await budget.settle_spend(conn, call_id, answer.usage, now=now)
                 if requests:
                     await marks.set_attention(conn, session.id, requested=requests)
@@ -306,7 +308,7 @@ class SessionStepper:
         with boundary("commit notice"):
             async with self.harness.database.transaction() as conn:
                 appended = await events.append(
-                    conn, self.lease.session_id, with_notice, now=now, epoch=self.lease.epoch
+                    conn, self.lease.session_id, with_principals(with_notice), now=now, epoch=self.lease.epoch
                 )
                 await store.append_chunks(
                     conn,
@@ -331,7 +333,9 @@ class SessionStepper:
         with boundary(name):
             async with self.harness.database.connection() as conn:
                 now = self.harness.database.clock.now()
-                appended = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)
+                appended = await events.append(
+                    conn, self.lease.session_id, with_principals(new), now=now, epoch=self.lease.epoch
+                )
         return appended.last_seq
 
 

@@ -13,8 +13,9 @@ from itertools import groupby
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.models.event import NewEvent
+from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.boundaries import Boundary, boundary
 from consolidator.runtime.fold import OpenCall
 from consolidator.runtime.generation import StreamedAnswer
@@ -206,7 +207,9 @@ class ToolCallRunner:
 
     async def _append(self, conn: Connection, new: Sequence[NewEvent]) -> None:
         now = self.harness.database.clock.now()
-        appended = await events.append(conn, self.lease.session_id, new, now=now, epoch=self.lease.epoch)
+        appended = await events.append(
+            conn, self.lease.session_id, with_principals(new), now=now, epoch=self.lease.epoch
+        )
         self.to_seq = appended.last_seq
 
 
@@ -229,4 +232,6 @@ def _result_event(call: OpenCall, outcome: Outcome | str | None) -> NewEvent:
         data |= {"state_patch": dict(outcome.patch)} if outcome.patch else {}
     else:
         data |= {"status": "uncertain", "content": outcome or UNCERTAIN}
-    return NewEvent(EventType.TOOL_RESULT, data)
+    is_of_tool = isinstance(outcome, Outcome) and outcome.reason is None
+    principal = name_principal(Role.TOOL, call.tool) if is_of_tool else Role.HARNESS.value
+    return NewEvent(EventType.TOOL_RESULT, data, principal=principal)

@@ -11,6 +11,7 @@ from consolidator.cli.output import print_line
 from consolidator.errors import UsageError
 from consolidator.runtime.sessions import decide_approval, resolve_call
 
+SURFACE = "cli"
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")]
 
 
@@ -36,7 +37,7 @@ def deny_command(
 def _decide(call: str, *, allow: bool, reason: str | None) -> None:
     async def work() -> str:
         async with open_configured() as (database, _):
-            return await decide_approval(database, call, allow=allow, reason=reason)
+            return await decide_approval(database, call, allow=allow, reason=reason, surface=SURFACE)
 
     session_id = run_async(work())
     print_line(f"{'allowed' if allow else 'denied'}; `consolidator wake {session_id}` continues it")
@@ -52,6 +53,6 @@ def resolve_command(
 
     async def work() -> str:
         async with open_configured() as (database, _):
-            return await resolve_call(database, call, checked)
+            return await resolve_call(database, call, checked, surface=SURFACE)
 
     print_line(f"noted in session {run_async(work())}: the model reads it at its next turn")

@@ -67,7 +67,9 @@ def chat(
             toolbox = [tool for name in tools for tool in load_tools(name)]
             toolbox += await stack.enter_async_context(start_mcp_servers(mcp))
             recall = partial(recall_for_message, database, settings) if memory else None
-            agent = Consolidator(map(chat.announce_calls, toolbox), settings=settings, database=database, recall=recall)
+            agent = Consolidator(
+                map(chat.announce_calls, toolbox), settings=settings, database=database, recall=recall, surface="chat"
+            )
             await stack.enter_async_context(agent)
             await chat.run(agent, f"main:cli:{user_name()}" if key is None else key)
 

@@ -191,7 +191,9 @@ class TerminalChat:
             reply = line.strip()
             allow = reply.casefold() in ("y", "yes")
             reason = None if allow or reply.casefold() in ("", "n", "no") else reply
-            await sessions.decide_approval(self._agent.database, call.call_id, allow=allow, reason=reason)
+            await sessions.decide_approval(
+                self._agent.database, call.call_id, allow=allow, reason=reason, surface=self._agent.surface
+            )
             calls = await load_pending_calls(self._agent.database, self._session.id)
             if not any(call.kind == "approval" for call in calls):
                 await self._show_answer(self._session.stream())

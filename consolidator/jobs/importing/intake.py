@@ -22,6 +22,7 @@ from consolidator.formats import native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.jobs.importing.report import BatchResult, ImportReport
 from consolidator.models.event import NewEvent
+from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
 from consolidator.store.log import events, sessions, sources
 
 BATCH_EVENTS = 1000
@@ -81,7 +82,9 @@ class Intake:
             self._report.add_problem(self._path, Problem("an event before any session", item.line))
             return
         try:
-            prepared = events.prepare(NewEvent(item.type, item.data, item.task_id, item.tool_name))
+            prepared = events.prepare(
+                NewEvent(item.type, item.data, item.task_id, item.tool_name, _principal(item, self._format.NAME))
+            )
         except InvalidEvent as error:
             self._report.add_problem(self._path, Problem(str(error), item.line))
             return
@@ -213,6 +216,18 @@ def _exported_columns(exported: Any) -> dict[str, Any]:
         "pruned_to": _number(values.get("pruned_to")) or 0,
         "simulated": values.get("simulated") is True,
     }
+
+
+def _principal(item: ForeignEvent, format_name: str) -> str:
+    """Return who says an imported event; a role that an own export claims counts where it may say the event.
+
+    Any other claim is a client's: what it may not say is then refused.
+    """
+    if item.role is None:
+        return name_principal(find_role(item.type, item.data), format_name)
+    claimed = role_of(item.role)
+    is_allowed = claimed is not None and may_append(claimed.value, item.type, item.data)
+    return name_principal(claimed if claimed is not None and is_allowed else Role.CLIENT, format_name)
 
 
 def _number(value: Any) -> int | None:

@@ -76,7 +76,7 @@ def propose_candidates(
 
 
 def _read_message(event: Event, session: SessionContext, redact: Callable[[str], str], proposals: Proposals) -> None:
-    if event.data.get("origin", "user") != "user":
+    if not event.is_persons_word:
         return
     text = redact(strip_recalled(str(event.data.get("text", ""))))
     speaker = event.data.get("speaker")

@@ -229,6 +229,8 @@ def _line_of_message(event: Event, session: SessionContext, redact: Callable[[st
     text = redact(strip_recalled(str(event.data.get("text") or "")))
     if session.is_subagent:  # its user is an agent
         return _make_line(event, "agent", text, None)
+    if not event.is_persons_word:  # the record of a client
+        return _make_line(event, "agent", text, "agent")
     line = _make_line(event, "user", text, "user")
     if line is None:
         return None

@@ -11,10 +11,12 @@ from consolidator.database import Database
 from consolidator.errors import InvalidEvent
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.sessions import parse_key
 from consolidator.store.log import events, sessions
 
 MAX_EVENTS = 500  # in one call
+OWNER = "owner"  # the client's name where no credential gives one
 
 
 async def record_events(
@@ -24,6 +26,7 @@ async def record_events(
     *,
     project: str | None = None,
     idempotency_key: str | None = None,
+    client: str = OWNER,
 ) -> dict[str, Any]:
     """Append events to the current session of a key (`agent:channel:peer`); open one if there is none.
 
@@ -34,7 +37,8 @@ async def record_events(
     agent, channel, peer = parse_key(key)
     if not 1 <= len(new_events) <= MAX_EVENTS:
         raise InvalidEvent(f"between 1 and {MAX_EVENTS} events can be recorded at once, not {len(new_events)}")
-    parsed = [_parse_event(number, event) for number, event in enumerate(new_events, 1)]
+    principal = name_principal(Role.CLIENT, client)
+    parsed = [_parse_event(number, event, principal) for number, event in enumerate(new_events, 1)]
     values = {"agent": agent, "channel": channel, "peer": peer, "project": project, "key": key, "id": str(ULID())}
     async with database.transaction() as conn:
         now = database.clock.now()
@@ -48,10 +52,10 @@ async def record_events(
     }
 
 
-def _parse_event(number: int, event: Mapping[str, Any]) -> NewEvent:
+def _parse_event(number: int, event: Mapping[str, Any], principal: str) -> NewEvent:
     event_type, data = event.get("type"), event.get("data", {})
     if event_type not in set(EventType):
         raise InvalidEvent(f"event {number}: {event_type!r} is not an event type: {', '.join(EventType)}")
     if not isinstance(data, Mapping):
         raise InvalidEvent(f"event {number}: data is a {type(data).__name__}, not an object")
-    return NewEvent(EventType(event_type), data)
+    return NewEvent(EventType(event_type), data, principal=principal)

@@ -25,7 +25,8 @@ set summary = case when excluded.upto >= session_view.upto then excluded.summary
 
 -- name: read_last_user_message
 -- A person's last message before a window.
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from event e
 where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.created_at >= %(low)s and e.created_at <= %(high)s
@@ -54,7 +55,8 @@ select exists (select from delivery where session_id = %(session)s and channel =
 -- name: read_latest_marks
 -- The latest compaction and the latest scratchpad of a session whose past was never folded here.
 select distinct on (e.data ->> 'decision')
-       e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+       e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from event e
 where e.session_id = %(session)s and e.seq <= %(upto)s and e.event_type = 'PolicyDecision'
   and (e.data ->> 'decision' = 'scratchpad_set'
@@ -63,7 +65,8 @@ order by e.data ->> 'decision', e.seq desc
 
 -- name: read_compactions
 -- A session's compactions, the latest last.
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from event e
 where e.session_id = %(session)s and e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'compaction'
 order by e.seq

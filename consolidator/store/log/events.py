@@ -15,6 +15,7 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, EventRow, NewEvent, parse_timestamp
 from consolidator.models.payload import EventType, check_payload
+from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
 from consolidator.store.log.hash_chain import hash_content, hash_event
@@ -23,7 +24,7 @@ from consolidator.store.queries import execute, execute_each, fetch_all, fetch_e
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("log/events")
-_COPY = "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash) from stdin"
+_COPY = "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal) from stdin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class PreparedEvent:
     occurred: datetime | None
     content_hash: bytes
     blobs: tuple[Blob, ...] = ()
+    principal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,14 @@ class _AppendRefusal:
 
 
 def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
-    """Check a payload and move what is too large for an event into blobs; raise InvalidEvent if it does not fit.
+    """Check a payload and move what is too large for an event into blobs.
 
-    `checked` says that the caller has checked the payload.
+    Raises InvalidEvent if the payload does not fit, or its principal may not say it. `checked` says that the caller has
+    checked the payload.
     """
     data = dict(event.data) if checked else check_payload(event.type, event.data)
+    if event.principal is not None:
+        check_may_append(event.principal, event.type, data)
     text = dumps(data)
     moved: list[Blob] = []
     if blobs.is_too_large(data, text):
@@ -102,8 +107,9 @@ def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
         task_id,
         tool_name,
         parse_timestamp(data.get("occurred_at")),
-        hash_content(event.type.value, task_id, tool_name, text),
+        hash_content(event.type.value, task_id, tool_name, text, event.principal),
         tuple(moved),
+        event.principal,
     )
 
 
@@ -130,12 +136,13 @@ async def append(
         "datas": [event.data for event in prepared],
         "tasks": [event.task_id for event in prepared],
         "tools": [event.tool_name for event in prepared],
+        "principals": [event.principal for event in prepared],
         "contents": [event.content_hash for event in prepared],
     }
     if len(prepared) == 1 and key is None:
         only = prepared[0]
         values |= {"type": only.type, "data": only.data, "task": only.task_id, "tool": only.tool_name}
-        values["content"] = only.content_hash
+        values |= {"content": only.content_hash, "principal": only.principal}
     if any(event.blobs for event in prepared):
         async with conn.transaction():
             await store_blobs(conn, prepared, now)
@@ -233,7 +240,7 @@ async def load_bulk(
         for seq, event in enumerate(prepared, start.base + 1):
             chain_hash = hash_event(chain_hash, event.content_hash, seq, start.now)
             columns = (event.type, event.data, start.now, event.task_id, event.tool_name, chain_hash)
-            await copy.write_row((session_id, seq, *columns))
+            await copy.write_row((session_id, seq, *columns, event.principal))
     await execute(conn, _SQL["set_chain_hash"], {"session": session_id, "chain_hash": chain_hash})
     await _add_blob_references(conn, session_id, start.base + 1, prepared)
     return AppendResult(start.base + 1, start.base + len(prepared))
@@ -301,4 +308,5 @@ def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
         task_id=None if row.task_id is None else unescape(row.task_id),
         tool_name=None if row.tool_name is None else unescape(row.tool_name),
         id=row.id,
+        principal=row.principal,
     )

@@ -45,11 +45,11 @@ with locked as (
     insert into idempotency (session_id, key, first_seq, last_seq, created_at)
     select %(session)s, %(key)s, base + 1, base + %(count)s, now from moved where %(key)s::text is not null
 ), written as (
-    insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash)
-    select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool, hashes[new.n]
+    insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal)
+    select %(session)s, base + new.n, new.type, new.data::jsonb, now, new.task, new.tool, hashes[new.n], new.principal
     from moved cross join
-         unnest(%(types)s::text[], %(datas)b::text[], %(tasks)s::text[], %(tools)s::text[])
-         with ordinality as new (type, data, task, tool, n)
+         unnest(%(types)s::text[], %(datas)b::text[], %(tasks)s::text[], %(tools)s::text[],
+                %(principals)s::text[]) with ordinality as new (type, data, task, tool, principal, n)
     returning seq
 )
 select min(seq), max(seq) from written
@@ -70,8 +70,8 @@ with moved as (
       and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
     returning head as seq, last_event_at as now, chain_hash
 )
-insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash)
-select %(session)s, seq, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s, chain_hash from moved
+insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal)
+select %(session)s, seq, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s, chain_hash, %(principal)s from moved
 returning seq, seq
 
 -- name: refusal
@@ -83,7 +83,8 @@ where s.id = %(session)s
 
 -- name: read
 -- A window of one session in order of seq; the bounds on created_at let the planner skip partitions.
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from event e
 where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.created_at >= %(low)s and e.created_at <= %(high)s
@@ -100,11 +101,13 @@ where session_id = %(session)s and seq > %(after)s and seq <= %(upto)s and conso
 -- name: unconsolidated
 -- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, and the
 -- dead letters before them.
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from session s join event e on e.session_id = s.id and e.seq > s.consolidated_to and e.consolidated_at is null
 where s.due and s.id >= %(session)s and (e.session_id, e.seq) > (%(session)s, %(after)s)
 union all
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from dead_letter d
 join session s on s.id = d.session_id and s.consolidated_to >= d.seq
 join event e on e.session_id = d.session_id and e.seq = d.seq and e.consolidated_at is null

@@ -1,6 +1,6 @@
 """The hash chain over a session's events: each event's hash covers its content, its place and the hash before it.
 
-    content = SHA-256 of the canonical JSON of [event_type, task_id, tool_name, data]
+    content = SHA-256 of the canonical JSON of [event_type, task_id, tool_name, data], and `principal` after it if known
     hash    = SHA-256 of (previous hash | content | seq | created_at); before the first event it is SHA-256 of the id
 
 `data` is hashed as the table holds it, references to blobs (their SHA-256) included. The server computes `hash` when it
@@ -30,9 +30,14 @@ def hash_session_id(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
 
 
-def hash_content(event_type: str, task_id: str | None, tool_name: str | None, data: str) -> bytes:
+def hash_content(
+    event_type: str, task_id: str | None, tool_name: str | None, data: str, principal: str | None = None
+) -> bytes:
     """Return the hash of an event's content, given the columns of its row, `data` as any JSON text of its value."""
-    return hashlib.sha256(canonical_json([event_type, task_id, tool_name, json.loads(data)]).encode()).digest()
+    content = [event_type, task_id, tool_name, json.loads(data)]
+    if principal is not None:  # events from before principals keep their hashes
+        content.append(principal)
+    return hashlib.sha256(canonical_json(content).encode()).digest()
 
 
 def hash_event(previous: bytes, content: bytes, seq: int, created_at: datetime) -> bytes:

@@ -35,6 +35,7 @@ class ChainedEvent:
     task_id: str | None
     tool_name: str | None
     hash: bytes | None
+    principal: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ select session_hash, seq, hash, seal from sealed_session where seal = %(number)s
 -- name: list_chains
 -- Every event that is still there with its session, in order, for `verify`.
 select s.id, s.head, s.unchained_to, s.pruned_to, s.chain_hash, s.pruned_hash,
-       e.seq, e.event_type, e.data::text as data, e.created_at, e.task_id, e.tool_name, e.hash
+       e.seq, e.event_type, e.data::text as data, e.created_at, e.task_id, e.tool_name, e.hash,
+       e.principal
 from session s
 left join event e on e.session_id = s.id and e.seq > s.pruned_to
 order by s.id collate "C", e.seq

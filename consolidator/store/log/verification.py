@@ -70,7 +70,7 @@ class _Chain:
             return
         if event.seq <= event.unchained_to:
             return
-        content = hash_content(event.event_type, event.task_id, event.tool_name, event.data)
+        content = hash_content(event.event_type, event.task_id, event.tool_name, event.data, event.principal)
         expected = hash_event(self.previous or b"", content, event.seq, event.created_at)
         if event.seq != self.last + 1:
             self.problem = f"{event.id}: event {self.last + 1} is missing"

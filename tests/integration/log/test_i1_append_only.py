@@ -29,6 +29,7 @@ OTHERS = {
     "task_id": sql.SQL("'t'"),
     "tool_name": sql.SQL("'Bash'"),
     "hash": sql.SQL("''"),
+    "principal": sql.SQL("'operator'"),
 }
 
 

@@ -190,7 +190,7 @@ async def test_an_append_finds_its_session_and_key_by_index(busy: Database) -> N
     values = {
         "session": "s7", "count": 1, "now": busy.clock.now(), "occurred": None, "ends": False, "expected": None,
         "epoch": None, "key": "k", "types": ["Error"], "datas": ["{}"], "tasks": [None], "tools": [None],
-        "contents": [b""],
+        "contents": [b""], "principals": [None],
     }  # fmt: skip
     async with busy.connection() as conn:
         plan = await plan_of(conn, load("log/events")["append"], values)
