@@ -1,0 +1,68 @@
+"""Who asks: what a credential may do, and the agent, project and peer that it is narrowed to.
+
+Every front end that answers for somebody else than the owner of the machine passes its viewer to the service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from consolidator.errors import NotFound, UsageError
+
+Scope = Literal["read", "record", "drive"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+OWNER_NAME = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A credential's rights. `read`: ask memory; `record`: append to own sessions; `drive`: forward people's words.
+
+    `agent`, `project` and `peer` are exact names; None where the credential does not narrow.
+    """
+
+    name: str = OWNER_NAME
+    scopes: frozenset[Scope] = frozenset(SCOPES)
+    agent: str | None = None
+    project: str | None = None
+    peer: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether the credential has a scope."""
+        return scope in self.scopes
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether there is anything that the credential does not reach."""
+        return any(value is not None for value in (self.agent, self.project, self.peer))
+
+    def narrow(self, *, agent: str | None = None, project: str | None = None, peer: str | None = None) -> Viewer:
+        """Return the viewer narrowed by what a caller asks for: an absent value becomes the credential's own.
+
+        Raises UsageError for another value than the credential's; the error names nothing of the other's.
+        """
+        return replace(
+            self,
+            agent=_narrow("agent", self.agent, agent),
+            project=_narrow("project", self.project, project),
+            peer=_narrow("peer", self.peer, peer),
+        )
+
+    def reaches(self, *, agent: str | None, project: str | None, peer: str | None) -> bool:
+        """Tell whether something of this agent, project and peer is within the credential's reach."""
+        return self.agent in (None, agent) and self.project in (None, project or "") and self.peer in (None, peer or "")
+
+    def check_reaches(self, what: str, *, agent: str | None, project: str | None, peer: str | None) -> None:
+        """Raise NotFound, as if there were nothing, for what the credential does not reach; `what` was asked."""
+        if not self.reaches(agent=agent, project=project, peer=peer):
+            raise NotFound(f"no {what}")
+
+
+OWNER = Viewer()
+
+
+def _narrow(what: str, fixed: str | None, wanted: str | None) -> str | None:
+    if fixed is not None and wanted not in (None, fixed):
+        raise UsageError(f"this credential is for one {what}: leave {what} out")
+    return wanted if fixed is None else fixed

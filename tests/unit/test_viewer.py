@@ -1,0 +1,56 @@
+"""A credential's values can be narrowed, never left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consolidator.errors import NotFound, UsageError
+from consolidator.service.viewer import OWNER, Viewer
+
+ONE = Viewer("shop", agent="main", project="/src/shop1", peer="mara")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"agent": "other"},
+        {"agent": "MAIN"},
+        {"agent": ""},
+        {"agent": "mai"},
+        {"agent": "main "},
+        {"project": "/src/shop10"},
+        {"project": "shop1"},
+        {"project": "/src/shop1/"},
+        {"project": "%"},
+        {"peer": "maria"},
+        {"peer": ""},
+        {"peer": "mara\0"},
+        {"peer": "*"},
+    ],
+)
+def test_anothers_value_is_refused_and_not_named(wanted: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as refused:
+        ONE.narrow(**wanted)
+    for secret in ("main", "shop1", "mara", "maria", "other"):
+        assert secret not in str(refused.value)
+
+
+def test_what_is_left_out_is_the_credentials() -> None:
+    assert ONE.narrow() == ONE == ONE.narrow(agent="main", project="/src/shop1", peer="mara")
+    assert Viewer(agent="main").narrow(peer="mara") == Viewer(agent="main", peer="mara")
+    assert OWNER.narrow(project="p") == Viewer(project="p")
+
+
+@pytest.mark.parametrize("change", [{"agent": "b"}, {"project": "/src/shop10"}, {"peer": "bob"}, {"peer": None}])
+def test_what_lies_outside_is_not_there(change: dict[str, Any]) -> None:
+    found: dict[str, Any] = {"agent": "main", "project": "/src/shop1", "peer": "mara"}
+    ONE.check_reaches("session 's'", **found)
+    assert OWNER.reaches(**found | change)
+    with pytest.raises(NotFound, match="no session 's'"):
+        ONE.check_reaches("session 's'", **found | change)
+
+
+def test_only_an_owner_reaches_everything() -> None:
+    assert (OWNER.is_narrowed, ONE.is_narrowed, Viewer(peer="").is_narrowed) == (False, True, True)
