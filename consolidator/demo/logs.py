@@ -112,7 +112,8 @@ def _claude_body(item: ScriptItem, line_uuid: str, call: str) -> JsonLine:
     else:
         result["is_error"] = True
         tool_use_result = "Error: " + text
-    return {"type": "user", "message": {"role": "user", "content": [result]}, "toolUseResult": tool_use_result}
+    denial = {"toolDenialKind": "user-rejected"} if item.kind == "denied" else {}
+    return {"type": "user", "message": {"role": "user", "content": [result]}, "toolUseResult": tool_use_result} | denial
 
 
 def _with_absolute_path(arguments: dict[str, Any]) -> dict[str, Any]:

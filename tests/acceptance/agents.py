@@ -150,7 +150,9 @@ class ClaudeCodeLog:
 
     def add_denied_command(self, command: str, words: str) -> ClaudeCodeLog:
         """Write down a command that a person refuses."""
-        return self.finish_call(self.start_call("Bash", {"command": command}), _REJECTED + words, fails=True)
+        self.finish_call(self.start_call("Bash", {"command": command}), _REJECTED + words, fails=True)
+        self.file.lines[-1][1]["toolDenialKind"] = "user-rejected"
+        return self
 
     def copy_lines(self, other: ClaudeCodeLog) -> ClaudeCodeLog:
         """Begin with the lines of a session that is resumed here, as they are."""

@@ -24,7 +24,7 @@ from consolidator.formats.claude_code.user_text import (
     is_from_harness,
 )
 from consolidator.formats.common.coercion import fit_payload
-from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.content import extract_text, is_media, split_message
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
@@ -204,35 +204,41 @@ def _skipped_kind(line: Mapping[str, Any]) -> str:
 def _draft_user_line(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     content = line["message"].get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+    blocks = blocks if isinstance(blocks, list) else []
+    results = sum(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    if results:
+        line = {"toolUseResult": {}, **line}  # what stands beside a result is the harness's
+    for index, block in enumerate(blocks):
         if isinstance(block, str):
             block = {"type": "text", "text": block}
         if not isinstance(block, dict):
             continue
         part = str(index)
         if block.get("type") == "tool_result":
-            yield from _draft_tool_result(part, block, line, session)
+            yield from _draft_tool_result(part, block, line, session, is_only=results == 1)
         elif block.get("type") == "text":
             text = extract_text(block)
             if session.queue.record_user_line(extract_command_line(text) or text):
                 yield from draft_user_text(part, text, line)
                 yield from _draft_background_completion(part, text, session)
         else:
-            yield draft_message(part, extract_text(block), "harness" if is_from_harness(line) else "user")
+            is_typed = is_media(block) and not is_from_harness(line)
+            yield draft_message(part, extract_text(block), "user" if is_typed else "harness")
 
 
 def _draft_tool_result(
-    part: str, block: Mapping[str, Any], line: Mapping[str, Any], session: _ClaudeCodeSession
+    part: str, block: Mapping[str, Any], line: Mapping[str, Any], session: _ClaudeCodeSession, *, is_only: bool
 ) -> Iterator[EventDraft]:
-    tool_use_result = line.get("toolUseResult")
+    tool_use_result = line.get("toolUseResult")  # of one result: where a line has several, it tells nothing of a person
     call_id = str(block.get("tool_use_id") or "")
     tool, arguments = session.tools.pop(call_id, None), session.arguments.pop(call_id, None)
     result = draft_result(part, block, tool, tool_use_result)
     yield result
-    if result.data["reason"] == "rejected" and is_user_denial(result.data["content"]) and not session.denial_recorded:
+    if is_only and is_user_denial(result, line) and not session.denial_recorded:
         session.denial_recorded = True  # one denial ends all parallel calls
         yield from draft_denial(part, result, arguments, session.permission_mode)
-    yield from draft_answers(part, result, tool_use_result)
+    if is_only:
+        yield from draft_answers(part, result, tool_use_result)
     if tool in _SPAWN_TOOLS:
         agent_id = tool_use_result.get("agentId") if isinstance(tool_use_result, Mapping) else None
         if isinstance(tool_use_result, Mapping) and tool_use_result.get("isAsync") and isinstance(agent_id, str):
@@ -337,10 +343,10 @@ def _draft_queue_operation(line: Mapping[str, Any], session: _ClaudeCodeSession)
 def _draft_attachment(line: Mapping[str, Any], session: _ClaudeCodeSession) -> Iterator[EventDraft]:
     attachment = line.get("attachment")
     if isinstance(attachment, Mapping) and attachment.get("type") == "queued_command":
-        text = extract_text(attachment.get("prompt"))
+        text, _ = split_message(attachment.get("prompt"))
         if session.queue.record_attachment(text):
             yield from _draft_background_completion("0", text, session)
-            if attachment.get("commandMode", "prompt") == "prompt":
+            if attachment.get("commandMode", "prompt") == "prompt" and not is_from_harness(attachment):
                 yield from _draft_steering_message(text, line, {})
 
 

@@ -1,7 +1,7 @@
 """Interpret Claude Code's tool results: rejected, cancelled, timed out, approved, answered by a person.
 
-Pure functions. Only the harness's own sentences count, and only at the start of a result: a search result may quote
-them.
+Pure functions. A result's text is the tool's: it tells how a call failed, never what a person said or decided. That is
+read from what the harness records beside the result (`toolDenialKind`, `toolUseResult`) and from the tool's name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _USER_DENIALS = (  # by a person
     "The agent proposed a plan that was rejected by the user",
     "User chose to stay in plan mode",
 )
+_REJECTION_RECORD = "User rejected tool use"  # what the harness writes beside a rejected call
 _RULE_DENIALS = (  # by a permission rule, or because nobody could be asked
     "Permission to use ",
     "Permission for this tool use was denied",
@@ -58,9 +59,27 @@ def classify_failure(text: str) -> str | None:
     return "timeout" if _TIMEOUT.search(plain) else None
 
 
-def is_user_denial(text: str) -> bool:
-    """Tell whether a person denied the call."""
-    return _WRAPPER_PREFIX.sub("", text, count=1).startswith(_USER_DENIALS)
+def is_user_denial(result: EventDraft, line: Mapping[str, Any]) -> bool:
+    """Tell whether the fields of a result's line prove that a person denied the call.
+
+    `toolDenialKind` says so. Older versions write "User rejected tool use" beside the result, which no tool can: an
+    error of a tool stands there after "Error: ". So do the words that a person gave with a denial; there they count
+    only for the tools that do nothing but ask a person.
+    """
+    if result.data["status"] != "error":
+        return False
+    kind, recorded = line.get("toolDenialKind"), line.get("toolUseResult")
+    if kind is not None:
+        return bool(kind == "user-rejected")
+    if recorded == _REJECTION_RECORD:
+        return True
+    text = _WRAPPER_PREFIX.sub("", str(result.data["content"]), count=1)
+    return (
+        result.data["tool"] in ASKING_TOOLS
+        and isinstance(recorded, str)
+        and recorded.startswith(tuple(f"Error: {sentence}" for sentence in _USER_DENIALS))
+        and text.startswith(_USER_DENIALS)
+    )
 
 
 def extract_denial_reason(text: str) -> str | None:
@@ -104,11 +123,15 @@ def draft_answers(part: str, result: EventDraft, tool_use_result: Any) -> Iterat
     """Yield an approved plan, and the answers that a person typed instead of picking an option."""
     if result.data["status"] != "ok":
         return
-    if result.data["tool"] == "ExitPlanMode" and str(result.data["content"]).startswith("User has approved"):
+    if not isinstance(tool_use_result, Mapping):
+        return
+    is_plan = result.data["tool"] == "ExitPlanMode" and "plan" in tool_use_result
+    # A sub-agent's plan is approved by the agent that leads it.
+    if is_plan and not tool_use_result.get("isAgent") and str(result.data["content"]).startswith("User has approved"):
         data = {"call_id": result.data["call_id"], "tool": "ExitPlanMode"}
         yield EventDraft(part + "/granted", EventType.APPROVAL_GRANTED, data)
-    if not isinstance(tool_use_result, Mapping) or not isinstance(tool_use_result.get("answers"), Mapping):
-        return
+    if result.data["tool"] != "AskUserQuestion" or not isinstance(tool_use_result.get("answers"), Mapping):
+        return  # a tool of somebody else may return any object
     labels_by_question = _option_labels(tool_use_result.get("questions"))
     for question, answer in tool_use_result["answers"].items():
         if (

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from consolidator.formats.common.wrappers import read_element, unwrap
+from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
 
 
@@ -31,27 +33,59 @@ _HARNESS_STARTS = (
     "<task-notification>",
     "<agent-notification>",
     "<teammate-message",
+    "<cross-session-message",
+    "<channel ",
+    "<mcp-",
+    "<terminal name=",  # an editor's blocks, each a part of its own before the typed part
+    "<browser ",
     "Stop hook feedback:",
     "[SYSTEM NOTIFICATION",
     "Unknown slash command:",
     "Unknown skill:",
 )
-_TAGS: tuple[str, ...] = (
+# The blocks that the harness puts around a text in a person's role.
+_WRAPPERS = (
     "system-reminder",
     "ide_opened_file",
     "ide_selection",
     "ide_diagnostics",
     "user-prompt-submit-hook",
+    "post-tool-use-hook",
+    "pre-tool-use-hook",
+    "session-start-hook",
+    "new-diagnostics",
+    "fork-boilerplate",
+    "task-notification",
+    "agent-notification",
+    "teammate-message",
+    "local-command-caveat",
+    "local-command-stdout",
+    "local-command-stderr",
+    "bash-stdout",
+    "bash-stderr",
+    "bash-input",
+    "user-memory-input",
+    "tool_use_error",
+    "persisted-output",
 )
-_TAGS += ("post-tool-use-hook", "session-start-hook", "new-diagnostics", "fork-boilerplate")
-_LEADING_BLOCK = re.compile(rf"\s*<({'|'.join(_TAGS)})(?:\s[^>]*)?>.*?</\1>\s*", re.DOTALL)
-_TRAILING_TAG = re.compile(rf"</({'|'.join(_TAGS)})>\s*\Z")
-_COMMAND_FIELD = re.compile(r"<command-(name|args|message)>(.*?)</command-\1>", re.DOTALL)
-_COMMAND_OUTPUT = re.compile(
-    r"<(local-command-stdout|local-command-stderr|bash-stdout|bash-stderr)>(.*?)(?:</\1>|\Z)", re.DOTALL
+_COMMAND_START = re.compile(r"<command-(?:name|message|args)>")
+_OUTPUT_START = re.compile(r"<(?:local-command|bash)-(?:stdout|stderr)>")
+_OUTPUT_TAG = re.compile(r"</?(?:local-command|bash)-(?:stdout|stderr)>")
+_PERSONS_KINDS = (None, "human", "user")
+_PERSONS_USER_TYPES = (None, "external", "ant", "human", "user")
+_PERSONS_SOURCES = (None, "typed", "queued", "sdk")
+# Fields that only lines of the harness have: results, skills, summaries and what a tool call led to.
+_HARNESS_FIELDS = (
+    "isMeta",
+    "isSidechain",
+    "isCompactSummary",
+    "isVisibleInTranscriptOnly",
+    "isApiErrorMessage",
+    "toolUseResult",
+    "sourceToolUseID",
+    "sourceToolAssistantUUID",
+    "toolDenialKind",
 )
-_SHELL_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
-_MEMORY_INPUT = re.compile(r"<user-memory-input>(.*?)</user-memory-input>", re.DOTALL)
 
 
 def draft_message(part: str, text: str, origin: str = "user", **fields: Any) -> EventDraft:
@@ -66,15 +100,23 @@ def draft_decision(part: str, name: str, **details: Any) -> EventDraft:
 
 
 def is_from_harness(line: Mapping[str, Any]) -> bool:
-    """Tell whether a line is marked as not typed by a person; a sub-agent's prompts come from its parent."""
+    """Tell whether a line's fields say that no person typed it; a sub-agent's prompts come from its parent."""
     origin = line.get("origin")
-    kind = origin.get("kind") if isinstance(origin, Mapping) else None
-    return bool(line.get("isMeta") or line.get("isSidechain")) or kind not in (None, "human", "user")
+    kind = origin.get("kind") if isinstance(origin, Mapping) else origin
+    message = line.get("message")
+    role = message.get("role", "user") if isinstance(message, Mapping) else "user"
+    return (
+        any(line.get(name) not in (None, False) for name in _HARNESS_FIELDS)
+        or line.get("userType") not in _PERSONS_USER_TYPES
+        or kind not in _PERSONS_KINDS
+        or line.get("promptSource") not in _PERSONS_SOURCES
+        or role != "user"
+    )
 
 
 def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[EventDraft]:
     """Yield the events of a user-role text; none for an empty text."""
-    plain = text.strip()
+    plain = text[skip_blank(text, 0) :].strip()
     if not plain:
         return
     if line.get("isCompactSummary") or plain.startswith(COMPACTION_START):
@@ -83,46 +125,59 @@ def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[E
         yield draft_decision(part, "turn_interrupted", text=plain)
     elif is_from_harness(line) or plain.startswith(_HARNESS_STARTS):
         yield draft_message(part, text, "harness")
-    elif plain.startswith("<command-"):
+    elif _COMMAND_START.match(plain):
         yield from _draft_command(part, plain)
-    elif plain.startswith(("<local-command-std", "<bash-std")):
-        yield draft_decision(
-            part, "command_run", output="\n".join(match[2] for match in _COMMAND_OUTPUT.finditer(plain)).strip()
-        )
-    elif shell_input := _SHELL_INPUT.match(plain):
-        yield draft_decision(part, "command_run", command="!" + shell_input[1].strip())
-    elif memory_input := _MEMORY_INPUT.match(plain):
-        yield draft_message(part, memory_input[1].strip())
+    elif _OUTPUT_START.match(plain):
+        yield draft_decision(part, "command_run", output=_OUTPUT_TAG.sub("\n", plain).strip())
+    elif shell_input := read_element(plain, "bash-input"):
+        yield draft_decision(part, "command_run", command="!" + shell_input.strip())
+    elif memory_input := read_element(plain, "user-memory-input"):
+        yield draft_message(part, memory_input.strip())
+    elif line.get("type") == "system":  # only what a person ran is theirs in a line of the system
+        yield draft_message(part, text, "harness")
     else:
         yield from _draft_typed_text(part, text)
 
 
 def _draft_command(part: str, text: str) -> Iterator[EventDraft]:
     """Yield a slash command as a decision, and its arguments as a person's message."""
-    fields = {match[1]: match[2].strip() for match in _COMMAND_FIELD.finditer(text)}
+    fields = _read_command(text)
     yield draft_decision(
-        part, "command_run", command=fields.get("name") or fields.get("message"), args=fields.get("args")
+        part,
+        "command_run",
+        command=fields.get("command-name") or fields.get("command-message"),
+        args=fields.get("command-args"),
     )
-    if fields.get("args"):
-        yield draft_message(part + "/args", fields["args"])
+    if fields.get("command-args"):
+        yield draft_message(part + "/args", fields["command-args"])
 
 
 def _draft_typed_text(part: str, text: str) -> Iterator[EventDraft]:
     """Yield the harness's blocks around a text as one message, and the person's text without them as another."""
-    harness_blocks = []
-    while block := _LEADING_BLOCK.match(text):
-        harness_blocks.append(block[0].strip())
-        text = text[block.end() :]
-    while (end := _TRAILING_TAG.search(text)) and (start := text.rfind("<" + end[1], 0, end.start())) >= 0:
-        harness_blocks.append(text[start:].strip())
-        text = text[:start]
-    if harness_blocks:
-        yield draft_message(part + "/harness", "\n".join(harness_blocks), "harness")
-    if text.strip():
-        yield draft_message(part, text)
+    unwrapped = unwrap(text, _WRAPPERS)
+    if unwrapped.around:
+        yield draft_message(part + "/harness", unwrapped.around, "harness")
+    if unwrapped.words.strip():
+        yield draft_message(part, unwrapped.words)
+
+
+def _read_command(text: str) -> dict[str, str]:
+    """Return the fields of a slash command by their tags; the arguments are the rest up to the last closing tag."""
+    fields: dict[str, str] = {}
+    position = 0
+    while (start := _COMMAND_START.match(text, position)) is not None:
+        name = start[0][1:-1]
+        find = text.rfind if name == "command-args" else text.find
+        end = find(f"</{name}>", start.end())
+        if end < 0 or name in fields:
+            break
+        fields[name] = text[start.end() : end].strip()
+        position = skip_blank(text, end + len(f"</{name}>"))
+    return fields
 
 
 def extract_command_line(text: str) -> str | None:
     """Return the slash command of a text as it was typed, such as '/review the parser'; None without one."""
-    fields = {match[1]: match[2].strip() for match in _COMMAND_FIELD.finditer(text)}
-    return f"{fields['name']} {fields.get('args', '')}".strip() if "name" in fields else None
+    fields = _read_command(text.strip())
+    name = fields.get("command-name")
+    return f"{name} {fields.get('command-args', '')}".strip() if name else None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+_TYPED = ("text", "input_text")
 _TEXT_KEYS = ("text", "thinking", "refusal")
 _MEDIA = ("image", "image_url", "input_image", "document", "file", "input_file", "audio", "input_audio")
 
@@ -21,6 +22,31 @@ def extract_text(content: Any) -> str:
     if isinstance(content, Mapping):
         return _extract_part_text(content)
     return json.dumps(content, ensure_ascii=False)
+
+
+def split_message(content: Any) -> tuple[str, str]:
+    """Return what a person may have typed in a message's content, and what only came with it.
+
+    Parts of the kinds text and input_text are typed, an image or a document leaves its mark; a result, a resource or a
+    part of an unknown kind is nobody's words, whatever it holds.
+    """
+    typed: list[str] = []
+    others: list[str] = []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str):
+            typed.append(part)
+        elif isinstance(part, Mapping) and part.get("type", "text") in _TYPED and isinstance(part.get("text"), str):
+            typed.append(part["text"])
+        elif is_media(part):
+            typed.append(f"[{part['type']} {_media_type(part)}]")
+        elif part is not None:
+            others.append(extract_text(part))
+    return "\n".join(typed), "\n".join(others)
+
+
+def is_media(part: Any) -> bool:
+    """Tell whether a part is an image, a document or the like, which leaves a mark and no text."""
+    return isinstance(part, Mapping) and part.get("type") in _MEDIA and not any(key in part for key in _TEXT_KEYS)
 
 
 def _extract_part_text(part: Mapping[str, Any]) -> str:

@@ -66,6 +66,9 @@ REJECTED = (
 )
 
 
+RECORD = "User rejected tool use"  # what the harness writes beside a rejection without words
+
+
 def test_a_turn_becomes_events_in_order(tmp_path: Path) -> None:
     log = read(
         tmp_path,
@@ -136,11 +139,13 @@ def test_reminders_around_a_persons_words_are_taken_off(tmp_path: Path) -> None:
     log = read(
         tmp_path,
         line("user", "<ide_opened_file>a.py is open</ide_opened_file> rename it\n<system-reminder>x</system-reminder>"),
-        line("user", "what does <system-reminder> mean in the logs?"),
+        line("user", "what does `<system-reminder>` mean in the logs?"),
+        line("user", "is this one <system-reminder> never closed"),
     )
     assert [words.strip() for words in log.user_texts()] == [
         "rename it",
-        "what does <system-reminder> mean in the logs?",
+        "what does `<system-reminder>` mean in the logs?",
+        "is this one",
     ]
 
 
@@ -229,7 +234,13 @@ def test_the_reason_of_a_rejection_is_kept_as_the_persons_words(tmp_path: Path, 
     log = read(
         tmp_path,
         tool_use_line("t1", "Bash", command="psql"),
-        tool_result_line("t1", REJECTED + explanation, error=True),
+        tool_result_line(
+            "t1",
+            REJECTED + explanation,
+            error=True,
+            toolUseResult="Error: " + REJECTED + explanation,
+            toolDenialKind="user-rejected",
+        ),
     )
     assert log.only_payload(EventType.APPROVAL_DENIED) == {
         "call_id": "t1",
@@ -245,8 +256,8 @@ def test_one_no_denies_one_call_though_its_neighbours_fall_with_it(tmp_path: Pat
         tmp_path,
         tool_use_line("t1", "Bash", command="x"),
         tool_use_line("t2", "Glob", pattern="*"),
-        tool_result_line("t1", REJECTED, error=True),
-        tool_result_line("t2", REJECTED, error=True),
+        tool_result_line("t1", REJECTED, error=True, toolUseResult=RECORD),
+        tool_result_line("t2", REJECTED, error=True, toolUseResult=RECORD),
     )
     assert [data["tool"] for data in log.payloads(EventType.APPROVAL_DENIED)] == ["Bash"]
     assert [data["reason"] for data in log.payloads(EventType.TOOL_RESULT)] == ["rejected", "rejected"]
@@ -257,7 +268,7 @@ def test_a_call_stopped_where_nobody_is_asked_is_marked_as_interrupted(tmp_path:
         tmp_path,
         line("user", "go", permissionMode="bypassPermissions"),
         tool_use_line("t1", "Bash", command="sleep 99"),
-        tool_result_line("t1", REJECTED, error=True),
+        tool_result_line("t1", REJECTED, error=True, toolUseResult=RECORD),
     )
     assert log.only_payload(EventType.APPROVAL_DENIED)["interrupted"] is True
 
@@ -271,7 +282,11 @@ def test_an_approved_plan_is_granted_and_typed_answers_are_words(tmp_path: Path)
     log = read(
         tmp_path,
         tool_use_line("t1", "ExitPlanMode", plan="1."),
-        tool_result_line("t1", "User has approved your plan. You can now start coding."),
+        tool_result_line(
+            "t1",
+            "User has approved your plan. You can now start coding.",
+            toolUseResult={"plan": "1.", "isAgent": False},
+        ),
         tool_use_line("t2", "AskUserQuestion"),
         tool_result_line("t2", "User has answered your questions", toolUseResult=answers),
     )
