@@ -266,6 +266,8 @@ class _Claw0Reader:
         if blocks or not isinstance(content, str):
             texts = [str(block.get("text", "")) for block in blocks if block.get("type", "text") == "text"]
             data["text"] = "".join(texts)
+            if results:
+                data["origin"] = "harness"  # what stands beside a result, nobody typed
         time_field = {name: data[name] for name in ("occurred_at",) if name in data}
         for block in results:
             status = "error" if block.get("is_error") is True else "ok"

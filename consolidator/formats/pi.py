@@ -15,15 +15,17 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
 from consolidator.formats.common.coercion import fit_payload
-from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
 from consolidator.formats.common.timestamps import occurred_at_field
+from consolidator.formats.common.wrappers import unwrap
 from consolidator.models.payload import EventType
 
 NAME = "pi"
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage")
+_WRAPPERS = ("file", "skill")  # what pi puts before a person's words: files named at the start, and a skill's text
 _ABORTION = re.compile(r"(?:Command|Operation) aborted\s*\Z|\ASkipped due to queued user message")
 _TIMEOUT = re.compile(r"(?:Command|Operation) timed out after [\d.]+ seconds\s*\Z")
 
@@ -222,8 +224,7 @@ _EVENTLESS_TYPES = ("message", "label", "session_info", "custom")
 def _draft_message(message: Mapping[str, Any]) -> Drafts:
     role, text = message.get("role"), extract_text(message.get("content"))
     if role == "user":
-        if text.strip():
-            yield EventType.USER_MESSAGE, {"text": text}
+        yield from _draft_user_message(message.get("content"))
     elif role == "assistant":
         yield from _draft_answer(message)
     elif role == "toolResult":
@@ -235,6 +236,17 @@ def _draft_message(message: Mapping[str, Any]) -> Drafts:
         yield EventType.USER_MESSAGE, {"text": text, "origin": "harness"}
     elif role in ("branchSummary", "compactionSummary"):
         yield EventType.USER_MESSAGE, {"text": extract_text(message.get("summary")), "origin": "compaction"}
+
+
+def _draft_user_message(content: Any) -> Drafts:
+    """Yield what a person typed, and the files and skills that pi put before it."""
+    typed, other = split_message(content)
+    unwrapped = unwrap(typed, _WRAPPERS, only_before=True)
+    around = "\n".join(text for text in (unwrapped.around, other) if text.strip())
+    if around:
+        yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
+    if unwrapped.words.strip():
+        yield EventType.USER_MESSAGE, {"text": unwrapped.words}
 
 
 def _draft_answer(message: Mapping[str, Any]) -> Drafts:

@@ -1,18 +1,19 @@
 """Convert the items of a Codex rollout: messages, reasoning, calls and their outputs.
 
-Pure functions: a payload in, event drafts out. Codex sends its own context in the user's role, so a text counts as a
-person's only if nothing marks it as Codex's.
+Pure functions: a payload in, event drafts out. Codex sends its own context in the user's role. It records what was
+submitted in events of their own; where a rollout has these, only a text that one of them repeats is a person's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.content import extract_text, is_media, split_message
 from consolidator.formats.common.json_parsing import parse_json
+from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
 
 Drafts = Iterator[tuple[EventType, dict[str, Any]]]
@@ -25,50 +26,85 @@ _CODEX_CONTEXT = re.compile(
     r"|apps_instructions|plugins_instructions|codex_internal_context|memory_context|image|/image)\b"
     r"|# AGENTS\.md instructions|Warning: apply_patch was requested via|Another language model started to solve)"
 )
+_ELEMENT_START = re.compile(r"<([A-Za-z][\w.:-]{0,80})[\s>]")
 _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*(?:<command>\s*(.*?)\s*</command>)?", re.DOTALL)
-_EDITOR_REQUEST = "## My request for Codex:"  # an editor puts its open files before a person's text
+_EDITOR_REQUEST = re.compile(r"^## My request for Codex:", re.MULTILINE)  # an editor's open files stand before it
 _EDITOR_STARTS = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 _OUTPUT_HEADER = re.compile(r"(?:Exit code: |Chunk ID: |Command: |Wall time: |Process exited with code )")
 _EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d{1,18})(?!\d)", re.MULTILINE)
 _REJECTED = re.compile(r"(?:(?:exec command|patch) )?rejected by user\b")
+_DENIAL = re.compile(r"(?:exec command|patch) rejected by user\.?\s*")
 _ABORTED = re.compile(r"aborted(?: by user.*)?\s*\Z", re.DOTALL)
 _TIMED_OUT = re.compile(r"command timed out after ", re.IGNORECASE)
 _FAILED = re.compile(
     r"execution error:|failed to parse function arguments|unsupported (?:call|custom tool call)|exec_command failed"
     r"|apply_patch verification failed|failed in sandbox|sandbox denied|tool call error|err: "
 )
+_APPROVED_TOOLS = ("shell", "exec_command", "shell_command", "local_shell", "container.exec", "unified_exec")
+_APPROVED_TOOLS += ("write_stdin", "apply_patch")
 CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
 OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output", "tool_search_output")
 PROVIDER_CALL_TYPES = ("web_search_call", "image_generation_call")  # calls that the provider executes itself
 
 
-def draft_message(payload: Mapping[str, Any], in_subagent: bool) -> Drafts:
-    """Yield the events of a message; a sub-agent's prompts come from its parent, not from a person."""
+def draft_message(payload: Mapping[str, Any], in_subagent: bool, submitted: Collection[str] | None) -> Drafts:
+    """Yield the events of a message; a sub-agent's prompts come from its parent, not from a person.
+
+    `submitted` are the texts that Codex recorded as submitted, stripped; None where the rollout has no such records.
+    """
     role, content = payload.get("role"), payload.get("content")
     if role == "assistant":
         if extract_text(content).strip():
             yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(content), "message_id": payload.get("id")}
     elif role == "user":
-        for part in content if isinstance(content, list) else [content]:
-            yield from draft_user_text(extract_text(part), in_subagent)
+        parts = content if isinstance(content, list) else [content]
+        texts = [split_message(part) for part in parts]
+        is_whole = submitted is not None and "".join(typed for typed, _ in texts).strip() in submitted
+        for part, (typed, other) in zip(parts, texts, strict=True):
+            is_submitted = is_whole or submitted is None or typed.strip() in submitted or is_media(part)
+            yield from draft_user_text(typed, in_subagent or not is_submitted)
+            yield from draft_user_text(other, True)
     elif extract_text(content).strip():
         yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": extract_text(content), "role": role}
 
 
 def draft_user_text(text: str, in_subagent: bool) -> Drafts:
-    """Yield the events of a text in the user's role."""
-    if not text.strip():
+    """Yield the events of a text in the user's role; `in_subagent`: or of which no record says that it was submitted."""
+    start = skip_blank(text, 0)
+    if start == len(text):
         return
     if shell_command := _SHELL_COMMAND.match(text):
         yield EventType.POLICY_DECISION, {"decision": "command_run", "command": shell_command[1], "output": text}
-    elif in_subagent or _CODEX_CONTEXT.match(text):
+    elif in_subagent or _CODEX_CONTEXT.match(text, start) or _is_one_element(text[start:].rstrip()):
         yield EventType.USER_MESSAGE, {"text": text, "origin": "harness"}
-    elif text.lstrip().startswith(_EDITOR_STARTS) and _EDITOR_REQUEST in text:
-        context, _, request = text.partition(_EDITOR_REQUEST)
-        yield EventType.USER_MESSAGE, {"text": context.strip(), "origin": "harness"}
-        yield EventType.USER_MESSAGE, {"text": request.strip(), "origin": "user"}
+    elif text.startswith(_EDITOR_STARTS, start):
+        # What the editor shows stands before the request and may hold the same heading: the last one is the editor's.
+        heading = next(reversed(list(_EDITOR_REQUEST.finditer(text))), None)
+        request = text[heading.end() :].strip() if heading else ""
+        yield (
+            EventType.USER_MESSAGE,
+            {"text": text[: heading.start()].strip() if heading else text, "origin": "harness"},
+        )
+        if request:
+            yield EventType.USER_MESSAGE, {"text": request, "origin": "user"}
     else:
         yield EventType.USER_MESSAGE, {"text": text, "origin": "user"}
+
+
+def _is_one_element(text: str) -> bool:
+    """Tell whether a text is one element, as all context is that Codex adds, under names that change."""
+    name = _ELEMENT_START.match(text)
+    return name is not None and text.endswith(f"</{name[1]}>")
+
+
+def is_denial(payload: Mapping[str, Any], tool: object) -> bool:
+    """Tell whether an output is Codex's own word that a person denied the call.
+
+    What a command or a server printed stands in an envelope or below a header; only Codex answers a call of its own
+    tools with a bare sentence.
+    """
+    output = payload.get("output")
+    return tool in _APPROVED_TOOLS and isinstance(output, str) and _DENIAL.fullmatch(output) is not None
 
 
 def draft_reasoning(payload: Mapping[str, Any]) -> Drafts:

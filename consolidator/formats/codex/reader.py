@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKe
 from consolidator.formats.codex import items
 from consolidator.formats.codex.items import Drafts
 from consolidator.formats.common.coercion import fit_payload
-from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
@@ -67,7 +68,7 @@ class _CodexReader:
         self._model: str | None = None
         self._is_subagent = False
         self._origin = path.stem[-36:]
-        self._has_user_messages, self._has_answers, self._first_model = _survey_file(path)
+        self._survey = _survey_file(path)
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
@@ -118,14 +119,14 @@ class _CodexReader:
         oldest_header = self._headers[-1][0] if self._headers else {}
         seed = oldest_header.get("forked_from_id") or oldest_header.get("id") or self._origin
         self._keys = ItemKeys(f"{NAME}/{seed}")
-        session = _build_session(header, self._origin, self._first_model)
+        session = _build_session(header, self._origin, self._survey.model)
         self._is_subagent = session.kind == "sub-agent"
         yield session
         git = header.get("git")
         prompt = header.get("base_instructions") or header.get("instructions")
         start = {
             "cwd": header.get("cwd"),
-            "model": self._first_model,
+            "model": self._survey.model,
             "system_prompt": extract_text(prompt) or None,
             "version": header.get("cli_version"),
             "git_branch": git.get("branch") if isinstance(git, dict) else None,
@@ -149,7 +150,7 @@ class _CodexReader:
     def _draft_item(self, payload: Mapping[str, Any], base: str) -> Drafts:
         kind = payload.get("type")
         if kind == "message":
-            for event_type, data in items.draft_message(payload, self._is_subagent):
+            for event_type, data in items.draft_message(payload, self._is_subagent, self._survey.submitted):
                 yield event_type, {**data, "model": self._model} if event_type is EventType.ASSISTANT_RESPONSE else data
         elif kind == "reasoning":
             yield from items.draft_reasoning(payload)
@@ -171,7 +172,7 @@ class _CodexReader:
         call = self._open_calls.pop(str(payload.get("call_id") or ""), {})
         result = items.build_result(payload, call.get("tool"))
         yield EventType.TOOL_RESULT, result
-        if result["reason"] == "rejected":
+        if items.is_denial(payload, result["tool"]):
             denial = {"call_id": result["call_id"], "tool": result["tool"], "arguments": call.get("arguments")}
             yield EventType.APPROVAL_DENIED, denial
         if result["tool"] == "spawn_agent" and result["status"] == "ok":
@@ -186,9 +187,10 @@ class _CodexReader:
             yield EventType.POLICY_DECISION, {"decision": "turn_interrupted", "reason": payload.get("reason")}
         elif kind in ("error", "stream_error"):
             yield EventType.ERROR, {"message": extract_text(payload.get("message"))}
-        elif kind == "user_message" and not self._has_user_messages:
-            yield from items.draft_user_text(extract_text(payload.get("message")), self._is_subagent)
-        elif kind == "agent_message" and not self._has_answers:
+        elif kind == "user_message" and not self._survey.has_user_messages:
+            is_harness = self._is_subagent or not _is_submission(payload)
+            yield from items.draft_user_text(extract_text(payload.get("message")), is_harness)
+        elif kind == "agent_message" and not self._survey.has_answers:
             yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(payload.get("message")), "model": self._model}
         elif kind in ("exec_approval_request", "apply_patch_approval_request"):
             tool = "apply_patch" if "patch" in kind else "shell"
@@ -208,23 +210,45 @@ def _unwrap_line(line: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
     return "session_meta", dict(line)
 
 
-def _survey_file(path: Path) -> tuple[bool, bool, str | None]:
-    """Return whether the items contain a person's messages, the model's messages, and the first model's name."""
-    has_user_messages = has_answers = False
-    model: str | None = None
+@dataclass(slots=True)
+class _Survey:
+    """What a rollout has as a whole."""
+
+    has_user_messages: bool = False  # among the items, by a person
+    has_answers: bool = False  # among the items
+    model: str | None = None  # the first
+    submitted: set[str] | None = None  # what was submitted, stripped; None where no event tells
+
+
+def _survey_file(path: Path) -> _Survey:
+    """Read a rollout for what its lines do not tell one by one."""
+    survey = _Survey()
+    messages = []
     for _, line in read_objects(path):
         kind, payload = _unwrap_line(line) if isinstance(line, dict) else ("", None)
         if payload is None:
             continue
         if kind == "turn_context" and isinstance(payload.get("model"), str):
-            model = model or payload["model"]
+            survey.model = survey.model or payload["model"]
+        elif kind == "event_msg" and payload.get("type") == "user_message":
+            survey.submitted = survey.submitted or set()
+            if _is_submission(payload):
+                survey.submitted.add(extract_text(payload.get("message")).strip())
         elif kind == "response_item" and payload.get("type") == "message":
-            has_answers = has_answers or payload.get("role") == "assistant"
-            drafts = items.draft_message(payload, False) if payload.get("role") == "user" else ()
-            has_user_messages = has_user_messages or any(data.get("origin") == "user" for _, data in drafts)
-        if has_user_messages and has_answers and model:
-            break
-    return has_user_messages, has_answers, model
+            survey.has_answers = survey.has_answers or payload.get("role") == "assistant"
+            if payload.get("role") == "user":
+                content = payload.get("content")
+                parts = content if isinstance(content, list) else [content]
+                messages.append({"role": "user", "content": [split_message(part)[0] for part in parts]})  # no images
+    for payload in messages:
+        drafts = items.draft_message(payload, False, survey.submitted)
+        survey.has_user_messages = survey.has_user_messages or any(data.get("origin") == "user" for _, data in drafts)
+    return survey
+
+
+def _is_submission(payload: Mapping[str, Any]) -> bool:
+    """Tell whether an event of a user's message is a person's; older versions note their own context that way too."""
+    return payload.get("kind", "plain") in (None, "plain")
 
 
 def _build_session(header: Mapping[str, Any], origin: str, model: str | None) -> ForeignSession:

@@ -22,17 +22,22 @@ class Unwrapped:
     around: str  # the harness's blocks, and what cannot be told apart from them
 
 
-def unwrap(text: str, names: Collection[str]) -> Unwrapped:
+# Blocks that agents put into the user's role of the messages they send, whoever logs these.
+MESSAGE_BLOCKS = ("system-reminder", "environment_context", "user_instructions", "ide_selection", "ide_opened_file")
+
+
+def unwrap(text: str, names: Collection[str], *, only_before: bool = False) -> Unwrapped:
     """Return a person's words and the harness's blocks of a text; `names` are the harness's tags, in lower case.
 
-    A tag between backticks is only named by its writer, unless it stands where a block may close.
+    A tag between backticks is only named by its writer, unless it stands where a block may close. `only_before`: of a
+    harness that puts blocks at the beginning alone, where such a tag in the words is the person's.
     """
     tags = find_tags(text, names)
     if not tags:
         return Unwrapped(text, "")
     if _opens_at(tags[0], text, 0):
-        return _split(text, *_find_words_after(text, tags))
-    first = next((tag for tag in tags if not tag.is_mentioned), None)
+        return _split(text, *_find_words_after(text, tags, only_before=only_before))
+    first = None if only_before else next((tag for tag in tags if not tag.is_mentioned), None)
     if first is None:
         return Unwrapped(text, "")
     # A closing tag that nothing opened: the beginning of its block is missing, and its text stands first.
@@ -46,7 +51,7 @@ def read_element(text: str, name: str) -> str | None:
     return text[len(start) : -len(end)] if is_whole else None
 
 
-def _find_words_after(text: str, tags: Sequence[Tag]) -> tuple[int, int]:
+def _find_words_after(text: str, tags: Sequence[Tag], *, only_before: bool) -> tuple[int, int]:
     """Return start and end of the words in a text that begins with a block."""
     end = 0
     opened: list[str] = []
@@ -59,6 +64,8 @@ def _find_words_after(text: str, tags: Sequence[Tag]) -> tuple[int, int]:
         opened.append(opening.name)
         end = closing.end
         rest = [tag for tag in rest if tag.start >= end]
+    if only_before and not any(tag.is_closing for tag in rest):
+        return end, len(text)
     following = next((tag for tag in rest if not tag.is_closing and not tag.is_mentioned), None)
     if following is not None:
         # Blocks on both sides: a second closing tag may stand in any of them.

@@ -91,8 +91,10 @@ def _required_fields(
 ) -> dict[str, Any]:
     """Return the fields that an event of this kind must have, whatever the payload contains."""
     if kind == "MESSAGE_RECEIVED":
-        message: dict[str, Any] = {"text": _to_text(data.get("text"))}
-        return message if payload.get("role") in (None, "user", "human") else message | {"origin": "harness"}
+        text = data.get("text")
+        is_persons = payload.get("role") in (None, "user", "human") and isinstance(text, str)
+        message: dict[str, Any] = {"text": _to_text(text)}
+        return message if is_persons or text is None else message | {"origin": "harness"}
     if kind == "GEN_COMPLETE":
         if text is None and isinstance(payload.get("text"), str):
             meta["text"] = True  # a harness that does not stream has the text here

@@ -12,9 +12,10 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.coercion import fit_payload
-from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.json_parsing import parse_json, to_float
 from consolidator.formats.common.timestamps import occurred_at_field
+from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
 from consolidator.models.payload import EventType
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -162,9 +163,14 @@ class ChatRecord:
                 yield EventType.TOOL_RESULT, self._close_call(text, message)
         elif role in ("system", "developer"):
             yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text}
-        elif text.strip():
-            speaker = message.get("name")
-            yield EventType.USER_MESSAGE, {"text": text, "speaker": speaker}
+        else:
+            typed, other = split_message(message.get("content"))
+            unwrapped = unwrap(typed, MESSAGE_BLOCKS)
+            around = "\n".join(part for part in (unwrapped.around, other) if part.strip())
+            if around:
+                yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
+            if unwrapped.words.strip():
+                yield EventType.USER_MESSAGE, {"text": unwrapped.words, "speaker": message.get("name")}
 
     def _draft_answer(self, text: str, message: Mapping[str, Any]) -> Iterator[tuple[EventType, dict[str, Any]]]:
         thought = message.get("reasoning_content") or message.get("reasoning")
