@@ -40,7 +40,14 @@ _FAILED = re.compile(
     r"execution error:|failed to parse function arguments|unsupported (?:call|custom tool call)|exec_command failed"
     r"|apply_patch verification failed|failed in sandbox|sandbox denied|tool call error|err: "
 )
-_APPROVED_TOOLS = ("shell", "exec_command", "shell_command", "local_shell", "container.exec", "unified_exec")
+_APPROVED_TOOLS: tuple[str, ...] = (
+    "shell",
+    "exec_command",
+    "shell_command",
+    "local_shell",
+    "container.exec",
+    "unified_exec",
+)
 _APPROVED_TOOLS += ("write_stdin", "apply_patch")
 CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
 OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output", "tool_search_output")
@@ -69,7 +76,7 @@ def draft_message(payload: Mapping[str, Any], in_subagent: bool, submitted: Coll
 
 
 def draft_user_text(text: str, in_subagent: bool) -> Drafts:
-    """Yield the events of a text in the user's role; `in_subagent`: or of which no record says that it was submitted."""
+    """Yield the events of a text in the user's role; `in_subagent`: nobody typed it, as no record says that."""
     start = skip_blank(text, 0)
     if start == len(text):
         return

@@ -1,4 +1,4 @@
-"""All other formats: a person's words are what the log's structure gives to a person, and nothing beside or inside it."""
+"""All other formats: a person's words are what the log's structure gives to a person, and nothing else."""
 
 from __future__ import annotations
 
