@@ -19,6 +19,7 @@ PATTERNS = {
     r"(\w+) is where staging lives": ("staging_server", "{0}", "Staging lives on {0}.", "environment"),
     r"postgres version: (\S+\w)": ("postgres_version", "{0}", "PostgreSQL is {0}.", "environment"),
 }
+SUBJECTS = {"postgres_version": "PostgreSQL", "staging_server": "staging server"}  # "user" for any other predicate
 
 
 def parse_lines(request: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -80,7 +81,8 @@ def oracle(request: dict[str, Any]) -> ScriptedReply:
         for pattern, templates in PATTERNS.items():
             for match in re.finditer(pattern, text) if speaker != "agent" else ():
                 predicate, value, sentence, kind = (template.format(*match.groups()) for template in templates)
-                facts.append(fact_json(name, match[0], predicate, value, sentence, kind))
+                subject = SUBJECTS.get(predicate, "user")
+                facts.append(fact_json(name, match[0], predicate, value, sentence, kind, subject=subject))
     return ScriptedReply.json({"facts": facts})
 
 

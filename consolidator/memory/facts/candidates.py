@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from consolidator.memory.text.invisible import strip_invisible
+from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
 
 # Predicates of observations: they become a fact only after the same one was seen several times.
@@ -14,6 +17,7 @@ AMONG_PEOPLE = "said to another person, not to an agent"  # why an instruction i
 REDACTED_MARK = "[redacted:"  # begins what redaction puts in place of a secret
 _PEER_NAMES = re.compile(r"\s*(?:,|&|\band\b)\s*")  # of a session between several people
 TRUST_RANK = {"tool": 0, "agent": 1, "user": 2, "person": 3}
+_TIERS = TRUST_RANK | {"person": 2}  # what a person says to memory is compared with what they say to their agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,18 @@ def owner_of_statement(session: SessionContext, *, about_work: bool) -> tuple[st
     if session.project is not None:
         return "agent", None
     return "peer", f"stranger:{session.root_id}"
+
+
+def speaker_name(event: Event, redact: Callable[[str], str]) -> str | None:
+    """Return the name of an event's speaker as memory has it; None where it has none."""
+    speaker = event.data.get("speaker")
+    name = redact(strip_invisible(speaker).strip()) if isinstance(speaker, str) else ""
+    return " ".join(name.split())[:80] or None
+
+
+def trust_tier(trust: str) -> int:
+    """Return the tier of a trust: only statements of one tier are merged, and higher ones are believed first."""
+    return _TIERS[trust]
 
 
 def is_quote_in(quote: str, text: str) -> bool:

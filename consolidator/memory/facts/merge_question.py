@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
+from consolidator.memory.facts.candidates import Candidate, trust_tier
 from consolidator.memory.facts.decisions import (
     MAX_REASON_CHARS,
     OPERATIONS,
@@ -207,14 +207,16 @@ def _objection(candidate: Candidate, operation: str, target: ExistingFact, repla
         return "its target was changed by another saying"
     if candidate.subject.casefold() != target.subject.casefold():
         return "another subject"
+    if not target.forgotten and trust_tier(candidate.trust) != trust_tier(target.trust):
+        return f"a {candidate.trust}'s word beside a {target.trust}'s"
     if operation == "supersede":
         return _objection_to_superseding(candidate, target)
     if similarity.is_negated(candidate.sentence) != similarity.is_negated(target.sentence):
         return "one of them is a denial"
     candidate_text, target_text = f"{candidate.sentence} {candidate.value}", f"{target.sentence} {target.value}"
     if operation == "refine":
-        if target.trust == "person" or TRUST_RANK[candidate.trust] < TRUST_RANK[target.trust]:
-            return f"a {candidate.trust}'s words in place of a {target.trust}'s"
+        if target.trust == "person":
+            return f"a {candidate.trust}'s words in place of a person's"
         lost = similarity.lost_details(target_text, candidate_text)
         return f"it would lose {lost}" if lost else None
     lost = similarity.lost_details(candidate_text, target_text)
@@ -228,6 +230,4 @@ def _objection_to_superseding(candidate: Candidate, target: ExistingFact) -> str
         return "both may be true at once"
     if normalize_value(candidate.value) == normalize_value(target.value):
         return "the same value"
-    if target.trust != "person" and TRUST_RANK[candidate.trust] < TRUST_RANK[target.trust]:
-        return f"a {candidate.trust}'s word against a {target.trust}'s"
     return None

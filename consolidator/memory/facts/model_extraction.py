@@ -16,7 +16,6 @@ from consolidator.memory.facts.candidates import (
     AMONG_PEOPLE,
     COUNTED_PREDICATES,
     REDACTED_MARK,
-    TRUST_RANK,
     Candidate,
     Proposals,
     RejectedCandidate,
@@ -24,32 +23,22 @@ from consolidator.memory.facts.candidates import (
     owner_of_statement,
 )
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.memory.facts.gate import Proof, Verdict, judge_fact, least_trust
+from consolidator.memory.facts.orders import is_order
+from consolidator.memory.facts.people import PERSONS_NAMES
 from consolidator.memory.facts.quotes import MAX_QUOTE_CHARS
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.negation import denies_value
 from consolidator.memory.text.similarity import content_words
 
 MAX_FACTS = 60  # of one chunk
 DATE_LEFT_OUT = "a date that is none: the fact is kept without it"
 _KINDS_ABOUT_WORK = frozenset({"environment", "project", "decision", "constraint"})
-_KINDS_OF_PEOPLE = frozenset({"preference", "decision", "profile", "relation"})  # only people can state them
 _MAX_CHARS = {"subject": 80, "predicate": 60, "value": 300, "sentence": 400}
-_USER_NAMES = frozenset({"user", "the user", "me", "i"})
-_INSTRUCTION = re.compile(
-    r"\b(ignore|disregard|forget|override|bypass|pretend|execute|obey|comply)\b"
-    r"|\b(always|never|must|should|shall|do not|don't|make sure|ensure|be sure|remember|from now on)\b"
-    r"|\b(you are|you're|system prompt|instructions?|developer mode|assistant|ai agent|language model)\b"
-    r"|^\s*(run|send|delete|remove|download|install|fetch|post|email|forward|reply|transfer|upload|open|visit|use|call)\b",
-    re.IGNORECASE,
-)
-_PROMPT_INJECTION = re.compile(
-    r"\b(ignore|disregard|forget|override)\b.{0,40}\b(instructions?|rules?|prompts?|context|messages?)\b|system prompt",
-    re.IGNORECASE | re.DOTALL,
-)
 _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?")
 WRONG_QUOTE = "quote not in event"
-Proof = tuple[TranscriptLine, str]  # a line and the quote from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +63,29 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
     proposals = Proposals()
     lines = chunk.named_lines()
     ids: set[str] = set()
-    for position, fact in enumerate(answer["facts"]):
+    for position, fact in enumerate(map(_without_invisible, answer["facts"])):
         cited = _cited_lines(fact, lines)
         proofs = _own_words(fact, [proof for line, quote in cited if line for proof in _find_proofs(line, quote)])
         reason = _rejection(fact, cited, proofs) or _rejection_among_people(fact, proofs, extractor.session)
         reason = reason or (f"more than {MAX_FACTS} in one chunk" if position >= MAX_FACTS else None)
+        verdict = Verdict(reason) if reason else judge_fact(fact, proofs, chunk, extractor.session)
+        reason = verdict.rejected
         if reason is not None:
             known = [(line, quote) for line, quote in cited if line is not None]
             proposals.rejected.append(_reject(fact, known, chunk, extractor, reason))
             continue
-        candidate = _make_candidate(fact, proofs, extractor)
+        candidate = _make_candidate(fact, proofs, extractor, verdict)
         if candidate.id not in ids:
             ids.add(candidate.id)
             proposals.candidates.append(candidate)
             if any(fact[name] is not None and _parse_date(fact[name]) is None for name in ("valid_from", "valid_to")):
                 proposals.rejected.append(_reject(fact, proofs, chunk, extractor, DATE_LEFT_OUT))
     return proposals
+
+
+def _without_invisible(fact: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fact whose texts have no characters that nobody sees."""
+    return {**fact, **{name: strip_invisible(str(fact[name])) for name in _MAX_CHARS}}
 
 
 def has_wrong_quote(fact: Mapping[str, Any], lines: Mapping[str, TranscriptLine]) -> bool:
@@ -137,41 +133,28 @@ def _rejection(
             return WRONG_QUOTE
     if any(REDACTED_MARK in text for text in [*texts, *(quote for _, quote in cited)]):
         return "contains a secret"
-    is_users_word = _least_trust(proofs) == "user"
-    if not is_users_word and fact["kind"] in _KINDS_OF_PEOPLE and not _is_instruction(fact, proofs):
-        return f"a {fact['kind']} that no user stated"
-    if is_users_word and any(_PROMPT_INJECTION.search(text) for text in [*texts, *(quote for _, quote in proofs)]):
-        return "an instruction, not a fact"
     return None
 
 
 def _rejection_among_people(fact: Mapping[str, Any], proofs: Sequence[Proof], session: SessionContext) -> str | None:
     """Return why an order that people give each other is no rule for an agent; None for anything else."""
-    is_order = fact["kind"] == "constraint" and _is_instruction(fact, proofs)
-    return AMONG_PEOPLE if is_order and all(session.is_among_people(line.speaker) for line, _ in proofs) else None
-
-
-def _least_trust(proofs: Sequence[Proof]) -> str:
-    return min((line.trust_of(quote) for line, quote in proofs), key=lambda trust: TRUST_RANK[trust])
-
-
-def _is_instruction(fact: Mapping[str, Any], proofs: Sequence[Proof]) -> bool:
-    """Tell whether a fact instructs somebody."""
     texts = (fact["value"], fact["sentence"], *(quote for _, quote in proofs))
-    return any(_INSTRUCTION.search(text) for text in texts)
+    orders = fact["kind"] == "constraint" and any(map(is_order, texts))
+    return AMONG_PEOPLE if orders and all(session.is_among_people(line.speaker) for line, _ in proofs) else None
 
 
-def _make_candidate(fact: Mapping[str, Any], proofs: Sequence[Proof], extractor: FactExtractor) -> Candidate:
+def _make_candidate(
+    fact: Mapping[str, Any], proofs: Sequence[Proof], extractor: FactExtractor, verdict: Verdict
+) -> Candidate:
     (latest, quote), *others = sorted(proofs, key=lambda proof: (proof[0].occurred_at, proof[0].seq), reverse=True)
-    trust, session = _least_trust(proofs), extractor.session
+    trust, session = least_trust(proofs), extractor.session
     subject, predicate = _subject_of(fact["subject"], latest), _snake_case(fact["predicate"])
-    value, sentence = fact["value"].strip(), fact["sentence"].strip()
+    value, sentence = fact["value"].strip(), verdict.sentence or fact["sentence"].strip()
     if denies_value(sentence, predicate, value):  # else "no longer lives in Bern" would reinforce "lives in Bern"
         value = f"not {value}"
     level, peer = owner_of_statement(session, about_work=fact["kind"] in _KINDS_ABOUT_WORK)
     predicate = canonical_relation(predicate)
     key = (session.session_id, str(latest.seq), extractor.extractor, str(extractor.revision), subject, predicate, value)
-    needs_review = trust != "user" and _is_instruction(fact, proofs)
     return Candidate(
         id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
         session_id=session.session_id,
@@ -194,7 +177,7 @@ def _make_candidate(fact: Mapping[str, Any], proofs: Sequence[Proof], extractor:
         single_valued=fact["single_valued"],
         evidence=tuple((line.seq, cited_quote) for line, cited_quote in others),
         revision=extractor.revision,
-        quarantined="an instruction from a source that is not the user" if needs_review else None,
+        quarantined=verdict.quarantined,
         valid_from=_parse_date(fact["valid_from"], latest.local_time.tzinfo),
         valid_to=_parse_date(fact["valid_to"], latest.local_time.tzinfo),
     )
@@ -203,7 +186,7 @@ def _make_candidate(fact: Mapping[str, Any], proofs: Sequence[Proof], extractor:
 def _subject_of(subject: str, line: TranscriptLine) -> str:
     """Return whom a fact is about: the speaker, by name where there is one, or whom the model names."""
     name = subject.strip()
-    if name.casefold() in _USER_NAMES or (line.speaker and name.casefold() == line.speaker.casefold()):
+    if name.casefold() in PERSONS_NAMES or (line.speaker and name.casefold() == line.speaker.casefold()):
         return line.speaker or "user"
     return name
 

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from consolidator.memory.text.invisible import is_invisible
 from consolidator.memory.text.words import split_words
 
 MAX_QUOTE_CHARS = 500
@@ -18,7 +19,6 @@ MAX_PARTS = 4  # around ellipses
 MIN_PART_WORDS = 2  # a single word can be found anywhere
 _QUOTATION_MARKS = frozenset("\"'`´‘’‚‛“”„‟‹›«»′″‵‶＂＇「」『』")
 _DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
-_INVISIBLE = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad")
 _ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:…|\.{3,})\s*\]|\(\s*(?:…|\.{3,})\s*\)|…|\.{3,})\s*")
 _ELLIPSES_AT_ENDS = re.compile(rf"^(?:{_ELLIPSIS.pattern})+|(?:{_ELLIPSIS.pattern})+$")
 _ESCAPE = re.compile(r"\\([\"'/nrt\\])")
@@ -82,7 +82,7 @@ def _fold_chars(text: str) -> Iterator[tuple[int, str]]:
             yield position, "-"
         elif char.isspace():
             yield position, " "
-        elif char not in _INVISIBLE:
+        elif not is_invisible(char):
             for part in unicodedata.normalize("NFKD", char).casefold():
                 yield position, part
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
+from consolidator.memory.facts.candidates import TRUST_RANK, Candidate, trust_tier
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
 
@@ -68,7 +68,7 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
         elif ordered[0].predicate in ("steer", "instruction"):
             facts += _standing_steers(ordered)
         else:
-            facts += _facts_of_attribute(ordered)
+            facts += _facts_by_trust(ordered)
     return sorted(facts, key=lambda fact: (fact.valid_from, fact.id))
 
 
@@ -132,6 +132,24 @@ def unify_refined_values(
 
 def _time_order(candidate: Candidate) -> tuple[datetime, str, int, str]:
     return candidate.occurred_at, candidate.session_id, candidate.seq, candidate.id
+
+
+def _facts_by_trust(ordered: Sequence[Candidate]) -> list[Fact]:
+    """Make facts of each trust by itself: what tools say neither supports nor replaces what a person says.
+
+    A value that more trusted candidates have is theirs alone.
+    """
+    facts: list[Fact] = []
+    values: set[str] = set()
+    for tier in sorted({trust_tier(candidate.trust) for candidate in ordered}, reverse=True):
+        of_tier = [
+            candidate
+            for candidate in ordered
+            if trust_tier(candidate.trust) == tier and normalize_value(candidate.value) not in values
+        ]
+        facts += _facts_of_attribute(of_tier) if of_tier else []
+        values |= {normalize_value(candidate.value) for candidate in of_tier}
+    return facts
 
 
 def _facts_of_attribute(ordered: Sequence[Candidate]) -> list[Fact]:

@@ -20,13 +20,17 @@ from consolidator.memory.facts.candidates import (
     SessionContext,
     is_quote_in,
     owner_of_statement,
+    speaker_name,
 )
 from consolidator.memory.facts.instructions import find_instruction
+from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
 from consolidator.memory.facts.statements import Statement, find_statements
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.phrasing import is_question
 from consolidator.memory.text.quotations import quoted_text
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.memory.text.sentences import split_sentences
+from consolidator.memory.text.surroundings import paragraph_around
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -78,9 +82,8 @@ def propose_candidates(
 def _read_message(event: Event, session: SessionContext, redact: Callable[[str], str], proposals: Proposals) -> None:
     if not event.is_persons_word:
         return
-    text = redact(strip_recalled(str(event.data.get("text", ""))))
-    speaker = event.data.get("speaker")
-    name = redact(str(speaker))[:80] if isinstance(speaker, str) and speaker.strip() else None
+    text = redact(strip_recalled(strip_invisible(str(event.data.get("text", "")))))
+    name = speaker_name(event, redact)
     subject = name or "user"
     among_people = session.is_among_people(name)
     steer = _standing_steer(text) if event.data.get("mode") == "steer" else None
@@ -129,6 +132,8 @@ def _find_quoted_statements(
 def _rejection(statement: Statement, quote: str, text: str) -> str | None:
     if REDACTED_MARK in statement.value or REDACTED_MARK in statement.predicate:
         return "contains a secret"
+    if overrides_instructions(quote) or overrides_nearby(paragraph_around(text, quote)):
+        return INSTRUCTION
     return None if is_quote_in(quote, text) else "quote not in event"
 
 
@@ -151,9 +156,9 @@ def _read_approval(
     if call is None:
         return
     answer = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
-    operation = redact(call)
+    operation = redact(strip_invisible(call))
     reason = event.data.get("reason")
-    words = redact(reason)[:_MAX_QUOTE_CHARS] if isinstance(reason, str) and reason.strip() else ""
+    words = redact(strip_invisible(reason))[:_MAX_QUOTE_CHARS] if isinstance(reason, str) and reason.strip() else ""
     if REDACTED_MARK in operation:
         proposals.rejected.append(_reject(event, session, "approval", "contains a secret", words, subject="user"))
         return
@@ -165,7 +170,7 @@ def _read_approval(
         about="work",
         single_valued=False,
     )
-    quote = words or str(event.data.get("tool") or operation)[:_MAX_QUOTE_CHARS]
+    quote = words or strip_invisible(str(event.data.get("tool") or operation))[:_MAX_QUOTE_CHARS]
     proposals.candidates.append(_make_candidate(event, session, statement, quote, subject="user", inferred=True))
 
 

@@ -17,9 +17,11 @@ from consolidator.memory.calls.approvals import describe_approval
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
-from consolidator.memory.facts.candidates import SessionContext, is_quote_in
+from consolidator.memory.facts.candidates import SessionContext, is_quote_in, speaker_name
+from consolidator.memory.facts.orders import commands_memory
 from consolidator.memory.facts.quotes import find_quote
 from consolidator.memory.facts.tool_output import is_file_text, is_notice
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
@@ -50,6 +52,9 @@ class TranscriptLine:
     pieces: tuple[str, ...] = ()  # the beginning and the end that are shown of a long text; empty: all of it is shown
     local: datetime | None = None  # when it happened, in the time zone of its place
     call: str | None = None  # what a tool was called for: its name and what it was given
+    commands_memory: bool = (
+        False  # whether what no person says in it addresses whoever reads it, omitted parts included
+    )
 
     @property
     def local_time(self) -> datetime:
@@ -200,7 +205,9 @@ def _line_of_event(
         case EventType.TOOL_RESULT:
             return _line_of_result(event, calls.get(event.seq), redact)
         case EventType.ASSISTANT_RESPONSE:
-            return _make_line(event, "agent", redact(strip_recalled(str(event.data.get("text") or ""))), None)
+            return _make_line(
+                event, "agent", redact(strip_recalled(strip_invisible(str(event.data.get("text") or "")))), None
+            )
         case EventType.APPROVAL_GRANTED:
             return _line_of_approval(event, "granted", session, redact, around)
         case EventType.APPROVAL_DENIED:
@@ -226,7 +233,7 @@ def _line_of_event(
 def _line_of_message(event: Event, session: SessionContext, redact: Callable[[str], str]) -> TranscriptLine | None:
     if event.data.get("origin", "user") != "user":
         return None
-    text = redact(strip_recalled(str(event.data.get("text") or "")))
+    text = redact(strip_recalled(strip_invisible(str(event.data.get("text") or ""))))
     if session.is_subagent:  # its user is an agent
         return _make_line(event, "agent", text, None)
     if not event.is_persons_word:  # the record of a client
@@ -234,26 +241,31 @@ def _line_of_message(event: Event, session: SessionContext, redact: Callable[[st
     line = _make_line(event, "user", text, "user")
     if line is None:
         return None
-    speaker = event.data.get("speaker")
-    name = redact(speaker.strip())[:80] if isinstance(speaker, str) and speaker.strip() else None
+    name = speaker_name(event, redact)
     # The whole message tells whose words they are: a quotation may begin in the middle that is omitted.
-    unquoted, quoted = (_GAP.join(_shorten(part, MAX_LINE_CHARS["user"])) for part in split_quoted(text))
-    return replace(line, speaker=name, unquoted=unquoted, quoted=quoted)
+    own, passed_on = split_quoted(text)
+    unquoted, quoted = (_GAP.join(_shorten(part, MAX_LINE_CHARS["user"])) for part in (own, passed_on))
+    commands = bool(quoted) and commands_memory(passed_on)
+    return replace(line, speaker=name, unquoted=unquoted, quoted=quoted, commands_memory=commands)
 
 
 def _line_of_result(event: Event, call: CompletedCall | None, redact: Callable[[str], str]) -> TranscriptLine | None:
     """Return the line of a result, with its call; none where it only says that the call worked."""
-    text = redact(strip_recalled(_plain_text(event.data.get("content"))))
+    text = redact(strip_recalled(strip_invisible(_plain_text(event.data.get("content")))))
     if is_notice(call, text):
         return None
     line = _make_line(event, "tool", text, "tool", MAX_FILE_CHARS if is_file_text(call) else None)
-    return line if line is None or call is None else replace(line, call=_describe_call(call, redact))
+    if line is None:
+        return None
+    return replace(
+        line, call=None if call is None else _describe_call(call, redact), commands_memory=commands_memory(text)
+    )
 
 
 def _describe_call(call: CompletedCall, redact: Callable[[str], str]) -> str:
     """Return a call's tool and what it was given, in a few words."""
     given = summarize_arguments(call.tool, redact_arguments(call.arguments, redact), MAX_CALL_CHARS)
-    return redact(f"{call.tool[:MAX_CALL_CHARS]}: {given}" if given else call.tool[:MAX_CALL_CHARS])
+    return redact(strip_invisible(f"{call.tool[:MAX_CALL_CHARS]}: {given}" if given else call.tool[:MAX_CALL_CHARS]))
 
 
 def _line_of_approval(
@@ -263,7 +275,7 @@ def _line_of_approval(
     if operation is None and not reason:
         return None
     text = f"{answer} {operation or 'a call'}" + (f": {reason}" if isinstance(reason, str) else "")
-    return _make_line(event, "approval", redact(text), None if session.is_subagent else "user")
+    return _make_line(event, "approval", redact(strip_invisible(text)), None if session.is_subagent else "user")
 
 
 def _make_line(

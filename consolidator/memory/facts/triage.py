@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from consolidator.memory.facts.candidates import TRUST_RANK, Candidate
+from consolidator.memory.facts.candidates import Candidate, trust_tier
 from consolidator.memory.facts.decisions import (
     BY_CODE,
     MAX_REASON_CHARS,
@@ -95,7 +95,12 @@ def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Deci
     """Decide a candidate that says what a fact says, or that gives a single-valued attribute another value."""
     same_subject = [fact for fact in facts if _has_same_subject(candidate, fact)]
     for fact in same_subject:
-        if _has_same_predicate(candidate, fact) and normalize_value(fact.value) == normalize_value(candidate.value):
+        is_above = trust_tier(fact.trust) > trust_tier(candidate.trust) and not fact.forgotten
+        if is_above and _has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+            return decide_onto(candidate, fact, "noop", BY_CODE, "said already by a more trusted source")
+    same_subject = [fact for fact in same_subject if _may_merge(candidate, fact)]
+    for fact in same_subject:
+        if _has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same words")
     same_value = [fact for fact in same_subject if similarity.is_same_value(fact.value, candidate.value)]
     for fact in same_value:
@@ -104,12 +109,7 @@ def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Deci
     for fact in same_value:
         # One more word in the fact may make it another fact: "the user's wife is", "the staging database runs".
         is_whole = _has_same_predicate(candidate, fact) or similarity.adds_no_word(fact.sentence, candidate.sentence)
-        if (
-            is_whole
-            and similarity.adds_no_word(candidate.sentence, fact.sentence)
-            and _says_the_same(candidate, fact)
-            and TRUST_RANK[candidate.trust] >= TRUST_RANK[fact.trust]
-        ):
+        if is_whole and similarity.adds_no_word(candidate.sentence, fact.sentence) and _says_the_same(candidate, fact):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same value in much the same words")
     return _decide_other_value(candidate, same_subject)
 
@@ -161,6 +161,18 @@ def _likeness_to_forgotten(candidate: Candidate, facts: Sequence[ExistingFact]) 
     return None
 
 
+def _may_merge(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether a candidate may count for a fact: it is as trusted, or a person does not want the fact believed.
+
+    Otherwise a tool's words would pass for a person's, either way round.
+    """
+    return fact.forgotten or trust_tier(candidate.trust) == trust_tier(fact.trust)
+
+
+def _has_same_value(candidate: Candidate, fact: ExistingFact) -> bool:
+    return normalize_value(fact.value) == normalize_value(candidate.value)
+
+
 def _has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
     return fact.subject.casefold() == candidate.subject.casefold()
 
@@ -185,7 +197,7 @@ def _likely_options(
     ranked: list[tuple[float, int, ExistingFact]] = []
     for position, fact in enumerate(facts):
         cosine = near.get(fact.id, 0.0)
-        if not fact.forgotten and _is_related(candidate, fact, cosine):
+        if not fact.forgotten and _may_merge(candidate, fact) and _is_related(candidate, fact, cosine):
             likeness = max(similarity.word_overlap(candidate.sentence, fact.sentence), cosine)
             is_close = has_same_attribute(candidate, fact) + _value_closeness(candidate, fact)
             ranked.append((-(likeness + is_close), position, fact))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from consolidator.memory.facts.candidates import speaker_name
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -40,19 +42,17 @@ def extract_episode(event: Event, redact: Callable[[str], str]) -> Episode | Non
     role = _role_of(event)
     if role is None:
         return None
-    text = strip_recalled(str(event.data.get("text") or "")).strip()
+    text = strip_recalled(strip_invisible(str(event.data.get("text") or ""))).strip()
     caption = event.data.get("caption")
-    if isinstance(caption, str) and caption.strip():
-        text = f"{text} [picture: {caption.strip()}]".lstrip()
+    if isinstance(caption, str) and (shown := strip_invisible(caption).strip()):
+        text = f"{text} [picture: {shown}]".lstrip()
     if not text:
         return None
     if len(text) > MAX_REDACTED_CHARS:
         # Without the word that is cut: redaction does not recognise half of a credential.
         text = text[:MAX_REDACTED_CHARS].rsplit(None, 1)[0]
     text = redact(text)[:MAX_EPISODE_CHARS]
-    speaker = event.data.get("speaker")
-    name = redact(speaker)[:80] if isinstance(speaker, str) and speaker.strip() else None
-    return Episode(event.seq, role, name, text, event.occurred_at)
+    return Episode(event.seq, role, speaker_name(event, redact), text, event.occurred_at)
 
 
 def _role_of(event: Event) -> str | None:

@@ -1,0 +1,167 @@
+"""The gate of facts: what may be believed from whose words, by subject and trust, whatever kind a model calls it.
+
+Only a person's own words tell of people, and only they set rules, preferences and decisions. The word of a tool, of a
+page, of an agent, or what a person only passes on, may tell of a thing, in words that really stand there. A command to
+whoever reads the log makes nothing believed that stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.memory.facts.candidates import TRUST_RANK, SessionContext
+from consolidator.memory.facts.orders import (
+    INSTRUCTION,
+    commands_memory,
+    is_norm,
+    is_order,
+    overrides_instructions,
+    overrides_nearby,
+)
+from consolidator.memory.facts.people import is_thing, mentions_person, mixes_scripts, name_tokens
+from consolidator.memory.facts.subjects import find_subject_objection
+from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.text.similarity import content_words, name_words, numbers
+from consolidator.memory.text.surroundings import paragraph_around, sentence_around
+
+ABOUT_A_PERSON = "about a person, whom no person's word tells of"
+NO_THING = "a subject that is not known to be a thing, from a source that is not the user"
+NOT_ITS_WORDS = "its value is not in the words it cites"
+OTHERS_WORDS = "its value is from words that are not the user's"
+DECEPTIVE = "letters that only look like others"
+ORDER = "an instruction from a source that is not the user"
+_KINDS_OF_THINGS = frozenset({"environment", "project"})
+_MAX_PREDICATE_WORDS = 5
+_STEM = 4  # letters that two forms of a word begin with
+_DATE = re.compile(r"\b\d{4}(?:-\d\d){0,2}\b")
+_GLUE = content_words("the of in on at for with by from and or not no has have can runs run located found set")
+Proof = tuple[TranscriptLine, str]  # a line and the quote from it
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a fact: rejected, for a person to review, or believed; and its sentence, where code wrote it."""
+
+    rejected: str | None = None
+    quarantined: str | None = None
+    sentence: str | None = None
+
+
+def judge_fact(
+    fact: Mapping[str, Any], proofs: Sequence[Proof], chunk: TranscriptChunk, session: SessionContext
+) -> Verdict:
+    """Return what becomes of a fact of a model's answer, whose quotes are in the lines that it cites."""
+    trust = least_trust(proofs)
+    texts = [str(fact[name]) for name in ("subject", "predicate", "value", "sentence")]
+    if any(overrides_instructions(text) for text in [*texts, *_quotes_and_sentences(proofs)]):
+        return Verdict(rejected=INSTRUCTION)
+    if trust == "user":
+        return _judge_persons_word(fact, proofs, chunk, session)
+    return _judge_data(fact, texts, proofs, chunk, session)
+
+
+def least_trust(proofs: Sequence[Proof]) -> str:
+    """Return the trust of the least trusted words that a fact rests on."""
+    return min((line.trust_of(quote) for line, quote in proofs), key=lambda trust: TRUST_RANK[trust])
+
+
+def known_people(chunk: TranscriptChunk, session: SessionContext) -> frozenset[str]:
+    """Return the words of the names of those who are known in a session: its peer, and whoever speaks in it."""
+    return name_tokens([session.peer, *(line.speaker for line in (*chunk.lines, *chunk.context))])
+
+
+def _judge_persons_word(
+    fact: Mapping[str, Any], proofs: Sequence[Proof], chunk: TranscriptChunk, session: SessionContext
+) -> Verdict:
+    if any(overrides_nearby(paragraph_around(line.text, quote)) for line, quote in proofs):
+        return Verdict(rejected=INSTRUCTION)
+    objection = _objection_to_origin(fact, chunk) or find_subject_objection(fact, proofs, chunk, session)
+    return Verdict(rejected=objection)
+
+
+def _judge_data(
+    fact: Mapping[str, Any],
+    texts: Sequence[str],
+    proofs: Sequence[Proof],
+    chunk: TranscriptChunk,
+    session: SessionContext,
+) -> Verdict:
+    """Judge what no person said: a statement about a thing, which says nothing of people and commands nobody."""
+    known = known_people(chunk, session)
+    said = _quotes_and_sentences(proofs)
+    foreign = [proof for proof in proofs if proof[0].trust_of(proof[1]) != "user"]
+    if any(line.commands_memory for line, _ in foreign) or any(map(commands_memory, texts)):
+        return Verdict(rejected=INSTRUCTION)
+    if any(map(mixes_scripts, [*texts, *said])):
+        return Verdict(rejected=DECEPTIVE)
+    if any(map(is_order, [*texts, *said])):
+        return Verdict(quarantined=ORDER)
+    if fact["kind"] not in _KINDS_OF_THINGS:
+        return Verdict(rejected=f"a {fact['kind']} that no user stated")
+    if any(mentions_person(text, known) for text in [*texts, *said]):
+        return Verdict(rejected=ABOUT_A_PERSON)
+    if any(map(is_norm, [*texts, *said])):
+        return Verdict(quarantined=ORDER)
+    context = " ".join(said)
+    if len(texts[1].replace("_", " ").split()) > _MAX_PREDICATE_WORDS or not is_thing(
+        texts[0], known, session.project, context
+    ):
+        return Verdict(rejected=NO_THING)
+    shown = content_words(" ".join(f"{line.text} {line.call or ''}" for line, _ in proofs))
+    if not _are_in(content_words(texts[2]), shown):
+        return Verdict(rejected=NOT_ITS_WORDS)
+    named = shown | content_words(f"{texts[0]} {texts[1].replace('_', ' ')} {session.project or ''}") | _GLUE
+    if _are_in(content_words(texts[3]), named):
+        return Verdict()
+    return Verdict(sentence=f"{texts[0].strip()}: {texts[1].replace('_', ' ').strip()} {texts[2].strip()}")
+
+
+def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str | None:
+    """Return why the words of a fact are not a person's; None where they may be.
+
+    Words that stand only in what tools or the agent said are theirs, though a person answered "yes"; so are all words
+    that nobody said where nothing of the fact is a person's. Else such words are a paraphrase. Of the sentence only
+    names and numbers count.
+    """
+    lines = (*chunk.context, *chunk.lines)
+    own = content_words(" ".join(map(_own_text, lines)))
+    others = content_words(" ".join(f"{_others_text(line)} {line.call or ''}" for line in lines))
+    sentence = _DATE.sub(" ", str(fact["sentence"]))
+    stated = content_words(_DATE.sub(" ", str(fact["value"])))
+    details = name_words(sentence) | content_words(" ".join(numbers(sentence)))
+    if any(not _is_in(word, own) and word in others for word in stated | details):
+        return OTHERS_WORDS
+    everything = (stated | content_words(sentence)) - content_words(str(fact["subject"]))
+    return NOT_ITS_WORDS if others and everything and not any(_is_in(word, own) for word in everything) else None
+
+
+def _others_text(line: TranscriptLine) -> str:
+    """Return what a line holds that its speaker does not say themselves."""
+    return line.quoted if line.trust == "user" else line.text
+
+
+def _own_text(line: TranscriptLine) -> str:
+    """Return what a line's speaker says in it themselves."""
+    if line.trust != "user":
+        return ""
+    return f"{line.text if line.unquoted is None else line.unquoted} {line.speaker or ''}"
+
+
+def _quotes_and_sentences(proofs: Sequence[Proof]) -> list[str]:
+    return [text for line, quote in proofs for text in (quote, sentence_around(line.text, quote))]
+
+
+def _are_in(words: frozenset[str], others: frozenset[str]) -> bool:
+    return all(_is_in(word, others) for word in words)
+
+
+def _is_in(word: str, others: frozenset[str]) -> bool:
+    """Tell whether a word is among others, in any form that begins the same."""
+    if word in others:
+        return True
+    return len(word) >= _STEM and any(
+        len(other) >= _STEM and (other.startswith(word) or word.startswith(other)) for other in others
+    )

@@ -1,0 +1,86 @@
+"""Takes out of a text what nobody sees: characters that hide words, turn their direction, or command a terminal.
+
+The log keeps them; memory, and what leaves it, does not. Removed are controls other than line break and tab, terminal
+sequences, bidirectional controls, Unicode tags, invisible operators and fillers, interlinear annotation, soft hyphens,
+variation selectors other than an emoji's own, and lone surrogates. A joiner stays where it shapes what is seen: between
+letters of a script that joins (Persian, Indic scripts), and within an emoji.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_ESCAPE_SEQUENCE = re.compile(  # of a terminal: with ESC, or with the C1 control that stands for it
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-Z\\^-~]?"
+)
+_ALWAYS = (
+    "\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f"  # controls; NEL (U+0085) is a line break
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff"
+    "\ufdd0-\ufdef\ufffe\uffff"
+)
+_MAYBE = "\u200c\u200d\ufe00-\ufe0f"
+_SEEN_ONLY = re.compile(rf"[^{_ALWAYS}{_MAYBE}\x85\u2028\u2029]*")
+_HIDDEN = re.compile(f"[{_ALWAYS}]")
+_JOINER_OR_SELECTOR = re.compile(f"[{_MAYBE}]+")
+_LINE_BREAKS = str.maketrans({"\x85": "\n", "\u2028": "\n", "\u2029": "\n\n"})
+_FLAG_TAGS = re.compile("(\U0001f3f4)([\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f)")
+_FLAGS = frozenset({"gbeng", "gbsct", "gbwls"})  # the regional flags that Unicode recommends for interchange
+# Scripts whose letters change their form beside a joiner.
+_JOINING = re.compile(
+    "[\u0600-\u07ff\u0840-\u085f\u08a0-\u08ff\u0900-\u0dff\u0f00-\u0fff\u1000-\u109f\u1780-\u18af\ufb50-\ufdcf"
+    "\ufdf0-\ufdff\ufe70-\ufefc\U00010a00-\U00010aff\U00011000-\U00011fff]"
+)
+_EMOJI = re.compile(
+    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d"
+    "\u3297\u3299\U0001f000-\U0001faff\u200d\ufe0f\U0001f3fb-\U0001f3ff]"
+)
+_KEYCAP = re.compile("[0-9#*]")
+
+
+def strip_invisible(text: str) -> str:
+    """Return a text without the characters that nobody sees, and without terminal sequences."""
+    if _SEEN_ONLY.fullmatch(text):
+        return text
+    text = text.translate(_LINE_BREAKS).replace("\r\n", "\n").replace("\r", "\n")
+    flags: list[str] = []
+
+    def keep_flag(match: re.Match[str]) -> str:
+        region = "".join(chr(ord(tag) - 0xE0000) for tag in match[2][:-1])
+        if region not in _FLAGS:
+            return match[1]
+        flags.append(match[0])
+        return f"{match[1]}\uf8ff{len(flags) - 1}\uf8ff"
+
+    if "\U0001f3f4" in text and "\uf8ff" not in text:
+        text = _FLAG_TAGS.sub(keep_flag, text)
+    text = _HIDDEN.sub("", _ESCAPE_SEQUENCE.sub("", text))
+    text = _JOINER_OR_SELECTOR.sub(_keep_shaping, text)
+    for number, flag in enumerate(flags):
+        text = text.replace(f"\U0001f3f4\uf8ff{number}\uf8ff", flag, 1)
+    return text
+
+
+def _keep_shaping(match: re.Match[str]) -> str:
+    """Return the joiner or selector of a run that shapes what stands beside it; a run of others hides something."""
+    run, text = match[0], match.string
+    before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+    if run in ("\u200c", "\u200d") and _JOINING.match(before) and (_JOINING.match(after) or run == "\u200d"):
+        return run
+    if run in ("\u200d", "\ufe0f\u200d") and _EMOJI.match(before) and _EMOJI.match(after):
+        return run
+    if run in ("\ufe0f", "\ufe0e") and (_EMOJI.match(before) or (_KEYCAP.match(before) and after == "\u20e3")):
+        return run
+    return ""
+
+
+@lru_cache(maxsize=8192)
+def is_invisible(char: str) -> bool:
+    """Tell whether a character is one that quotes are compared without: unseen, or a joiner or selector."""
+    return (unicodedata.category(char) in ("Cf", "Cc", "Cs") and not char.isspace()) or bool(
+        _HIDDEN.match(char) or _JOINER_OR_SELECTOR.match(char)
+    )
