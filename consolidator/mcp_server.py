@@ -37,6 +37,7 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.visible_text import strip_invisible_in
 from consolidator.settings import Settings
 
 T = TypeVar("T")
@@ -172,8 +173,8 @@ async def _with_tool_errors(work: Awaitable[T]) -> T:
 
 
 def _to_json(value: Any) -> dict[str, Any]:
-    """Return a value as plain JSON types."""
-    plain: dict[str, Any] = json.loads(json.dumps(value, default=encode_json))
+    """Return a value as plain JSON types, without the characters that nobody sees."""
+    plain: dict[str, Any] = strip_invisible_in(json.loads(json.dumps(value, default=encode_json)))
     return plain
 
 

@@ -27,6 +27,7 @@ from rich.text import Text
 
 from consolidator.errors import UsageError
 from consolidator.service.json_encoding import encode_json
+from consolidator.service.visible_text import escape_invisible, mark_invisible, strip_invisible_in
 
 
 class OutputClosed(Exception):
@@ -46,7 +47,6 @@ class _OutputConsole(Console):
 OUT = _OutputConsole(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 _ID_COLUMNS = ("id", "run", "dead letter")  # never wrapped, so that they can be copied
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
@@ -55,12 +55,12 @@ ProjectOption = Annotated[str | None, typer.Option(help="Only projects whose nam
 
 
 def sanitize(value: Any) -> str:
-    """Return a value as text without control characters."""
+    """Return a value as text that is safe on a terminal: a mark stands for each character that nobody sees."""
     if value is None:
         return ""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M")
-    return _CONTROL_CHARACTERS.sub("�", str(value))
+    return mark_invisible(str(value))
 
 
 def shorten(value: Any, width: int) -> str:
@@ -184,19 +184,14 @@ def flush_output() -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON."""
-    write_text(_dump_json(value, indent=2) + "\n")
+    """Print a value as JSON, without the characters that nobody sees."""
+    plain = json.loads(json.dumps(value, default=encode_json))
+    write_text(json.dumps(strip_invisible_in(plain), ensure_ascii=False, indent=2) + "\n")
 
 
 def print_json_line(value: Any) -> None:
-    """Print a value as one line of JSON, at once."""
-    write_now(_dump_json(value) + "\n")
-
-
-def _dump_json(value: Any, indent: int | None = None) -> str:
-    """Return JSON in which control characters and lone surrogates are escaped; it parses to the same value."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=encode_json)
-    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """Print a value as one line of JSON, at once; what nobody sees is escaped, so that it parses to the same value."""
+    write_now(escape_invisible(json.dumps(value, ensure_ascii=False, default=encode_json)) + "\n")
 
 
 @contextmanager

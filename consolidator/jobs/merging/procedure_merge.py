@@ -18,6 +18,7 @@ from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.patterns import mine_patterns
 from consolidator.memory.procedures.publication_rule import PublicationRule, exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
+from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.models.scope import ScopeRow
@@ -117,11 +118,11 @@ class _ScopeWriter:
             id=procedure.id,
             agent=self.agent,
             project=project or None,
-            title=procedure.title,
+            title=strip_invisible(procedure.title),
             support=procedure.support,
             rank=procedure.rank,
             worth=procedure.worth,
-            body={**procedure.to_json(), "evidence": evidence},
+            body=strip_invisible_in({**procedure.to_json(), "evidence": evidence}),
             learned_at=self.provenance.now,
             updated_at=self.provenance.now,
             retired_at=None,

@@ -23,6 +23,7 @@ from consolidator.memory.solutions.grouping import (
     SessionRef,
 )
 from consolidator.memory.solutions.solution import Solution
+from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.provenance import Provenance
 from consolidator.models.solution import SolutionRow
 from consolidator.store.memory import error_records, solutions
@@ -159,12 +160,12 @@ def _solution_row(solution: Solution, provenance: Provenance) -> SolutionRow:
         project=solution.project,
         fingerprint=solution.fingerprint,
         tool=solution.tool,
-        headline=solution.headline,
+        headline=strip_invisible(solution.headline),
         confirmed=solution.confirmed,
         sessions=solution.sessions,
         occurrences=solution.occurrences,
-        search=" ".join(search),
-        body=solution.to_json(),
+        search=strip_invisible(" ".join(search)),
+        body=strip_invisible_in(solution.to_json()),
         learned_at=provenance.now,
         updated_at=provenance.now,
         retired_at=None,

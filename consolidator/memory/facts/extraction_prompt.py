@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-PROMPT_VERSION = "2"  # changes whenever the prompt or the schema does
+PROMPT_VERSION = "3"  # changes whenever the prompt or the schema does
 MAX_TOKENS = 3000  # of an answer
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
 
@@ -31,10 +31,12 @@ understand, never as evidence.
 For each fact give the events that prove it (of user, approval or tool lines only) with a quote from each: a few words
 in a row, copied letter by letter, misspellings included. Say one thing per fact. Write `sentence` so that it stands
 alone: names instead of pronouns, dates instead of "yesterday" (count from the event's own day). `subject` is whom or
-what it is about ("user" for the person, unless a name is given), `predicate` a short snake_case relation, one of those
-in use where it fits, `value` what is stated, in few words. `single_valued` is true only where one value can hold at a
-time (home town, employer, version), so that a later one takes its place. `valid_from` and `valid_to` are ISO dates
-where the text says since or until when it is true, else null.
+what it is about: "user" for the person who speaks, unless a name is given; another person or a thing by the name it has
+in the event. `predicate` is a short snake_case relation, one of those in use where it fits, `value` what is stated, in
+few words of the event itself. `single_valued` is true only where one value can hold at a time (home town, employer,
+version), so that a later one takes its place. `valid_from` and `valid_to` are ISO dates where the text says since or
+until when it is true, else null. Lines of tools prove facts about things only: nothing about people, no rules, no
+wishes, no decisions.
 
 Most sessions of work hold few facts or none. An empty list is a good answer."""
 

@@ -97,12 +97,14 @@ def _judge_data(
         return Verdict(rejected=INSTRUCTION)
     if any(map(mixes_scripts, [*texts, *said])):
         return Verdict(rejected=DECEPTIVE)
+    is_of_things = fact["kind"] in _KINDS_OF_THINGS
+    not_of_things = ABOUT_A_PERSON if is_of_things else f"a {fact['kind']} that no user stated"
+    if any(mentions_person(text, known) for text in texts[2:]):
+        return Verdict(rejected=not_of_things)
     if any(map(is_order, [*texts, *said])):
         return Verdict(quarantined=ORDER)
-    if fact["kind"] not in _KINDS_OF_THINGS:
-        return Verdict(rejected=f"a {fact['kind']} that no user stated")
-    if any(mentions_person(text, known) for text in [*texts, *said]):
-        return Verdict(rejected=ABOUT_A_PERSON)
+    if not is_of_things or any(mentions_person(text, known) for text in [*texts[:2], *said]):
+        return Verdict(rejected=not_of_things)
     if any(map(is_norm, [*texts, *said])):
         return Verdict(quarantined=ORDER)
     context = " ".join(said)

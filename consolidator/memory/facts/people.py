@@ -50,7 +50,9 @@ _ROLES = word_set(
     zona maz
     """
 )
-_OWN_ROLES = word_set("account accounts company team people family compte cuenta konto conta client clients partner")
+_OWN_ROLES = word_set(
+    "user account accounts company team people family compte cuenta konto conta client clients partner"
+)
 _STEMS = re.compile(  # of scripts and languages in which a word has many forms, or no spaces around it
     r"пользовател|клиент|владел|заказчик|покупател|жена|жены|брат|сестр|друг(?:а|у|ом)?\b|"
     r"用户|用戶|客户|客戶|顾客|顧客|主人|账户|帳戶|我|你|您|他|她|ユーザ|利用者|お客|私|僕|彼|持ち主|사용자|고객|회원|주인|나는|내가|그는|그녀|"

@@ -54,7 +54,7 @@ _THIRD_SUBJECT = word_set("he she he's she's he'd she'd he'll she'll er sie il e
 _NO_NAMES = word_set(
     """
     i the a an and but or so if when while then now also oh ok okay yes no not please thanks thank hi hello hey well
-    also still now it which whom whose they as
+    also still now it which whom whose they as user
     just in on at for from to by of with since after before during last next this that these those it its my your his
     her our their what who where why how there here all any some every most many more monday tuesday wednesday thursday
     friday saturday sunday january february march april may june july august september october november december
@@ -113,10 +113,11 @@ def _objection(
     speakers = {other.speaker for other in (*chunk.lines, *chunk.context) if other.speaker}
     people = name_tokens([session.peer, *speakers])
     position = _position_of(value, quote, sentence)
+    own = name_tokens([line.speaker or session.peer])
     of_value = name_tokens([value])
     mentions = [
         mention
-        for mention in find_mentions(sentence, people - name_tokens([line.speaker]))
+        for mention in find_mentions(sentence, people - own, own)
         if mention.word not in of_value or mention.word in people
     ]
     governing = _governing(mentions, position)
@@ -142,8 +143,13 @@ def is_speaker(subject: str, line: TranscriptLine, session: SessionContext) -> b
     )
 
 
-def find_mentions(sentence: str, people: frozenset[str] = frozenset()) -> list[Mention]:
-    """Return the people whom a sentence mentions, in order; `people` are words of names that need no capital."""
+def find_mentions(
+    sentence: str, people: frozenset[str] = frozenset(), own: frozenset[str] = frozenset()
+) -> list[Mention]:
+    """Return the people whom a sentence mentions, in order.
+
+    `people` are words of names that need no capital, `own` those of the speaker's own name.
+    """
     mentions: list[Mention] = []
     tokens = list(_TOKEN.finditer(sentence))
     for index, token in enumerate(tokens):
@@ -151,7 +157,9 @@ def find_mentions(sentence: str, people: frozenset[str] = frozenset()) -> list[M
         before = fold_for_rules(tokens[index - 1][0]) if index else ""
         bare = word.removesuffix("'s")
         follows = _VERB.match(sentence, token.end() - (2 if word.endswith("'s") else 0)) is not None
-        if word in _FIRST or token[0] == "I":
+        if bare in own or (before.removesuffix("'s") in own and token[0][:1].isupper()):
+            mentions.append(Mention(token.start(), "first", "", follows))
+        elif word in _FIRST or token[0] == "I":
             owned = fold_for_rules(tokens[index + 1][0]).removesuffix("'s") if index + 1 < len(tokens) else ""
             if word not in _MY or not is_kin(owned):
                 mentions.append(Mention(token.start(), "first", "", word in _SUBJECT_FIRST or word in _MY))

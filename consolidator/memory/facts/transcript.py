@@ -26,6 +26,7 @@ from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.principal import may_decide
 
 MAX_LINE_CHARS = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}
 MAX_FILE_CHARS = 200  # of a result that shows what files hold
@@ -237,7 +238,8 @@ def _line_of_message(event: Event, session: SessionContext, redact: Callable[[st
     if session.is_subagent:  # its user is an agent
         return _make_line(event, "agent", text, None)
     if not event.is_persons_word:  # the record of a client
-        return _make_line(event, "agent", text, "agent")
+        line = _make_line(event, "agent", text, "agent")
+        return line and replace(line, commands_memory=commands_memory(text))
     line = _make_line(event, "user", text, "user")
     if line is None:
         return None
@@ -274,8 +276,9 @@ def _line_of_approval(
     operation, reason = describe_approval(event, around), event.data.get("reason")
     if operation is None and not reason:
         return None
+    is_persons = not session.is_subagent and may_decide(event.principal)
     text = f"{answer} {operation or 'a call'}" + (f": {reason}" if isinstance(reason, str) else "")
-    return _make_line(event, "approval", redact(strip_invisible(text)), None if session.is_subagent else "user")
+    return _make_line(event, "approval", redact(strip_invisible(text)), "user" if is_persons else None)
 
 
 def _make_line(

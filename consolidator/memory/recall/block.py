@@ -14,6 +14,7 @@ from typing import Any
 
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.documents import EventRef, RecalledFact, RecalledTurn
+from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 
 MAX_LINE_CHARS = 600  # of a turn or fact
@@ -43,7 +44,7 @@ class RecallItem:
             "score": round(self.score, 5),
             "line": self.line,
             "evidence": [{"session": session, "seq": seq} for session, seq in self.events],
-            **self.data,
+            **strip_invisible_in(self.data),
         }
 
 
@@ -105,7 +106,7 @@ def _validity(fact: RecalledFact) -> str:
 
 def _one_line(text: str) -> str:
     """Return a text on one line, shortened, that can forge neither a mark of a block nor a citation."""
-    line = " ".join(escape_markers(text).split())
+    line = " ".join(escape_markers(strip_invisible(text)).split())
     return _CITATION_START.sub("(", line if len(line) <= MAX_LINE_CHARS else line[: MAX_LINE_CHARS - 1] + "…")
 
 

@@ -8,9 +8,12 @@ letters of a script that joins (Persian, Indic scripts), and within an emoji.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 _ESCAPE_SEQUENCE = re.compile(  # of a terminal: with ESC, or with the C1 control that stands for it
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -25,6 +28,7 @@ _ALWAYS = (
 )
 _MAYBE = "\u200c\u200d\ufe00-\ufe0f"
 _SEEN_ONLY = re.compile(rf"[^{_ALWAYS}{_MAYBE}\x85\u2028\u2029]*")
+_UNSHOWN = re.compile(f"[{_ALWAYS}\u2028\u2029\x85]")
 _HIDDEN = re.compile(f"[{_ALWAYS}]")
 _JOINER_OR_SELECTOR = re.compile(f"[{_MAYBE}]+")
 _LINE_BREAKS = str.maketrans({"\x85": "\n", "\u2028": "\n", "\u2029": "\n\n"})
@@ -63,6 +67,27 @@ def strip_invisible(text: str) -> str:
     for number, flag in enumerate(flags):
         text = text.replace(f"\U0001f3f4\uf8ff{number}\uf8ff", flag, 1)
     return text
+
+
+def strip_invisible_in(value: Any) -> Any:
+    """Return a JSON value, or a row, in every text of which nothing is that nobody sees; keys are texts, too."""
+    if isinstance(value, str):
+        return strip_invisible(value)
+    if isinstance(value, Mapping):
+        return {strip_invisible_in(key): strip_invisible_in(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strip_invisible_in(member) for member in value]
+    return value
+
+
+def mark_invisible(text: str, mark: str = "\ufffd") -> str:
+    """Return a text with a mark in place of each character that nobody sees, to show that there was one."""
+    return text if _SEEN_ONLY.fullmatch(text) else _UNSHOWN.sub(lambda match: mark, text)
+
+
+def escape_invisible(text: str) -> str:
+    """Return JSON in which characters that nobody sees are escaped: it parses to the same value."""
+    return text if _SEEN_ONLY.fullmatch(text) else _UNSHOWN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _keep_shaping(match: re.Match[str]) -> str:

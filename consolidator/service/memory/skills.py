@@ -13,6 +13,7 @@ import yaml
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
@@ -53,7 +54,7 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) 
     description = f"{title}. Use {use} in {where}; learned from {procedure.support} sessions."
     front_matter = {
         "name": name,
-        "description": redact(" ".join(description.split()))[:MAX_DESCRIPTION_LENGTH],
+        "description": _one_line(description)[:MAX_DESCRIPTION_LENGTH],
         "metadata": {"learned-by": LEARNED_BY, "procedure": procedure.id, "sessions": str(procedure.support)},
     }
     body = [f"# {_one_line(title)}", "", "## Steps", ""]
@@ -73,5 +74,5 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) 
 
 
 def _one_line(line: str) -> str:
-    """Return a redacted text on one line, so that it can neither end its list nor start a heading."""
-    return " ".join(redact(line).split())
+    """Return a redacted, visible text on one line, so that it can neither end its list nor start a heading."""
+    return " ".join(redact(strip_invisible(line)).split())
