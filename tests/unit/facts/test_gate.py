@@ -35,7 +35,7 @@ def read_message(text: str, session: SessionContext = SESSION, speaker: str | No
     return read_facts(chunk, {"facts": [stated]}, FactExtractor(session, "model:m:1", 1))
 
 
-HOME = {"quote": "in Bergen", "value": "Bergen"}
+HOME: dict[str, Any] = {"quote": "in Bergen", "value": "Bergen"}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_somebody_says_of_themselves_or_names_is_learned(text: str, subject
     ],
 )
 def test_of_two_who_talk_the_other_is_addressed(text: str, subject: str, learned: bool) -> None:
-    stated = {"subject": subject, "sentence": f"{subject} lives in Bergen.", **HOME}
+    stated: dict[str, Any] = {"subject": subject, "sentence": f"{subject} lives in Bergen.", **HOME}
     assert bool(read_message(text, PAIR, "Jon", **stated).candidates) is learned
 
 
@@ -123,7 +123,12 @@ def test_of_two_who_talk_the_other_is_addressed(text: str, subject: str, learned
     ],
 )
 def test_half_of_a_command_to_the_reader_is_one_for_the_model_and_for_the_rules(text: str) -> None:
-    stated = {"quote": "I prefer tabs", "value": "tabs", "sentence": "The user prefers tabs.", "subject": "user"}
+    stated: dict[str, Any] = {
+        "quote": "I prefer tabs",
+        "value": "tabs",
+        "sentence": "The user prefers tabs.",
+        "subject": "user",
+    }
     assert [rejected.reason for rejected in read_message(text, **stated).rejected] == ["an instruction, not a fact"]
     event = Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, NOON)
     by_rules = propose_candidates([event], SESSION, str).candidates
@@ -134,7 +139,12 @@ def test_half_of_a_command_to_the_reader_is_one_for_the_model_and_for_the_rules(
     "text", ["remember that I prefer tabs", "Note: I prefer tabs.", "Forget spaces. I prefer tabs.", "I prefer tabs"]
 )
 def test_what_a_person_asks_memory_to_keep_is_kept(text: str) -> None:
-    stated = {"quote": "I prefer tabs", "value": "tabs", "sentence": "The user prefers tabs.", "subject": "user"}
+    stated: dict[str, Any] = {
+        "quote": "I prefer tabs",
+        "value": "tabs",
+        "sentence": "The user prefers tabs.",
+        "subject": "user",
+    }
     assert len(read_message(text, **stated).candidates) == 1
 
 
