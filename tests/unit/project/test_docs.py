@@ -16,11 +16,12 @@ from consolidator import errors
 from consolidator.cli.app import app
 from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
 from consolidator.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
+PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md"]
 WITHOUT_DEFAULT = {"home": "the platform's data directory, `~/.local/share/consolidator`", "sources": "`[]`"}
 FOR_TESTS = {f"CONSOLIDATOR_TEST_{name}" for name in ("DATABASE_URL", "DATA", "MEM0", "STORES")}
 
@@ -82,7 +83,7 @@ def test_only_event_types_that_exist_are_named() -> None:
     assert named_types <= {kind.value for kind in EventType}
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text()):
         if "://" not in target:
@@ -119,3 +120,18 @@ def test_every_path_of_the_architecture_page_exists() -> None:
     paths = re.findall(r"`((?:consolidator|tests|docs|benchmarks)/[^`]*)`", read_page("architecture.md"))
     assert len(paths) > 40
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("path", [ROOT / "SECURITY.md", DOCS / "security.md"], ids=lambda path: path.name)
+def test_every_test_that_a_claim_rests_on_exists(path: Path) -> None:
+    tests = {file.name for file in (ROOT / "tests").rglob("test_*.py")}
+    named = {Path(name).name for name in re.findall(r"`([\w/]*test_\w+\.py)`", path.read_text())}
+    assert len(named) > 5
+    assert named <= tests
+    assert all((ROOT / name).exists() for name in re.findall(r"`(tests/[\w/]+\.py)`", path.read_text()))
+
+
+def test_every_principal_is_in_the_threat_model() -> None:
+    principals = " ".join(row[0] for row in table_rows((ROOT / "SECURITY.md").read_text(), "who"))
+    for role in Role:
+        assert {"harness": "operator"}.get(role, role.replace("user", "person")) in principals, role
