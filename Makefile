@@ -6,7 +6,7 @@ MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py 
 	tests/acceptance/test_many_sessions.py tests/integration/nights/test_kill.py tests/integration/nights/test_kept_sums.py \
 	tests/integration/nights/test_i8_nightly_is_batch.py
 
-.PHONY: demo test setup lint matrix bench clean
+.PHONY: demo test setup lint matrix test-pythons bench sbom hashes clean
 
 setup: .venv/.ready
 
@@ -33,8 +33,21 @@ test: lint
 matrix: setup
 	@CONSOLIDATOR_TEST_FULL=1 $(BIN)/pytest -n 0 --timeout 7200 $(MATRIX)
 
+# With Python 3.12 and 3.13, where they are on this machine: the unit tests and a sample of the others.
+test-pythons:
+	@.ci/test-pythons
+
 bench: setup
 	@$(BIN)/python -m benchmarks
 
+# What the product is made of, with PostgreSQL and pgvector, as CycloneDX JSON.
+sbom: setup
+	@$(BIN)/python -m release.bill_of_materials sbom.cdx.json
+
+# After a change of constraints.txt or of the dependencies: asks the package registry for the files' hashes.
+hashes: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]'
+	@$(BIN)/python -m release.hashes
+
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* sbom.cdx.json build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
