@@ -89,7 +89,7 @@ def test_the_image_is_made_of_what_is_there() -> None:
         if name == "COPY" and not rest.startswith("--from=")
     ]
     sources = [source for paths in copied for source in paths]
-    assert {"pyproject.toml", "constraints.txt", "consolidator"} <= set(sources)
+    assert {"pyproject.toml", "requirements-hashed.txt", "consolidator"} <= set(sources)
     for source in sources:
         assert (ROOT / source).exists(), source
         assert sent_to_the_builder(source), source
@@ -101,10 +101,23 @@ def test_the_image_has_everything_that_pyproject_names() -> None:
     assert PROJECT["readme"] in sources
 
 
-def test_the_image_installs_the_pinned_versions() -> None:
-    installs = [rest for name, rest in dockerfile_instructions() if name == "RUN" and "pip install" in rest]
+def test_the_image_installs_only_files_whose_hash_is_written_down() -> None:
+    commands = [rest for name, rest in dockerfile_instructions() if name == "RUN"]
+    installs = [part for rest in commands for part in rest.split("&&") if "pip install" in part]
     assert installs
-    assert all("--constraint constraints.txt" in rest for rest in installs)
+    for install in installs:
+        hashed = "--require-hashes" in install and "-r requirements-hashed.txt" in install
+        own_sources = {"--no-deps", "--no-build-isolation", "--no-index"} <= set(install.split())
+        assert hashed or own_sources, install
+
+
+def test_the_base_image_is_named_by_its_digest() -> None:
+    bases = [rest.split()[0] for name, rest in dockerfile_instructions() if name == "FROM"]
+    assert bases
+    arguments = dict(rest.split("=", 1) for name, rest in dockerfile_instructions() if name == "ARG")
+    for base in bases:
+        image = arguments[base.strip("${}")] if base.startswith("$") else base
+        assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}", image), image
 
 
 def test_the_image_runs_as_a_user_with_a_name_and_not_as_root() -> None:
