@@ -51,7 +51,9 @@ _INSTRUCTIONS = (
 )
 Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]
 Agent = Annotated[str | None, Field(max_length=200, description="only what this agent learned")]
-Project = Annotated[str | None, Field(max_length=1000, description="only this project, by a part of its path")]
+Project = Annotated[
+    str | None, Field(max_length=1000, description="only this project: its path, or the last part of it")
+]
 Words = Annotated[str, Field(min_length=1, max_length=8000)]
 
 

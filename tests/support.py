@@ -77,9 +77,9 @@ async def assert_invariants(database: Database) -> None:
 
 
 MEMORY = {
-    "procedure": "select id, title, support, rank, body from procedure where retired_at is null order by id",
-    "tool_profile": "select agent, project, tool, body from tool_profile order by 1, 2, 3",
-    "solution": "select id, project, confirmed, sessions, occurrences, body from solution order by id",
+    "procedure": "select id, title, support, rank, body, audience from procedure where retired_at is null order by id",
+    "tool_profile": "select agent, project, audience, tool, body from tool_profile order by 1, 2, 3, 4",
+    "solution": "select id, project, confirmed, sessions, occurrences, body, audience from solution order by id",
     "fact": (
         "select id, sentence, valid_from, valid_to, superseded_by, superseded_reason, sessions, evidence "
         "from fact order by id"

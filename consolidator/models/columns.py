@@ -44,9 +44,10 @@ def float_column(default: int = 0) -> Any:
     return Field(default=float(default), nullable=False, sa_column_kwargs={"server_default": text(str(default))})
 
 
-def boolean_column(default: bool = False) -> Any:
+def boolean_column(default: bool = False, *, primary_key: bool = False) -> Any:
     """A boolean, not null."""
-    return Field(default=default, nullable=False, sa_column_kwargs={"server_default": text(str(default).lower())})
+    server = {"server_default": text(str(default).lower())}
+    return Field(default=default, nullable=False, primary_key=primary_key, sa_column_kwargs=server)
 
 
 def timestamp_column(*, primary_key: bool = False) -> Any:

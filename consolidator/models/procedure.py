@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Index, Text, text
 from sqlmodel import Field, SQLModel
 
+from consolidator.models.audience import ALL
 from consolidator.models.columns import (
     bigint_column,
     float_column,
@@ -37,6 +38,7 @@ class ProcedureRow:
     retired_at: datetime | None  # when better ones took its place
     run_id: str | None  # the run that wrote it, if the cause is a run
     cause: str  # run | person | review | erasure
+    audience: str = ALL  # to whom it may be shown
 
 
 class ProcedureTable(SQLModel, table=True):
@@ -61,6 +63,7 @@ class ProcedureTable(SQLModel, table=True):
     retired_at: datetime | None = nullable_timestamp_column()
     run_id: str | None = nullable_text_column()
     cause: str = text_column(default="run")
+    audience: str = text_column(default=ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class ToolProfileRow:
     project: str  # "" is the agent as a whole
     tool: str
     body: dict[str, Any]  # usual arguments, their sources, usual successors
+    audience: str = ALL  # to whom it may be shown
 
 
 class ToolProfileTable(SQLModel, table=True):
@@ -80,5 +84,6 @@ class ToolProfileTable(SQLModel, table=True):
 
     agent: str = text_column(primary_key=True)
     project: str = Field(default="", sa_type=Text, primary_key=True)
+    audience: str = text_column(primary_key=True, default=ALL)
     tool: str = text_column(primary_key=True)
     body: dict[str, Any] = json_object_column()

@@ -96,6 +96,7 @@ class SessionTable(SQLModel, table=True):
         Index("session_key_current", "key", unique=True, postgresql_where=text("current")),
         Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
         Index("session_root", "root_id"),
+        Index("session_project", "project", "agent", "peer", postgresql_where=text("project is not null")),
         Index("session_peer", "peer", postgresql_where=text("peer is not null")),
         Index("session_origin", "origin", unique=True),
         Index("session_pending", "id", postgresql_where=text("pending")),

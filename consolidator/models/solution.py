@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Index, text
 from sqlmodel import SQLModel
 
+from consolidator.models.audience import ALL
 from consolidator.models.columns import (
     bigint_column,
     boolean_column,
@@ -40,6 +41,7 @@ class SolutionRow:
     retired_at: datetime | None
     run_id: str | None  # the run that wrote it, if the cause is a run
     cause: str  # run | person | review | erasure
+    audience: str = ALL  # to whom it may be shown
 
 
 class SolutionTable(SQLModel, table=True):
@@ -69,3 +71,4 @@ class SolutionTable(SQLModel, table=True):
     retired_at: datetime | None = nullable_timestamp_column()
     run_id: str | None = nullable_text_column()
     cause: str = text_column(default="run")
+    audience: str = text_column(default=ALL)

@@ -28,6 +28,6 @@ async def merge_agent(
     changed_scopes = [scope for scope in await scopes.list_changed(conn) if scope.agent == agent]
     if changed_scopes:
         await merge_procedures(conn, agent, changed_scopes, provenance, changes, min_support=settings.min_support)
-    await merge_solutions(conn, agent, provenance, changes)
+    await merge_solutions(conn, agent, provenance, changes, min_support=settings.min_support)
     await reconcile_agent(conn, agent, provenance, changes)
     return changes

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
 from consolidator.database import Connection
 from consolidator.jobs.merging.changes import Changes
-from consolidator.jobs.merging.scope_sums import ALL_PROJECTS, AgentSums, update_sums
+from consolidator.jobs.merging.scope_sums import (
+    ALL_PROJECTS,
+    AgentSums,
+    has_shared_scope,
+    load_counts,
+    update_sums,
+    with_people_as_roots,
+)
 from consolidator.memory.procedures.digest import unpack_quotes
-from consolidator.memory.procedures.key_sums import KeySums
-from consolidator.memory.procedures.patterns import mine_patterns
+from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS, KeySums
+from consolidator.memory.procedures.patterns import DigestArrays, mine_patterns
 from consolidator.memory.procedures.publication_rule import PublicationRule, exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
+from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.models.scope import ScopeRow
@@ -36,25 +46,93 @@ async def merge_procedures(
     *,
     min_support: int,
 ) -> None:
-    """Publish what an agent's projects share, then the procedures of each project with news."""
+    """Publish what an agent's projects share, then the procedures of each project with news, for each audience."""
     with _gc_paused():
         sums = await update_sums(conn, agent)
         writer = _ScopeWriter(conn, agent, provenance, changes)
-        shared = PublishedScope([], {})
-        if sums.has_shared_scope:
-            shared = await _mine_patterns(conn, sums, ALL_PROJECTS, min_support)
-        shared_before = await procedures.list_shared_symbols(conn, agent)
-        await writer.save(ALL_PROJECTS, shared)
-        shared_now = {procedure.symbols: procedure.worth > 0 for procedure in shared.procedures}
-        projects = {scope.project for scope in changed_scopes}
-        if shared_now != shared_before:  # what is shared is not published for each project, too
-            projects.update(sums.by_project)
-        for project in sorted(projects - {ALL_PROJECTS}):
-            mined = await _mine_patterns(conn, sums, project, min_support)
-            own = exclude_shared(mined.procedures, shared_now)
-            await writer.save(project, PublishedScope(own, mined.profiles))
+        changed = {scope.project for scope in changed_scopes}
+        if sums.is_republished:
+            changed |= sums.by_project.keys()
+        for audience in _audiences(sums, min_support):
+            await _merge_audience(conn, sums, audience, changed, writer, min_support)
+        await _delete_other_audiences(conn, sums, changed, min_support)
         for scope in changed_scopes:
             await scopes.mark_merged(conn, scope, sessions=len(sums.by_project.get(scope.project, [])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Audience:
+    """To whom something is published, and which sessions it is learned from."""
+
+    name: str  # as `models.audience` explains
+    person: str | None = None  # learn from this person's sessions alone
+    counts_people: bool = False  # in place of lineage roots
+
+
+def _audiences(sums: AgentSums, min_support: int) -> list[_Audience]:
+    """Return for whom an agent's scopes are published now; of single people only those who have news."""
+    people = sums.people
+    if len(people) <= 1:
+        return [_Audience(audience_of_only(person)) for person in people or {OWNER}]
+    audiences = [_Audience(ALL)]
+    if len(people) >= min_support:
+        audiences.append(_Audience(SHARED, counts_people=True))
+    own = sorted(sums.people_with_news & _people_with_audience(sums))
+    return audiences + [_Audience(own_audience(person), person) for person in own]
+
+
+def _people_with_audience(sums: AgentSums) -> set[str]:
+    """Return the people of whom something can recur. The owner needs no audience: all sessions are the owner's."""
+    roots: dict[str, set[str]] = defaultdict(set)
+    for digest in chain.from_iterable(sums.by_project.values()):
+        roots[digest.peer].add(digest.root_id)
+    return {person for person, of_person in roots.items() if len(of_person) >= MIN_RECURRING_ROOTS} - {OWNER}
+
+
+async def _merge_audience(
+    conn: Connection,
+    sums: AgentSums,
+    audience: _Audience,
+    changed: set[str],
+    writer: _ScopeWriter,
+    min_support: int,
+) -> None:
+    by_project = await _select_digests(conn, sums, audience)
+    projects = set(by_project) if audience.person is not None else set(changed)
+    shared = PublishedScope([], {})
+    if has_shared_scope(by_project):
+        shared = await _mine_patterns(conn, sums, audience, by_project, ALL_PROJECTS, min_support)
+    shared_before = await procedures.list_shared_symbols(conn, sums.agent, audience.name)
+    await writer.save(ALL_PROJECTS, shared, audience)
+    shared_now = {procedure.symbols: procedure.worth > 0 for procedure in shared.procedures}
+    if shared_now != shared_before:  # what is shared is not published for each project, too
+        projects.update(by_project)
+    for project in sorted(projects - {ALL_PROJECTS}):
+        mined = await _mine_patterns(conn, sums, audience, by_project, project, min_support)
+        own = exclude_shared(mined.procedures, shared_now)
+        await writer.save(project, PublishedScope(own, mined.profiles), audience)
+
+
+async def _select_digests(conn: Connection, sums: AgentSums, audience: _Audience) -> dict[str, list[DigestArrays]]:
+    """Return what is learned from for an audience, by project; one person's digests with what they count."""
+    if audience.counts_people:
+        return {project: with_people_as_roots(digests) for project, digests in sums.by_project.items()}
+    if audience.person is None:
+        return sums.by_project
+    by_project: dict[str, list[DigestArrays]] = defaultdict(list)
+    for digest in await load_counts(conn, sums, audience.person):
+        by_project[digest.project].append(digest)
+    return dict(by_project)
+
+
+async def _delete_other_audiences(conn: Connection, sums: AgentSums, changed: set[str], min_support: int) -> None:
+    """Delete what people had who are not there any more, of the scopes that are published."""
+    keep: list[str] = []
+    if len(sums.people) > 1:
+        keep = [own_audience(person) for person in sorted(_people_with_audience(sums))]
+        keep += [SHARED] if len(sums.people) >= min_support else []
+    for project in sorted(changed | {ALL_PROJECTS}):
+        await procedures.delete_other_audiences(conn, sums.agent, project, keep=keep)
 
 
 @contextmanager
@@ -69,20 +147,32 @@ def _gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-async def _mine_patterns(conn: Connection, sums: AgentSums, project: str, min_support: int) -> PublishedScope:
+async def _mine_patterns(
+    conn: Connection,
+    sums: AgentSums,
+    audience: _Audience,
+    by_project: Mapping[str, Sequence[DigestArrays]],
+    project: str,
+    min_support: int,
+) -> PublishedScope:
     """Return the procedures and profiles of a project, or what several projects share."""
-    scope_sums = await sums.load(conn, project)
-    return await asyncio.to_thread(_mine_scope, sums, project, scope_sums, min_support)
-
-
-def _mine_scope(sums: AgentSums, project: str, scope_sums: KeySums, min_support: int) -> PublishedScope:
-    arrays = sums.by_project.get(project, [])
-    if project == ALL_PROJECTS:
-        arrays = [digest for digests in sums.by_project.values() for digest in digests]
     is_shared = project == ALL_PROJECTS
-    rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=len(sums.by_project))
-    patterns = mine_patterns(arrays, rule, key_sums=scope_sums)
-    return publish_scope(patterns, sums.texts, rule, agent=sums.agent, project=project)
+    digests = [*chain.from_iterable(by_project.values())] if is_shared else by_project.get(project, [])
+    if audience.person is not None:
+        scope_sums = await asyncio.to_thread(KeySums.of_sessions, digests)
+    else:
+        scope_sums = await sums.load(conn, project, by_person=audience.counts_people)
+    rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=len(by_project))
+    if audience.counts_people:  # nothing that fewer people have is even looked at
+        scope_sums = scope_sums.recurring(min_support)
+        rule = replace(rule, min_askers=min_support)
+    name = sums.agent if audience.name.startswith(ALL) else f"{sums.agent}\x1f{audience.name}"
+
+    def mine() -> PublishedScope:
+        patterns = mine_patterns(digests, rule, key_sums=scope_sums)
+        return publish_scope(patterns, sums.texts, rule, agent=name, project=project)
+
+    return await asyncio.to_thread(mine)
 
 
 @dataclass(slots=True)
@@ -95,24 +185,32 @@ class _ScopeWriter:
     changes: Changes
     quotes: dict[str, dict[int, str]] = field(default_factory=dict)  # by session and seq; scopes cite much the same
 
-    async def save(self, project: str, scope: PublishedScope) -> None:
+    async def save(self, project: str, scope: PublishedScope, audience: _Audience) -> None:
         """Publish a scope in place of what it had."""
+        if audience.counts_people:  # a case is one person's
+            scope = replace(scope, procedures=[replace(procedure, evidence=()) for procedure in scope.procedures])
         quotes = await self._load_quotes(scope.procedures)
-        rows = [self._row(procedure, project, quotes) for procedure in scope.procedures]
+        rows = [self._row(procedure, project, quotes, audience) for procedure in scope.procedures]
+        is_counted = audience.name.startswith(ALL)
         for outcome in await procedures.save_each(self.conn, rows):
-            self.changes.add("procedures", outcome)
+            if is_counted:
+                self.changes.add("procedures", outcome)
         retired = await procedures.retire_others(
             self.conn,
             self.agent,
             project or None,
+            audience.name,
             keep=[procedure.id for procedure in scope.procedures],
             provenance=self.provenance,
         )
-        self.changes.add_retired("procedures", retired)
+        if is_counted:
+            self.changes.add_retired("procedures", retired)
         profiles = {tool: profile.to_json() for tool, profile in scope.profiles.items()}
-        await procedures.replace_tool_profiles(self.conn, self.agent, project, profiles)
+        await procedures.replace_tool_profiles(self.conn, self.agent, project, audience.name, profiles)
 
-    def _row(self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str]) -> ProcedureRow:
+    def _row(
+        self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: _Audience
+    ) -> ProcedureRow:
         evidence = [[session, seq, quotes[session, seq]] for session, seq in procedure.evidence]
         return ProcedureRow(
             id=procedure.id,
@@ -128,6 +226,7 @@ class _ScopeWriter:
             retired_at=None,
             run_id=self.provenance.run_id,
             cause=self.provenance.cause,
+            audience=audience.name,
         )
 
     async def _load_quotes(self, published: Iterable[Procedure]) -> dict[CallKey, str]:

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -42,38 +42,54 @@ from consolidator.models.sums import AgentSumsRow, ScopeSumRow, SumTextRow
 from consolidator.store.memory import digests, sums
 from consolidator.store.memory.sums import DigestSequence, UnsummedDigest
 
-VERSION = "kept-1"  # of the form in which sums and texts are stored; those of another version are rebuilt
+VERSION = "kept-2"  # of the form in which sums and texts are stored; those of another version are rebuilt
 ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
 MAX_TEXT_PARTS = 64  # parts of an agent's texts, before they are stored as one
 _TERMS_BATCH = 500  # sessions whose terms are read at once
-LineageEntry = tuple[str, str, str, str]  # session, root, project, bytes of its keys
+LineageEntry = tuple[str, str, str, str, str]  # session, root, project, person, bytes of its keys
 
 
 @dataclass(slots=True)
 class AgentSums:
-    """All of an agent's digests, their sums by scope, and the texts of the keys that are summed."""
+    """All of an agent's digests, their sums by scope, and the texts of the keys that are summed.
+
+    Where several people have sessions, the same sums are kept by person, too: `roots` are people then.
+    """
 
     agent: str
     by_project: dict[str, list[DigestArrays]]
     texts: KeyTexts
-    _sums: dict[str, KeySums] = field(default_factory=dict)
+    people_with_news: frozenset[str] = frozenset()  # whose sessions changed what they count
+    is_republished: bool = True  # whether all scopes are published again: everything was summed anew
+    _sums: dict[tuple[str, bool], KeySums] = field(default_factory=dict)
+
+    @property
+    def people(self) -> frozenset[str]:
+        """Whose sessions they are; "" is the owner of the machine."""
+        return _people_of(chain.from_iterable(self.by_project.values()))
 
     @property
     def has_shared_scope(self) -> bool:
         """Whether something is published of the agent as a whole."""
         return has_shared_scope(self.by_project)
 
-    async def load(self, conn: Connection, project: str) -> KeySums:
+    async def load(self, conn: Connection, project: str, *, by_person: bool = False) -> KeySums:
         """Return the sums of a project, or of ALL_PROJECTS."""
-        if project not in self._sums:
-            row = await sums.get_scope_sum(conn, self.agent, project)
-            self._sums[project] = KeySums.unpack(row.keys, row.totals, row.roots) if row else EMPTY_SUMS
-        return self._sums[project]
+        key = (project, by_person)
+        if key not in self._sums:
+            row = await sums.get_scope_sum(conn, self.agent, project, by_person=by_person)
+            self._sums[key] = KeySums.unpack(row.keys, row.totals, row.roots) if row else EMPTY_SUMS
+        return self._sums[key]
 
-    async def save(self, conn: Connection, project: str, scope_sums: KeySums) -> None:
+    async def save(self, conn: Connection, project: str, scope_sums: KeySums, *, by_person: bool = False) -> None:
         """Store the sums of a project, or of ALL_PROJECTS."""
-        self._sums[project] = scope_sums
-        await sums.save_scope_sum(conn, ScopeSumRow(agent=self.agent, project=project, **scope_sums.pack()))
+        self._sums[project, by_person] = scope_sums
+        row = ScopeSumRow(agent=self.agent, project=project, by_person=by_person, **scope_sums.pack())
+        await sums.save_scope_sum(conn, row)
+
+
+def _people_of(digests: Iterable[DigestArrays | DigestSequence]) -> frozenset[str]:
+    return frozenset(digest.peer for digest in digests)
 
 
 def has_shared_scope(projects: Iterable[str]) -> bool:
@@ -104,16 +120,27 @@ async def _add_news(conn: Connection, agent: str) -> AgentSums | None:
     by_project: dict[str, list[DigestArrays]] = defaultdict(list)
     for digest in sequences:
         by_project[digest.project].append(_arrays(digest, outcomes.get(digest.session_id, digest.outcome)))
-    if has_shared_scope(by_project) != has_shared_scope(project for _, _, project, _ in summed):
+    if has_shared_scope(by_project) != has_shared_scope(project for _, _, project, _, _ in summed):
         return None
-    result = AgentSums(agent, dict(by_project), _unpack_texts(await sums.list_texts(conn, agent)))
+    people_before = _people_of(digest for digest in sequences if digest.size is not None)
+    has_several_people = len(_people_of(sequences)) > 1
+    if has_several_people != (len(people_before) > 1):
+        return None
+    texts = _unpack_texts(await sums.list_texts(conn, agent))
+    people_with_news = frozenset(digest.peer for digest in news)
+    result = AgentSums(agent, dict(by_project), texts, people_with_news, is_republished=False)
     if not news:
         return result
-    changes = await _compute_changes(conn, news, sequences, shared=result.has_shared_scope)
-    if any(change.has_decrease for change in changes.values()):
+    shared = result.has_shared_scope
+    changes = {False: await _compute_changes(conn, news, sequences, _root_of, shared=shared)}
+    if has_several_people:
+        changes[True] = await _compute_changes(conn, news, sequences, _person_of, shared=shared)
+    if any(change.has_decrease for by_project_changes in changes.values() for change in by_project_changes.values()):
         return None
-    for project, change in changes.items():
-        await result.save(conn, project, (await result.load(conn, project)).plus(change))
+    for by_person, by_project_changes in changes.items():
+        for project, change in by_project_changes.items():
+            before = await result.load(conn, project, by_person=by_person)
+            await result.save(conn, project, before.plus(change), by_person=by_person)
     await _add_texts(conn, result, news)
     # Of changed digests the root as it was summed: if it has moved since then, the next night must see that.
     entries = {
@@ -130,36 +157,49 @@ async def _add_news(conn: Connection, agent: str) -> AgentSums | None:
 class _DigestCounts:
     """What one session counts, or counted when it was summed."""
 
-    root_id: str
+    root_id: str  # or whose session it is, where people are counted
     project: str
     keys: Ints
     counts: Ints
 
 
+def _root_of(digest: UnsummedDigest | DigestSequence) -> str:
+    return digest.root_id
+
+
+def _person_of(digest: UnsummedDigest | DigestSequence) -> str:
+    return digest.peer
+
+
 async def _compute_changes(
-    conn: Connection, news: Sequence[UnsummedDigest], sequences: Sequence[DigestSequence], *, shared: bool
+    conn: Connection,
+    news: Sequence[UnsummedDigest],
+    sequences: Sequence[DigestSequence],
+    counted: Callable[[UnsummedDigest | DigestSequence], str],
+    *,
+    shared: bool,
 ) -> dict[str, KeySums]:
-    """Return how the sums of each scope change, computed over all sessions of the roots with news."""
+    """Return how the sums of each scope change, computed over all sessions of the `counted` (roots) with news."""
     changed = {digest.session_id for digest in news}
-    roots = {digest.root_id for digest in news}
+    roots = {counted(digest) for digest in news}
     relatives = {
         digest.session_id: digest
         for digest in sequences
-        if digest.root_id in roots and digest.session_id not in changed and digest.size is not None
+        if counted(digest) in roots and digest.session_id not in changed and digest.size is not None
     }
     unchanged = []
     for row in await sums.get_summed_counts(conn, list(relatives)):
         relative = relatives[row.session_id]
         unchanged.append(
-            _DigestCounts(relative.root_id, relative.project, _unpack_ints(row.keys), _unpack_ints(row.counts))
+            _DigestCounts(counted(relative), relative.project, _unpack_ints(row.keys), _unpack_ints(row.counts))
         )
     current, previous = list(unchanged), list(unchanged)
     for digest in news:
         keys, counts = _unpack_ints(digest.keys), _unpack_ints(digest.counts)
-        current.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
+        current.append(_DigestCounts(counted(digest), digest.project, keys, counts))
         if digest.summed_keys is not None and digest.summed_counts is not None:
             keys, counts = _unpack_ints(digest.summed_keys), _unpack_ints(digest.summed_counts)
-            previous.append(_DigestCounts(digest.root_id, digest.project, keys, counts))
+            previous.append(_DigestCounts(counted(digest), digest.project, keys, counts))
     return await asyncio.to_thread(_changes_by_scope, current, previous, shared)
 
 
@@ -174,6 +214,15 @@ def _changes_by_scope(
     return changes
 
 
+async def load_counts(conn: Connection, agent_sums: AgentSums, person: str) -> list[DigestArrays]:
+    """Return one person's digests with the keys that they count."""
+    own = {d.session_id: d for d in chain.from_iterable(agent_sums.by_project.values()) if d.peer == person}
+    return [
+        replace(own[row.session_id], keys=_unpack_ints(row.keys), counts=_unpack_ints(row.counts))
+        for row in await sums.get_summed_counts(conn, list(own))
+    ]
+
+
 async def _rebuild(conn: Connection, agent: str) -> AgentSums:
     """Sum all of an agent's digests."""
     await sums.delete(conn, agent)
@@ -182,12 +231,16 @@ async def _rebuild(conn: Connection, agent: str) -> AgentSums:
     for row in rows:
         keys, counts = _unpack_ints(row.keys), _unpack_ints(row.counts)
         by_project[row.project].append(_arrays(row, task_outcome(keys), keys, counts))
-    result = AgentSums(agent, dict(by_project), KeyTexts.from_dict({}))
+    result = AgentSums(agent, dict(by_project), KeyTexts.from_dict({}), _people_of(chain(*by_project.values())))
     scopes = {project: arrays for project, arrays in by_project.items() if project}
     if result.has_shared_scope:
         scopes[ALL_PROJECTS] = [digest for arrays in by_project.values() for digest in arrays]
+    has_several_people = len(result.people) > 1
     for project, arrays in scopes.items():
         await result.save(conn, project, await asyncio.to_thread(KeySums.of_sessions, arrays))
+        if has_several_people:
+            of_people = await asyncio.to_thread(KeySums.of_sessions, with_people_as_roots(arrays))
+            await result.save(conn, project, of_people, by_person=True)
     await _add_texts(conn, result, rows)
     await _save_lineage(conn, agent, [_lineage_entry(row, len(row.keys)) for row in rows])
     await sums.mark_summed(
@@ -254,7 +307,7 @@ def _unpack_texts(rows: Iterable[SumTextRow]) -> KeyTexts:
 
 
 def _lineage_entry(digest: UnsummedDigest | DigestSequence, size: int | None) -> LineageEntry:
-    return digest.session_id, digest.root_id, digest.project, str(size)
+    return digest.session_id, digest.root_id, digest.project, digest.peer, str(size)
 
 
 async def _save_lineage(conn: Connection, agent: str, entries: Iterable[LineageEntry]) -> None:
@@ -281,6 +334,11 @@ def _arrays(
         goal=_unpack_ints(digest.goal),
         peer=digest.peer,
     )
+
+
+def with_people_as_roots(digests: Iterable[DigestArrays]) -> list[DigestArrays]:
+    """Return digests with the person in place of the lineage root, so that people are counted."""
+    return [replace(digest, root_id=digest.peer, peer=f"person {digest.peer}") for digest in digests]
 
 
 def _unpack_ints(packed: bytes) -> Ints:

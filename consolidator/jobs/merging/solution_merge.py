@@ -24,6 +24,7 @@ from consolidator.memory.solutions.grouping import (
 )
 from consolidator.memory.solutions.solution import Solution
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
+from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.provenance import Provenance
 from consolidator.models.solution import SolutionRow
 from consolidator.store.memory import error_records, solutions
@@ -33,16 +34,18 @@ _RECORDS_AT_ONCE = 2000  # whole records in memory at once, as far as solutions 
 _SUMMARIES_AT_ONCE = 10_000  # summaries of records in memory at once, unless one fingerprint has more
 
 
-async def merge_solutions(conn: Connection, agent: str, provenance: Provenance, changes: Changes) -> None:
+async def merge_solutions(
+    conn: Connection, agent: str, provenance: Provenance, changes: Changes, *, min_support: int
+) -> None:
     """Group the error records of every fingerprint that has news, and publish a solution for each group."""
     locked = await error_records.lock_unmerged(conn, agent)
     if not locked:
         return
     fix_shapes: dict[RecordKey, str] = {}
     for fingerprints in _batch_fingerprints(await error_records.count_with_news(conn, agent)):
-        fix_shapes |= await _merge_fingerprints(conn, agent, fingerprints, provenance, changes)
+        fix_shapes |= await _merge_fingerprints(conn, agent, fingerprints, provenance, changes, min_support)
     for families in _batch_fingerprints(await error_records.count_families_with_news(conn, agent)):
-        fix_shapes |= await _merge_families(conn, agent, families, fix_shapes, provenance, changes)
+        fix_shapes |= await _merge_families(conn, agent, families, fix_shapes, provenance, changes, min_support)
     # Records that others committed meanwhile are counted, too, but stay unmerged: only locked ones cannot have changed.
     await error_records.mark_merged(conn, locked, fix_shapes)
 
@@ -62,12 +65,18 @@ def _batch_fingerprints(counts: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 async def _merge_fingerprints(
-    conn: Connection, agent: str, fingerprints: Sequence[str], provenance: Provenance, changes: Changes
+    conn: Connection,
+    agent: str,
+    fingerprints: Sequence[str],
+    provenance: Provenance,
+    changes: Changes,
+    min_support: int,
 ) -> dict[RecordKey, str]:
     """Publish the solutions of some fingerprints; return the shapes of fixes that were not stored yet."""
     summaries = await error_records.list_of_fingerprints(conn, agent, fingerprints)
     fix_shapes = await _load_fix_shapes(conn, summaries, {})
-    groups = await asyncio.to_thread(OccurrenceGroups, _occurrences(summaries, agent, fix_shapes))
+    counted = _occurrences(summaries, agent, fix_shapes, min_support)
+    groups = await asyncio.to_thread(OccurrenceGroups, counted, min_support)
     await _publish(conn, agent, fingerprints, groups, provenance, changes)
     return fix_shapes
 
@@ -79,11 +88,13 @@ async def _merge_families(
     read: Mapping[RecordKey, str],
     provenance: Provenance,
     changes: Changes,
+    min_support: int,
 ) -> dict[RecordKey, str]:
     """Publish what families have in common; return the shapes of fixes that were neither stored nor read yet."""
     summaries = await error_records.list_of_families(conn, agent, families)
     fix_shapes = await _load_fix_shapes(conn, summaries, read)
-    groups = await asyncio.to_thread(FamilyGroups, _occurrences(summaries, agent, {**read, **fix_shapes}))
+    counted = _occurrences(summaries, agent, {**read, **fix_shapes}, min_support)
+    groups = await asyncio.to_thread(FamilyGroups, counted, min_support)
     await _publish(conn, agent, families, groups, provenance, changes)
     return fix_shapes
 
@@ -113,10 +124,12 @@ async def _publish(
     cited = _parse_records(await error_records.get_each(conn, sorted(groups.cited_records())))
     published = await asyncio.to_thread(groups.build_solutions, cited)
     rows = [_solution_row(solution, provenance) for solution in published]
-    for outcome in await solutions.save_each(conn, rows):
-        changes.add("solutions", outcome)
+    for row, outcome in zip(rows, await solutions.save_each(conn, rows), strict=True):
+        if row.audience.startswith(ALL):
+            changes.add("solutions", outcome)
     keep = [solution.id for solution in published]
-    changes.add_retired("solutions", await solutions.delete_others(conn, agent, fingerprints, keep=keep))
+    deleted = await solutions.delete_others(conn, agent, fingerprints, keep=keep)
+    changes.add_retired("solutions", sum(audience.startswith(ALL) for audience in deleted))
 
 
 def _read_fix_shapes(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, str]:
@@ -128,28 +141,49 @@ def _parse_records(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey
 
 
 def _occurrences(
-    summaries: Sequence[RecordSummary], agent: str, fix_shapes: Mapping[RecordKey, str]
-) -> Iterable[ErrorOccurrence]:
-    """Yield what is counted of stored records; a fingerprint of several projects belongs to the agent as a whole."""
-    projects: dict[str, set[str | None]] = defaultdict(set)
+    summaries: Sequence[RecordSummary], agent: str, fix_shapes: Mapping[RecordKey, str], min_people: int
+) -> Iterator[ErrorOccurrence]:
+    """Yield what is counted of stored records, once for each audience; of noise nothing is counted."""
+    by_fingerprint: dict[str, list[RecordSummary]] = defaultdict(list)
     for summary in summaries:
-        projects[summary.fingerprint].add(summary.project)
-    for summary in summaries:
-        outcome = FixOutcome.from_json(json.loads(summary.fix_shape or fix_shapes[summary.session_id, summary.seq]))
-        project = None if len(projects[summary.fingerprint]) > 1 else summary.project
-        yield ErrorOccurrence(
-            ref=SessionRef(summary.session_id, summary.root_id, agent, project),
-            seq=summary.seq,
-            fingerprint=summary.fingerprint,
-            status=summary.status,
-            occurred_at=summary.occurred_at,
-            tool=summary.tool,
-            symbol=summary.symbol,
-            headline=summary.headline,
-            tried=tuple(json.loads(summary.tried)) if summary.tried else (),
-            fix_shape=outcome.worked,
-            failed_shapes=outcome.failed,
-        )
+        if summary.status != "noise":
+            by_fingerprint[summary.fingerprint].append(summary)
+    for records in by_fingerprint.values():
+        for audience, members in _by_audience(records, min_people):
+            # A fingerprint of several projects belongs to the agent as a whole.
+            projects = {summary.project for summary in members}
+            project = members[0].project if len(projects) == 1 else None
+            for summary in members:
+                shape = summary.fix_shape or fix_shapes[summary.session_id, summary.seq]
+                outcome = FixOutcome.from_json(json.loads(shape))
+                root = summary.peer if audience == SHARED else summary.root_id
+                yield ErrorOccurrence(
+                    ref=SessionRef(summary.session_id, root, agent, project, audience),
+                    seq=summary.seq,
+                    fingerprint=summary.fingerprint,
+                    status=summary.status,
+                    occurred_at=summary.occurred_at,
+                    tool=summary.tool,
+                    symbol=summary.symbol,
+                    headline=summary.headline,
+                    tried=tuple(json.loads(summary.tried)) if summary.tried else (),
+                    fix_shape=outcome.worked,
+                    failed_shapes=outcome.failed,
+                )
+
+
+def _by_audience(records: Sequence[RecordSummary], min_people: int) -> Iterator[tuple[str, Sequence[RecordSummary]]]:
+    """Yield to whom a solution is shown, and the records that it may be made of."""
+    people = sorted({record.peer for record in records})
+    if len(people) == 1:
+        yield audience_of_only(people[0]), records
+        return
+    yield ALL, records
+    if len(people) >= min_people:
+        yield SHARED, records
+    for person in people:
+        if person != OWNER:
+            yield own_audience(person), [record for record in records if record.peer == person]
 
 
 def _solution_row(solution: Solution, provenance: Provenance) -> SolutionRow:
@@ -171,4 +205,5 @@ def _solution_row(solution: Solution, provenance: Provenance) -> SolutionRow:
         retired_at=None,
         run_id=provenance.run_id,
         cause=provenance.cause,
+        audience=solution.audience,
     )

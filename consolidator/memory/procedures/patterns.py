@@ -42,7 +42,7 @@ class DigestArrays:
     project: str = ""
     outcome: int = 0  # of its tasks: 1 all succeeded, -1 one failed, 0 unknown
     goal: Ints = field(default_factory=lambda: EMPTY_SUMS.keys)  # hashes of the words of what it was asked to do
-    peer: str = ""  # whom it talked to; "" if that is unknown
+    peer: str = ""  # whose session it is; "" if that is unknown
 
     @classmethod
     def unpack(
@@ -130,9 +130,9 @@ class MinedPatterns:
 class _SequenceLog:
     """The sequences of all sessions in one array; `..._at` arrays are by position in it."""
 
-    def __init__(self, digests: list[DigestArrays], min_projects: int) -> None:
+    def __init__(self, digests: list[DigestArrays], rule: PublicationRule) -> None:
         self.digests = digests
-        self.purposes = PurposeFinder(digests, min_projects)
+        self.purposes = PurposeFinder(digests, rule.min_projects, rule.min_askers)
         self.symbols = concatenate([d.sequence for d in digests])
         self.seqs = concatenate([d.seqs for d in digests])
         self.last_at = np.asarray([d.last_at for d in digests], np.float64)  # by session
@@ -168,7 +168,7 @@ def mine_patterns(
 
     `key_sums` are the sums of the same digests where they are known already.
     """
-    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id), rule.min_projects)
+    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id), rule)
     grams_by_length: list[_Grams] = []
     kept_by_length: list[Bools] = []
     singles = _single_symbols(log, rule)

@@ -66,6 +66,7 @@ class PublicationRule:
 
     min_support: int = 3  # distinct lineage roots
     min_projects: int = 1
+    min_askers: int = 2  # people whose goals must have a word of the purpose
     max_candidates: int = 2000
     max_procedures: int = 50
 

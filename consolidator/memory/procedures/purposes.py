@@ -5,8 +5,8 @@ about other requests. A word is told when it is in at least MIN_GOALS goals of t
 them, MIN_LIFT times as often as in others, and when Fisher's exact test (one-sided) makes that unlikely to be chance,
 corrected for the number of words that could be told (Bonferroni).
 
-Nothing that one person said is told to another: the goals with a word must come from two peers where these are known,
-and from `min_projects` projects.
+Nothing that one person said is told to another: the goals with a word must come from `min_askers` peers where these are
+known, and from `min_projects` projects.
 
 Example. Of 50 goals 9 belong to sessions that ran `get_user get_reservation cancel`; `cancel` is in all 9, and in 13 of
 the 41 others. By chance that happens in 1 of 5,000 cases: the procedure is for goals about `cancel`.
@@ -32,7 +32,6 @@ MIN_LIFT = 2.0  # times the share among the other goals
 MIN_TESTED_GOALS = 6  # of its sessions and of others, from which goals without a common word speak against a pattern
 MAX_CHANCE = 0.05  # that any one of the words is told by chance
 MAX_WORDS = 4
-_MIN_ASKERS = 2
 
 
 class SessionGoal(Protocol):
@@ -75,8 +74,9 @@ class _Goal:
 class PurposeFinder:
     """Compares the goals of some roots with those of all others. Roots are numbered in the order of their ids."""
 
-    def __init__(self, sessions: Sequence[SessionGoal], min_projects: int = 1) -> None:
+    def __init__(self, sessions: Sequence[SessionGoal], min_projects: int = 1, min_askers: int = 2) -> None:
         self._min_projects = min_projects
+        self._min_askers = min_askers
         words_of_root: dict[str, set[int]] = defaultdict(set)
         for session in sessions:
             words_of_root[session.root_id].update(session.goal.tolist())
@@ -152,4 +152,4 @@ class PurposeFinder:
             if word in self._word_at[self._starts[number] : self._starts[number + 1]]:
                 askers |= self._goals[number].askers
                 projects |= self._goals[number].projects
-        return len(askers) >= _MIN_ASKERS and len(projects) >= self._min_projects
+        return len(askers) >= self._min_askers and len(projects) >= self._min_projects

@@ -19,15 +19,20 @@ from consolidator.memory.solutions.fix_description import describe_fix
 from consolidator.memory.solutions.fix_learning import LearnedTemplate, learn_templates
 from consolidator.memory.solutions.fix_suggestion import describe_template
 from consolidator.memory.solutions.grouping import (
+    DEFAULT_MIN_PEOPLE,
     MAX_CASES,
     MAX_EVIDENCE,
     MIN_CONFIRMING_RATE,
     MIN_CONFIRMING_SESSIONS,
     ErrorOccurrence,
+    GroupKey,
     RecordKey,
+    group_key,
     latest_first,
 )
+from consolidator.memory.solutions.sharing import most_common_of_people, share_solution, share_templates
 from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solution_id
+from consolidator.models.audience import SHARED
 
 MIN_NAMES = 2  # different names for which a fix must have worked
 MIN_TRUST = 0.6  # expected share of right answers; below that of one error, since each case has another name
@@ -37,11 +42,12 @@ MAX_CASES_OF_NAME = 5  # so that one name does not stand for its family
 class FamilyGroups:
     """Occurrences by agent, project and family; `ErrorOccurrence.fingerprint` is the family's."""
 
-    def __init__(self, occurrences: Iterable[ErrorOccurrence]) -> None:
-        groups: dict[tuple[str, str | None, str], list[ErrorOccurrence]] = defaultdict(list)
+    def __init__(self, occurrences: Iterable[ErrorOccurrence], min_people: int = DEFAULT_MIN_PEOPLE) -> None:
+        groups: dict[GroupKey, list[ErrorOccurrence]] = defaultdict(list)
         for occurrence in occurrences:
             if occurrence.status != "noise":
-                groups[occurrence.ref.agent, occurrence.ref.project, occurrence.fingerprint].append(occurrence)
+                groups[group_key(occurrence)].append(occurrence)
+        self._min_people = min_people
         self._groups = {key: latest_first(group) for key, group in groups.items()}
 
     def cited_records(self) -> set[RecordKey]:
@@ -50,7 +56,7 @@ class FamilyGroups:
 
     def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
         """Return the families of which a fix is known for any name, from the cited records."""
-        built = (_build_solution(key[0], key[1], key[2], group, records) for key, group in self._groups.items())
+        built = (_build_solution(key, group, records, self._min_people) for key, group in self._groups.items())
         return sorted((solution for solution in built if solution is not None), key=lambda solution: solution.id)
 
 
@@ -66,25 +72,27 @@ def _latest_of_names(group: Sequence[ErrorOccurrence]) -> list[ErrorOccurrence]:
 
 
 def _build_solution(
-    agent: str,
-    project: str | None,
-    family: str,
+    key: GroupKey,
     group: Sequence[ErrorOccurrence],
     records: Mapping[RecordKey, ErrorRecord],
+    min_people: int,
 ) -> Solution | None:
+    agent, project, family, audience = key
     cases: list[FixCase] = []
     for occurrence in _latest_of_names(group):
         case = case_of_record(occurrence.ref.root, occurrence.ref.session_id, records[occurrence.record_key])
         if case is not None:
             cases.append(replace(case, names=error_names(occurrence.headline)))
     learned_fixes = [fix for fix in learn_templates(cases, min_trust=MIN_TRUST) if _is_of_family(fix, cases)]
+    if audience == SHARED:
+        learned_fixes = share_templates(learned_fixes, cases, min_people)
     if not learned_fixes:
         return None
     names = {case.names for case in cases if any(case.resolver in fix.hits for fix in learned_fixes)}
     headline = family_headline(family)
     symbol = group[0].symbol if not missing_command(group[0].headline) else FAMILY_NAME
-    return Solution(
-        id=solution_id(agent, project, family),
+    solution = Solution(
+        id=solution_id(agent, project, family, audience),
         agent=agent,
         project=project,
         fingerprint=family,
@@ -100,6 +108,16 @@ def _build_solution(
         evidence=_evidence(group, records),
         last_at=group[0].occurred_at,
         names=len(names),
+        audience=audience,
+    )
+    if audience != SHARED:
+        return solution
+    program = family.partition(":")[2].partition("|")[0]
+    symbols = ((occurrence.ref.root, occurrence.symbol) for occurrence in group)
+    return replace(
+        share_solution(solution, headline),
+        tool=most_common_of_people(((o.ref.root, o.tool) for o in group), min_people, program),
+        failed=display_name(symbol if symbol == FAMILY_NAME else most_common_of_people(symbols, min_people, program)),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -24,8 +24,11 @@ from consolidator.memory.solutions.fix_description import (
 from consolidator.memory.solutions.fix_learning import learn_templates
 from consolidator.memory.solutions.fix_suggestion import describe_template
 from consolidator.memory.solutions.fix_template import FixTemplate
+from consolidator.memory.solutions.sharing import most_common_of_people, share_solution, share_templates
 from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solution_id, solution_sort_key
+from consolidator.models.audience import ALL, SHARED
 
+DEFAULT_MIN_PEOPLE = 3  # of whom a template must be known before everybody is told
 MIN_CONFIRMING_SESSIONS = 2  # lineage roots in which a fix must have worked
 MIN_CONFIRMING_RATE = 0.5  # of the times that it was tried
 MIN_CONFIRMING_SHARE = 0.25  # of all occurrences of the error
@@ -43,12 +46,13 @@ class SessionRef:
     root: str
     agent: str
     project: str | None = None
+    audience: str = ALL  # for whom it is counted; for everybody, `root` is the person
 
 
 SourcedRecord: TypeAlias = tuple[SessionRef, ErrorRecord]
 RecordKey: TypeAlias = tuple[str, int]  # session and seq
 FixShape: TypeAlias = tuple[str, ...]
-_GroupKey: TypeAlias = tuple[str, str | None, str]  # agent, project, fingerprint
+GroupKey: TypeAlias = tuple[str, str | None, str, str]  # agent, project, fingerprint, audience
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,12 @@ def build_solutions(records: Iterable[SourcedRecord]) -> list[Solution]:
 class OccurrenceGroups:
     """Occurrences by agent, project and fingerprint, and in each group by what resolved them; without noise."""
 
-    def __init__(self, occurrences: Iterable[ErrorOccurrence]) -> None:
-        groups: dict[_GroupKey, list[ErrorOccurrence]] = defaultdict(list)
+    def __init__(self, occurrences: Iterable[ErrorOccurrence], min_people: int = DEFAULT_MIN_PEOPLE) -> None:
+        groups: dict[GroupKey, list[ErrorOccurrence]] = defaultdict(list)
         for occurrence in occurrences:
             if occurrence.status != "noise":
-                groups[occurrence.ref.agent, occurrence.ref.project, occurrence.fingerprint].append(occurrence)
+                groups[group_key(occurrence)].append(occurrence)
+        self._min_people = min_people
         self._groups = {key: latest_first(group) for key, group in groups.items()}
         self._clusters = {key: _cluster_by_fix(group) for key, group in self._groups.items()}
 
@@ -141,8 +146,18 @@ class OccurrenceGroups:
 
     def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
         """Return the solutions, from the cited records; the most certain and most frequent first."""
-        solutions = [_build_solution(key, group, self._clusters[key], records) for key, group in self._groups.items()]
-        return sorted(solutions, key=solution_sort_key)
+        solutions = [
+            _build_solution(key, group, self._clusters[key], records, self._min_people)
+            for key, group in self._groups.items()
+        ]
+        # What is shared tells a fix; that others met an error is nobody's business.
+        told = (solution for solution in solutions if solution.audience != SHARED or solution.fixes)
+        return sorted(told, key=solution_sort_key)
+
+
+def group_key(occurrence: ErrorOccurrence) -> GroupKey:
+    """Return the solution that an occurrence belongs to."""
+    return occurrence.ref.agent, occurrence.ref.project, occurrence.fingerprint, occurrence.ref.audience
 
 
 def latest_first(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
@@ -165,18 +180,20 @@ def _latest_resolved(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
 
 
 def _build_solution(
-    key: _GroupKey,
+    key: GroupKey,
     group: Sequence[ErrorOccurrence],
     clusters: Sequence[Sequence[ErrorOccurrence]],
     records: Mapping[RecordKey, ErrorRecord],
+    min_people: int,
 ) -> Solution:
-    agent, project, fingerprint = key
-    fixes = sorted(_build_fixes(group, clusters, records), key=_fix_sort_key)
+    agent, project, fingerprint, audience = key
+    shared_by = min_people if audience == SHARED else None
+    fixes = sorted(_build_fixes(group, clusters, records, shared_by), key=_fix_sort_key)
     status = "unsolved"
     if fixes:
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
-    return Solution(
-        id=solution_id(agent, project, fingerprint),
+    solution = Solution(
+        id=solution_id(agent, project, fingerprint, audience),
         agent=agent,
         project=project,
         fingerprint=fingerprint,
@@ -191,6 +208,15 @@ def _build_solution(
         tried=_most_common_attempts(group),
         evidence=_latest_evidence(group, records),
         last_at=group[0].occurred_at,
+        audience=audience,
+    )
+    if shared_by is None:
+        return solution
+    program, _, masked = fingerprint.partition(":")[2].partition("|")
+    return replace(
+        share_solution(solution, masked),
+        tool=most_common_of_people(((o.ref.root, o.tool) for o in group), shared_by, program),
+        failed=display_name(most_common_of_people(((o.ref.root, o.symbol) for o in group), shared_by, program)),
     )
 
 
@@ -198,8 +224,12 @@ def _build_fixes(
     group: Sequence[ErrorOccurrence],
     clusters: Sequence[Sequence[ErrorOccurrence]],
     records: Mapping[RecordKey, ErrorRecord],
+    shared_by: int | None,
 ) -> list[Fix]:
-    """Return a fix for each template, made of the clusters that it explains, and for each other cluster."""
+    """Return a fix for each template, made of the clusters that it explains, and for each other cluster.
+
+    With `shared_by` the templates alone are told, if so many people's cases prove them.
+    """
     cases: dict[RecordKey, FixCase] = {}
     for occurrence in _latest_resolved(group):
         session = occurrence.ref.session_id
@@ -210,6 +240,8 @@ def _build_fixes(
     clusters = [kept for cluster in clusters if (kept := [o for o in cluster if o.record_key not in in_vain])]
     explained: dict[int, list[ErrorOccurrence]] = defaultdict(list)
     templates = learn_templates(cases.values())
+    if shared_by is not None:
+        templates = share_templates(templates, cases.values(), shared_by)
     fixes = []
     for cluster in clusters:
         known = [cases[occurrence.record_key].resolver for occurrence in cluster if occurrence.record_key in cases]
@@ -217,7 +249,7 @@ def _build_fixes(
         best = max(range(len(shares)), key=lambda n: (shares[n], -n)) if shares else None
         if best is not None and 2 * shares[best] >= len(known) > 0:
             explained[best] += cluster
-        else:
+        elif shared_by is None:
             fixes.append(_build_fix(cluster, group, records, in_vain))
     for number, merged in explained.items():
         by_latest = latest_first(merged)

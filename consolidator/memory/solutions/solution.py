@@ -8,6 +8,7 @@ from typing import Any
 
 from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.solutions.error_records import FixStep
+from consolidator.models.audience import ALL
 
 _STATUSES = ("confirmed", "unconfirmed", "unsolved")  # best first
 
@@ -69,6 +70,7 @@ class Solution:
     evidence: tuple[Evidence, ...]  # the latest occurrences
     last_at: str
     names: int = 0  # of a family: for how many names its fixes worked; 0 for one error
+    audience: str = ALL  # to whom it may be shown; where it is shared, `sessions` counts people
 
     @property
     def confirmed(self) -> bool:
@@ -89,7 +91,9 @@ class Solution:
 
     def to_json(self) -> dict[str, Any]:
         """Return the solution as JSON, with its line."""
-        return {**asdict(self), "line": self.line}
+        values = {**asdict(self), "line": self.line}
+        del values["audience"]  # it has a column of its own
+        return values
 
 
 def count_sessions(count: int) -> str:
@@ -97,13 +101,14 @@ def count_sessions(count: int) -> str:
     return "1 session" if count == 1 else f"{count} sessions"
 
 
-def solution_id(agent: str, project: str | None, fingerprint: str) -> str:
+def solution_id(agent: str, project: str | None, fingerprint: str, audience: str = ALL) -> str:
     """Return the stable id of a solution, so that the next night updates it."""
-    parts = "\x00".join([agent, project or "", fingerprint])
+    view = [] if audience.startswith(ALL) else [audience]
+    parts = "\x00".join([agent, project or "", fingerprint, *view])
     return "sol_" + hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def solution_sort_key(solution: Solution) -> tuple[int, int, int, str, str, str]:
+def solution_sort_key(solution: Solution) -> tuple[int, int, int, str, str, str, str]:
     """Order solutions: confirmed first, then by sessions, then by occurrences."""
-    identity = (solution.fingerprint, solution.agent, solution.project or "")
+    identity = (solution.fingerprint, solution.agent, solution.project or "", solution.audience)
     return (_STATUSES.index(solution.status), -solution.sessions, -solution.occurrences, *identity)

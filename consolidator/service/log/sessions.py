@@ -7,6 +7,7 @@ from datetime import datetime
 from consolidator.database import Database
 from consolidator.models.session import SessionRow
 from consolidator.store.log import sessions
+from consolidator.store.log.projects import resolve_project
 
 
 async def list_sessions(
@@ -21,6 +22,7 @@ async def list_sessions(
 ) -> list[SessionRow]:
     """Return sessions, the latest first; with `hidden` also those that a person deleted in a chat."""
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         return await sessions.list_latest(
             conn, agent=agent, project=project, peer=peer, since=since, hidden=hidden, limit=limit
         )

@@ -15,18 +15,25 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.store.memory import lookup
 from consolidator.store.memory.lookup import SessionOriginRow
+from consolidator.store.memory.visibility import find_own_sessions, find_visible_facts
 
+_NOTHING = "nothing learned has the id {!r}; `facts`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
 
 
-async def explain(database: Database, memory_id: str) -> dict[str, Any]:
-    """Return the title, lines and evidence of a fact, procedure, solution or candidate; raise NotFound for none."""
+async def explain(database: Database, memory_id: str, *, peer: str | None = None) -> dict[str, Any]:
+    """Return the title, lines and evidence of a fact, procedure, solution or candidate; raise NotFound for none.
+
+    For a peer there is none, too, where it may not see it.
+    """
     async with database.connection() as conn:
-        row = await lookup.load_by_id(conn, memory_id)
+        row = await lookup.load_by_id(conn, memory_id, peer)
         if row is None:
-            raise NotFound(f"nothing learned has the id {memory_id!r}; `facts`, `procedures` and `solutions` list them")
+            raise NotFound(_NOTHING.format(memory_id))
+        if peer is not None and not await _is_visible(conn, row, peer):
+            raise NotFound(_NOTHING.format(memory_id))
         if isinstance(row, FactRow):
-            explanation = await _explain_fact(conn, row)
+            explanation = await _explain_fact(conn, row, peer)
         elif isinstance(row, ProcedureRow):
             explanation = await _explain_procedure(conn, row)
         elif isinstance(row, SolutionRow):
@@ -36,9 +43,25 @@ async def explain(database: Database, memory_id: str) -> dict[str, Any]:
     return {**explanation, "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}")}
 
 
-async def _explain_fact(conn: Connection, fact: FactRow) -> dict[str, Any]:
+async def _is_visible(
+    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, peer: str
+) -> bool:
+    """Whether a person may see it; procedures and solutions are found only where their audience has the person."""
+    if isinstance(row, FactRow):
+        return bool(await find_visible_facts(conn, [row.id], peer))
+    if isinstance(row, ProcedureRow | SolutionRow):
+        return True
+    return bool(await find_own_sessions(conn, [row.session_id], peer))
+
+
+async def _explain_fact(conn: Connection, fact: FactRow, peer: str | None) -> dict[str, Any]:
     cited = await lookup.load_cited_candidates(conn, fact.evidence)
     history = await lookup.load_fact_history(conn, fact)
+    if peer is not None:
+        own = await find_own_sessions(conn, [candidate.session_id for candidate in cited], peer)
+        visible = await find_visible_facts(conn, [other.id for other in history], peer)
+        cited = [candidate for candidate in cited if candidate.session_id in own]
+        history = [other for other in history if other.id in visible]
     lines = [
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
         f"in {fact.sessions} session{'s' if fact.sessions != 1 else ''}",
@@ -51,7 +74,7 @@ async def _explain_fact(conn: Connection, fact: FactRow) -> dict[str, Any]:
         *_superseded(fact, history),
         *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate)),
     ]
-    if rejections := await lookup.count_rejections(conn, fact):
+    if peer is None and (rejections := await lookup.count_rejections(conn, fact)):
         reasons = ", ".join(f"{rejection.count} {rejection.reason}" for rejection in rejections)
         lines.append(f"of the same subject, {sum(rejection.count for rejection in rejections)} rejected: {reasons}")
     origins = await lookup.load_session_origins(conn, [candidate.session_id for candidate in cited])
@@ -85,7 +108,7 @@ def _superseded(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
     for other in history:
         if other.id == fact.superseded_by:
             return [f"superseded by {other.sentence} (since {other.valid_from:%Y-%m-%d}, {other.id})"]
-    return [f"superseded by {fact.superseded_by}"]
+    return ["superseded by another fact"]
 
 
 def _is_notable(candidate: CitedCandidateRow) -> bool:

@@ -16,6 +16,7 @@ from consolidator.memory.facts.corrections import correction_id
 from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.provenance import Provenance
+from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import agent_locks, facts, lookup
 
 __all__ = [
@@ -46,6 +47,7 @@ async def list_facts(
 ) -> list[FactRow]:
     """Return facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`."""
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         return await lookup.list_facts(
             conn,
             query=query,
@@ -72,6 +74,7 @@ async def list_rejected(
 ) -> list[CandidateRow]:
     """Return the candidates that may not become facts, with the reason, the latest first."""
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         return await lookup.list_rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from consolidator.database import Database
+from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import learned
 from consolidator.store.memory.learned import KINDS, LearnedNews
 
@@ -21,6 +22,7 @@ async def load_learned(
 ) -> LearnedNews | None:
     """Return what was learned since a moment, or else since the latest night that learned; None before the first."""
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent)
         since = since or await learned.find_latest_night(conn)
         if since is None:
             return None

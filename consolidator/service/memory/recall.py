@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,9 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.settings import Settings
+from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import lookup
+from consolidator.store.memory.visibility import find_own_sessions, find_visible_facts, load_person
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
@@ -62,15 +64,19 @@ async def recall(
 ) -> RecallResult:
     """Return what memory knows about a query: known errors first, then procedures, then facts and turns by rank.
 
+    For a peer, only what comes from that person's own sessions, and what enough people share; without one, everything.
+
     Searches by words, and also by vectors if `settings` name an embedding model.
     """
     query = redact(query)
+    async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
     documents = await rank_documents(
         database, query, agent=agent, project=project, peer=peer, limit=limit, settings=settings
     )
-    solutions = await _find_solutions(database, query, agent=agent, project=project)
+    solutions = await _find_solutions(database, query, agent=agent, project=project, peer=peer)
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
-    leading += await _find_procedures(database, query, agent=agent, project=project)
+    leading += await _find_procedures(database, query, agent=agent, project=project, peer=peer)
     text, items = render_block([*leading, *documents][:limit], token_budget)
     async with database.transaction(flushed=False) as conn:
         await index.count_recalls(
@@ -80,20 +86,22 @@ async def recall(
 
 
 async def _find_solutions(
-    database: Database, query: str, *, agent: str | None, project: str | None
+    database: Database, query: str, *, agent: str | None, project: str | None, peer: str | None
 ) -> list[SolutionRow]:
     """Return the solutions of a query that reads like a known error; for any other, those with most of its words.
 
     An error that is not known has none: that of an error with many of the same words is another one's.
     """
     if looks_like_error(query):
-        solutions = await find_solutions(database, query, agent=agent, project=project, limit=MAX_LEADING_ITEMS)
+        solutions = await find_solutions(
+            database, query, agent=agent, project=project, peer=peer, limit=MAX_LEADING_ITEMS
+        )
         if solutions or not looks_like_question(query):
             return solutions
     words = split_words(query)
     async with database.connection() as conn:
         solutions = await lookup.find_solutions_for_request(
-            conn, query[:MAX_SOLUTION_QUERY_LENGTH], agent=agent, project=project
+            conn, query[:MAX_SOLUTION_QUERY_LENGTH], agent=agent, project=project, peer=peer
         )
     # One shared word alone does not identify an error.
     scored = [(query_coverage(words, [row.search], min_shared=2), row) for row in solutions]
@@ -102,12 +110,12 @@ async def _find_solutions(
 
 
 async def _find_procedures(
-    database: Database, query: str, *, agent: str | None, project: str | None
+    database: Database, query: str, *, agent: str | None, project: str | None, peer: str | None
 ) -> list[RecallItem]:
     """Return the procedures whose goals or tools fit a request."""
     words = split_words(query)
     async with database.connection() as conn:
-        procedures = await lookup.find_procedures_for_request(conn, query, agent=agent, project=project)
+        procedures = await lookup.find_procedures_for_request(conn, query, agent=agent, project=project, peer=peer)
     scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].worth, pair[1].id))
     return [
@@ -119,8 +127,10 @@ async def _find_procedures(
 
 async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:
     """Return the block to show the model with a message of a session; None if memory knows nothing about it."""
+    async with database.connection() as conn:
+        person = await load_person(conn, session.id)
     result = await recall(
-        database, message, agent=session.agent, project=session.project, peer=session.peer, settings=settings
+        database, message, agent=session.agent, project=session.project, peer=person, settings=settings
     )
     return result.block or None
 
@@ -139,20 +149,25 @@ async def rank_documents(
     vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         sums = await scope_sizes.load_corpus(conn, agent=agent, project=project, peer=peer)
         if not sums.scopes:
             return []
         channels = await _search_words(conn, words, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
             channels += await search_vectors(conn, settings.embed_model, vector, sums)
-        turns, facts = await load_documents(conn, channels)
+        turns, facts = await load_documents(conn, channels, peer)
     return fuse_channels(turns, facts, channels, limit=limit, query_words=words)
 
 
 async def _search_words(conn: Connection, words: Sequence[str], sums: scope_sizes.CorpusSums) -> list[Channel]:
     """Return the documents that fit a query's words: turns, turns read with their neighbours, facts."""
     keys = {kind: [word_key(kind, word) for word in words] for kind in (TURN, FACT)}
-    hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
+    if sums.turn_scopes == sums.scopes:
+        hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
+    else:
+        hits = await postings.search_words(conn, keys[TURN], sums.turn_scopes) if sums.turn_scopes else []
+        hits += await postings.search_words(conn, keys[FACT], sums.scopes)
     turns = _rank_hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
     facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []
@@ -175,10 +190,12 @@ async def search_vectors(
 ) -> list[Channel]:
     """Return the documents nearest to a query's vector; small scopes are searched exactly."""
     exact = sums.turns + sums.facts <= vectors.EXACT_LIMIT
-    kinds = [kind for kind, count in ((TURN, sums.turns), (FACT, sums.facts)) if count]
-    nearest = await vectors.find_nearest(
-        conn, kinds, model, vector, sums.scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
-    )
+    nearest: dict[str, list[tuple[int, float]]] = {}
+    for kind, count, scopes in ((TURN, sums.turns, sums.turn_scopes), (FACT, sums.facts, sums.scopes)):
+        if count:
+            nearest |= await vectors.find_nearest(
+                conn, [kind], model, vector, scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
+            )
     weights = {TURN: VECTOR_WEIGHT, FACT: VECTOR_WEIGHT * FACT_WEIGHT}
     return [
         Channel(kind, scale_to_range(*zip(*found, strict=True)), weights[kind])
@@ -206,17 +223,28 @@ def _rank_hits(
 
 
 async def load_documents(
-    conn: Connection, channels: Sequence[Channel]
+    conn: Connection, channels: Sequence[Channel], peer: str | None = None
 ) -> tuple[list[RecalledTurn], list[RecalledFact]]:
-    """Return the documents of some channels that still exist, and the turns that prove the best facts among them."""
+    """Return the documents of some channels that still exist, and the turns that prove the best facts among them.
+
+    For a peer only those that this person may see, whatever the channels found.
+    """
     numbers: dict[str, set[int]] = {TURN: set(), FACT: set()}
     for channel in channels:
         numbers[channel.kind].update(channel.scores)
     fact_rows = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
     turn_rows = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
+    if peer is not None and fact_rows:
+        visible = await find_visible_facts(conn, [row.id for row in fact_rows], peer)
+        fact_rows = [row for row in fact_rows if row.id in visible]
     turns, facts = [_recalled_turn(row) for row in turn_rows], [_recalled_fact(row) for row in fact_rows]
     if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
         turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
+    if peer is not None:
+        sessions = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
+        own = await find_own_sessions(conn, sessions, peer)
+        turns = [turn for turn in turns if turn.event[0] in own]
+        facts = [replace(fact, events=tuple(event for event in fact.events if event[0] in own)) for fact in facts]
     return turns, facts
 
 

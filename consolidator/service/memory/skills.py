@@ -24,12 +24,22 @@ LEARNED_BY = "consolidator"
 
 
 async def export_skills(
-    database: Database, directory: Path, *, agent: str | None, project: str | None, everything: bool = False, limit: int
+    database: Database,
+    directory: Path,
+    *,
+    agent: str | None,
+    project: str | None,
+    peer: str | None = None,
+    everything: bool = False,
+    limit: int,
 ) -> list[Path]:
     """Write the best procedures into a directory, one folder each, and return the files."""
     written = []
-    for procedure in await list_procedures(database, agent=agent, project=project, everything=everything, limit=limit):
-        explanation = await explain(database, procedure.id)
+    listed = await list_procedures(
+        database, agent=agent, project=project, peer=peer, everything=everything, limit=limit
+    )
+    for procedure in listed:
+        explanation = await explain(database, procedure.id, peer=peer)
         folder = directory / skill_name(procedure.title, procedure.id)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "SKILL.md"

@@ -21,6 +21,7 @@ from consolidator.memory.solutions.fix_suggestion import (
     suggest_fix,
 )
 from consolidator.models.solution import SolutionRow
+from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import lookup
 
 
@@ -30,13 +31,18 @@ async def list_solutions(
     query: str | None = None,
     agent: str | None = None,
     project: str | None = None,
+    peer: str | None = None,
     unsolved_too: bool = False,
     limit: int = 50,
 ) -> list[SolutionRow]:
-    """Return solutions, confirmed ones first; errors without a known fix only if asked for."""
+    """Return solutions, confirmed ones first; errors without a known fix only if asked for.
+
+    For a peer those of its own sessions, and what enough people share.
+    """
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         return await lookup.list_solutions(
-            conn, query=query, agent=agent, project=project, unsolved_too=unsolved_too, limit=limit
+            conn, query=query, agent=agent, project=project, peer=peer, unsolved_too=unsolved_too, limit=limit
         )
 
 
@@ -48,6 +54,7 @@ async def find_solutions(
     call: tuple[str, Any] | None = None,
     agent: str | None = None,
     project: str | None = None,
+    peer: str | None = None,
     unsolved_too: bool = False,
     limit: int = 5,
 ) -> list[SolutionRow]:
@@ -64,6 +71,7 @@ async def find_solutions(
     line = headline(text)
     family = family_fingerprint(tool or "", line)
     async with database.connection() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         rows = await lookup.find_solutions_for_error(
             conn,
             fingerprint=exact,
@@ -71,16 +79,17 @@ async def find_solutions(
             text=line,
             agent=agent,
             project=project,
+            peer=peer,
             unsolved_too=unsolved_too,
             limit=limit,
         )
         of_family = None
         if family is not None:
             families = await lookup.find_solutions_by_fingerprint(
-                conn, family, any_tool=tool is None, agent=agent, project=project
+                conn, family, any_tool=tool is None, agent=agent, project=project, peer=peer
             )
             own = await lookup.find_solutions_by_fingerprint(
-                conn, exact or fingerprint("", text), any_tool=True, agent=agent, project=project
+                conn, exact or fingerprint("", text), any_tool=True, agent=agent, project=project, peer=peer
             )
             of_family = _answer_by_family(families, own, text, call)
     error_signature = signature(text)

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
+from consolidator.errors import NotFound, UsageError
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
 from consolidator.models.event import Event
+from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
 from consolidator.store.memory import lookup
+from consolidator.store.memory.visibility import find_own_sessions, load_person
 
 MAX_EVENTS_READ = 2000
 
 
-async def suggest_next_calls(database: Database, session_name: str, *, limit: int = 5) -> list[dict[str, Any]]:
-    """Return the calls that usually follow in a session, from its last two thousand events."""
+async def suggest_next_calls(
+    database: Database, session_name: str, *, peer: str | None = None, limit: int = 5
+) -> list[dict[str, Any]]:
+    """Return the calls that usually follow in a session, from its last two thousand events.
+
+    They are predicted from what the person whose session it is may see. With `peer` the session must be that person's;
+    any other raises NotFound.
+    """
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
-        rows = await lookup.load_tool_profiles(conn, session.agent, session.project)
+        session = await _find_session(conn, session_name, peer)
+        rows = await lookup.load_tool_profiles(
+            conn, session.agent, session.project, await load_person(conn, session.id)
+        )
         after = max(session.head - MAX_EVENTS_READ, session.pruned_to)
         latest = await events.read(conn, session.id, after=after, bounds=session.ingest_bounds)
-    profiles = {row.tool: ToolProfile.from_json(row.body) for row in rows}
+    profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
     return await asyncio.to_thread(suggest_from_events, profiles, latest, limit)
+
+
+async def _find_session(conn: Connection, name: str, peer: str | None) -> SessionRow:
+    not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
+    try:
+        session = await sessions.get(conn, await sessions.find_session_id(conn, name))
+    except UsageError as error:  # it would name the sessions of others
+        raise (error if peer is None else not_found) from error
+    if peer is not None and not await find_own_sessions(conn, [session.id], peer):
+        raise not_found
+    return session
+
+
+def choose_profiles(profiles: Iterable[ToolProfile]) -> dict[str, ToolProfile]:
+    """Return one profile of each tool: of the own and the shared one that with more roots (sessions or people)."""
+    chosen: dict[str, ToolProfile] = {}
+    for profile in profiles:
+        known = chosen.get(profile.symbol)
+        if known is None or (profile.roots, profile.calls) > (known.roots, known.calls):
+            chosen[profile.symbol] = profile
+    return chosen
 
 
 def suggest_from_events(

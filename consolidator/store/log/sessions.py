@@ -148,7 +148,7 @@ async def list_latest(
     if agent:
         query = query.where(SessionTable.agent == agent)
     if project:
-        query = query.where(col(SessionTable.project).contains(project, autoescape=True))
+        query = query.where(SessionTable.project == project)
     if peer:
         query = query.where(SessionTable.peer == peer)
     if since:

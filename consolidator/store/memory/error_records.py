@@ -59,6 +59,7 @@ class RecordSummary:
     symbol: str
     headline: str
     tried: str | None  # JSON: a list of texts; null for an empty one
+    peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,16 +27,18 @@ group by family order by family collate "C"
 -- As of_fingerprints, but by family: what a family has in common is made of all its records.
 select r.session_id, r.seq, s.root_id, r.project, r.family as fingerprint, r.status, r.fix_shape,
        r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
-       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried
-from error_record r join session s on s.id = r.session_id and not s.simulated
+       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried,
+       case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
+from error_record r join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
 where r.agent = %(agent)s and r.family = any(%(fingerprints)s)
 order by r.session_id, r.seq
 
 -- name: of_fingerprints
 select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.fix_shape,
        r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
-       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried
-from error_record r join session s on s.id = r.session_id and not s.simulated
+       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried,
+       case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
+from error_record r join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
 where r.agent = %(agent)s and r.fingerprint = any(%(fingerprints)s)
 order by r.session_id, r.seq
 

@@ -27,7 +27,7 @@ select f.*, count(*) over () as total from fact f
 where f.recorded_at >= %(since)s and f.superseded_at is null
   and not exists (select from fact o where o.superseded_by = f.id and o.valid_to is not null and o.superseded_at >= %(since)s)
   and (%(agent)s::text is null or f.agent = %(agent)s)
-  and (%(project)s::text is null or strpos(f.project, %(project)s) > 0)
+  and (%(project)s::text is null or f.project = %(project)s)
 order by f.sessions desc, f.recorded_at desc, f.id limit %(limit)s
 
 -- name: changed
@@ -36,21 +36,21 @@ select f.*, o.id as instead_of, o.sentence as before, count(*) over () as total
 from fact o join fact f on f.id = o.superseded_by
 where o.superseded_at >= %(since)s and o.valid_to is not null
   and (%(agent)s::text is null or f.agent = %(agent)s)
-  and (%(project)s::text is null or strpos(f.project, %(project)s) > 0)
+  and (%(project)s::text is null or f.project = %(project)s)
 order by o.superseded_at desc, f.id limit %(limit)s
 
 -- name: procedures
 select p.*, count(*) over () as total from procedure p
-where p.learned_at >= %(since)s and p.retired_at is null and p.worth > 0
+where p.learned_at >= %(since)s and starts_with(p.audience, 'all') and p.retired_at is null and p.worth > 0
   and (%(agent)s::text is null or p.agent = %(agent)s)
-  and (%(project)s::text is null or p.project is null or strpos(p.project, %(project)s) > 0)
+  and (%(project)s::text is null or p.project is null or p.project = %(project)s)
 order by p.worth desc, p.rank desc, p.id limit %(limit)s
 
 -- name: solutions
 select s.*, count(*) over () as total from solution s
-where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
+where s.learned_at >= %(since)s and starts_with(s.audience, 'all') and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
   and (%(agent)s::text is null or s.agent = %(agent)s)
-  and (%(project)s::text is null or s.project is null or strpos(s.project, %(project)s) > 0)
+  and (%(project)s::text is null or s.project is null or s.project = %(project)s)
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
 
 -- name: waiting

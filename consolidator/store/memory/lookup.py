@@ -12,6 +12,7 @@ from sqlmodel import and_, col, or_, select
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
+from consolidator.models.audience import ALL, audiences_for
 from consolidator.models.fact import (
     CandidateRow,
     CandidateTable,
@@ -144,7 +145,7 @@ async def list_facts(
     if agent:
         statement = statement.where(FactTable.agent == agent)
     if project:
-        statement = statement.where(col(FactTable.project).contains(project, autoescape=True))
+        statement = statement.where(FactTable.project == project)
     if peer:
         statement = statement.where(FactTable.peer == peer)
     if flagged:
@@ -184,13 +185,15 @@ async def list_procedures(
     query: str | None = None,
     agent: str | None = None,
     project: str | None = None,
+    peer: str | None = None,
     everything: bool = False,
     retired_too: bool = False,
     limit: int = 50,
 ) -> list[ProcedureRow]:
     """Return the procedures that are worth telling, or `everything`, the best first.
 
-    Those of an agent as a whole belong to each of its projects.
+    Those of an agent as a whole belong to each of its projects. `peer` selects what that person may see, here
+    and in all functions of this module; None is the owner of the machine, who sees what all sessions taught.
     """
     order = col(ProcedureTable.worth).desc(), col(ProcedureTable.rank).desc(), col(ProcedureTable.id)
     statement = select(ProcedureTable).order_by(*order)
@@ -198,7 +201,7 @@ async def list_procedures(
         statement = statement.where(col(ProcedureTable.worth) > 0)
     if not retired_too:
         statement = statement.where(col(ProcedureTable.retired_at).is_(None))
-    scoped = _in_scope(statement, ProcedureTable, agent, project)
+    scoped = _in_scope(statement, ProcedureTable, agent, project, peer)
     return await _search(conn, ProcedureRow, scoped, col(ProcedureTable.title), query, limit)
 
 
@@ -208,6 +211,7 @@ async def list_solutions(
     query: str | None = None,
     agent: str | None = None,
     project: str | None = None,
+    peer: str | None = None,
     unsolved_too: bool = False,
     limit: int = 50,
 ) -> list[SolutionRow]:
@@ -220,15 +224,18 @@ async def list_solutions(
     statement = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
     if not unsolved_too:
         statement = statement.where(func.jsonb_array_length(col(SolutionTable.body)["fixes"]) > 0)
-    scoped = _in_scope(statement.order_by(*order, col(SolutionTable.id)), SolutionTable, agent, project)
+    scoped = _in_scope(statement.order_by(*order, col(SolutionTable.id)), SolutionTable, agent, project, peer)
     return await _search(conn, SolutionRow, scoped, col(SolutionTable.search), query, limit)
 
 
-def _in_scope(statement: Any, table: Any, agent: str | None, project: str | None) -> Any:
+def _in_scope(statement: Any, table: Any, agent: str | None, project: str | None, peer: str | None) -> Any:
+    audiences = audiences_for(peer)
+    audience = col(table.audience)
+    statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
     if agent:
         statement = statement.where(table.agent == agent)
     if project:
-        statement = statement.where(or_(table.project.is_(None), table.project.contains(project, autoescape=True)))
+        statement = statement.where(or_(table.project.is_(None), table.project == project))
     return statement
 
 
@@ -240,6 +247,7 @@ async def find_solutions_for_error(
     text: str,
     agent: str | None = None,
     project: str | None = None,
+    peer: str | None = None,
     unsolved_too: bool = False,
     limit: int = 5,
 ) -> list[SolutionRow]:
@@ -248,8 +256,14 @@ async def find_solutions_for_error(
     An error that is known, but has no fix, is not answered by another error's.
     """
     exact = None if fingerprint is None else escape(fingerprint)
-    values = {"fingerprint": exact, "signature": escape(signature), "text": escape(text), "limit": limit}
+    values: dict[str, Any] = {
+        "fingerprint": exact,
+        "signature": escape(signature),
+        "text": escape(text),
+        "limit": limit,
+    }
     values |= {"agent": agent or None, "project": project or None, "error": True, "unsolved_too": unsolved_too}
+    values |= {"audiences": audiences_for(peer)}
     by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
     if not by_fingerprint:
         return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
@@ -257,17 +271,23 @@ async def find_solutions_for_error(
 
 
 async def find_solutions_by_fingerprint(
-    conn: Connection, fingerprint: str, *, any_tool: bool, agent: str | None = None, project: str | None = None
+    conn: Connection,
+    fingerprint: str,
+    *,
+    any_tool: bool,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
 ) -> list[SolutionRow]:
     """Return the solutions of an error or a family, also without a fix; those of other tools only if asked for."""
     signature = fingerprint.partition("|")[2] if any_tool else fingerprint  # a whole fingerprint is nobody's signature
     values = {"fingerprint": escape(fingerprint), "signature": escape(signature), "limit": MAX_FITTING_SOLUTIONS}
-    values |= {"agent": agent or None, "project": project or None}
+    values |= {"agent": agent or None, "project": project or None, "audiences": audiences_for(peer)}
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
 
 
 async def find_solutions_for_request(
-    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None
+    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
 ) -> list[SolutionRow]:
     """Return solutions that may fit a request: those with a fix that share the most words with it."""
     values = {
@@ -276,16 +296,18 @@ async def find_solutions_for_request(
         "project": project or None,
         "error": False,
         "unsolved_too": False,
+        "audiences": audiences_for(peer),
         "limit": MAX_FITTING_SOLUTIONS,
     }
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
 
 
 async def find_procedures_for_request(
-    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None
+    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
 ) -> list[FittingProcedureRow]:
     """Return procedures that may fit a request, those whose tools it names first."""
-    values = {"text": escape(text), "agent": agent or None, "project": project or None}
+    values: dict[str, Any] = {"text": escape(text), "agent": agent or None, "project": project or None}
+    values |= {"audiences": audiences_for(peer)}
     return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
 
 
@@ -295,10 +317,10 @@ async def load_fact(conn: Connection, fact_id: str) -> FactRow | None:
 
 
 async def load_by_id(
-    conn: Connection, memory_id: str
+    conn: Connection, memory_id: str, peer: str | None = None
 ) -> FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | None:
-    """Return whatever has this id."""
-    values = {"id": memory_id}
+    """Return whatever has this id, if `peer` may see it."""
+    values = {"id": memory_id, "audiences": audiences_for(peer)}
     return (
         await load_fact(conn, memory_id)
         or await fetch_one(conn, ProcedureRow, _SQL["procedure_by_id"], values)
@@ -331,7 +353,7 @@ async def list_rejected(
     if agent:
         statement = statement.where(CandidateTable.agent == agent)
     if project:
-        statement = statement.where(col(CandidateTable.project).contains(project, autoescape=True))
+        statement = statement.where(CandidateTable.project == project)
     if peer:
         statement = statement.where(CandidateTable.peer == peer)
     return await fetch_selected(conn, CandidateRow, statement.limit(limit))
@@ -357,8 +379,13 @@ async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str
     return {row.id: row for row in await fetch_all(conn, SessionOriginRow, _SQL["session_origins"], {"ids": list(ids)})}
 
 
-async def load_tool_profiles(conn: Connection, agent: str, project: str | None) -> list[ToolProfileRow]:
-    """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there."""
-    query = _SQL["tool_profiles"]
-    of_project = await fetch_all(conn, ToolProfileRow, query, {"agent": agent, "project": project or ""})
-    return of_project or await fetch_all(conn, ToolProfileRow, query, {"agent": agent, "project": ""})
+async def load_tool_profiles(
+    conn: Connection, agent: str, project: str | None, peer: str | None = None
+) -> list[ToolProfileRow]:
+    """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there.
+
+    For a peer a tool may have two: of this person's sessions, and of what enough people share.
+    """
+    query, values = _SQL["tool_profiles"], {"agent": agent, "audiences": audiences_for(peer)}
+    of_project = await fetch_all(conn, ToolProfileRow, query, {**values, "project": project or ""})
+    return of_project or await fetch_all(conn, ToolProfileRow, query, {**values, "project": ""})

@@ -13,10 +13,10 @@ where agent = %(agent)s and level = %(level)s and coalesce(project, peer, '') = 
 order by valid_from, id
 
 -- name: procedure_by_id
-select * from procedure where id = %(id)s
+select * from procedure where id = %(id)s and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
 
 -- name: solution_by_id
-select * from solution where id = %(id)s
+select * from solution where id = %(id)s and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
 
 -- name: candidate_by_id
 select c.*, s.origin from candidate c left join session s on s.id = c.session_id where c.id = %(id)s
@@ -34,10 +34,10 @@ select id, origin, pruned_to from session where id = any(%(ids)s)
 
 -- name: solutions_by_fingerprint
 select * from solution
-where retired_at is null
+where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
   and (fingerprint = %(fingerprint)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature)s)
   and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
+  and (%(project)s::text is null or project is null or project = %(project)s)
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: solutions_by_shared_words
@@ -49,17 +49,19 @@ with requested as (
 select solution.* from solution, requested,
      lateral (select tsvector_to_array(to_tsvector('simple', case when %(error)s then headline else search end)) as words) as solution_text,
      lateral (select count(*) as shared from unnest(requested.words) as word where word = any (solution_text.words)) as overlap
-where retired_at is null and cardinality(requested.words) > 0
+where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s)) and cardinality(requested.words) > 0
   and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name
   and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(requested.words) as word), '|')::tsquery
   and (not %(error)s or overlap.shared * 2 >= cardinality(requested.words))
   and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)
   and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
+  and (%(project)s::text is null or project is null or project = %(project)s)
 order by overlap.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
 -- name: tool_profiles
-select agent, project, tool, body from tool_profile where agent = %(agent)s and project = %(project)s
+select agent, project, tool, body, audience from tool_profile
+where agent = %(agent)s and project = %(project)s
+  and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
 
 -- name: procedures_for_request
 -- Procedures worth telling: those whose tools have a word of the text, then the best of the scope, with what they are for.
@@ -70,7 +72,7 @@ with requested as (
 select id, title, worth, jsonb_path_query_array(body, '$.evidence[*][2]') as goals,
        coalesce(body -> 'purpose', '[]') as purpose
 from procedure, requested
-where retired_at is null and worth > 0
+where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
   and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
+  and (%(project)s::text is null or project is null or project = %(project)s)
 order by to_tsvector('simple', title) @@ requested.words desc, worth desc, id limit 40

@@ -23,10 +23,10 @@ async def save_each(conn: Connection, rows: Sequence[ProcedureRow]) -> list[Outc
 
 
 async def retire_others(
-    conn: Connection, agent: str, project: str | None, *, keep: Sequence[str], provenance: Provenance
+    conn: Connection, agent: str, project: str | None, audience: str, *, keep: Sequence[str], provenance: Provenance
 ) -> int:
-    """Retire the procedures of a scope but those to `keep`, by id; return how many were retired."""
-    values = {"agent": agent, "project": project, "kept": list(keep), **row_values(provenance)}
+    """Retire an audience's procedures of a scope but those to `keep`, by id; return how many were retired."""
+    values = {"agent": agent, "project": project, "audience": audience, "kept": list(keep), **row_values(provenance)}
     return await execute(conn, _SQL["retire_others"], values)
 
 
@@ -36,15 +36,23 @@ class _SharedProcedure:
     worth: float
 
 
-async def list_shared_symbols(conn: Connection, agent: str) -> dict[tuple[str, ...], bool]:
-    """Return of each published procedure that an agent's projects share its symbols, and if it is worth telling."""
-    rows = await fetch_all(conn, _SharedProcedure, _SQL["shared"], {"agent": agent})
+async def list_shared_symbols(conn: Connection, agent: str, audience: str) -> dict[tuple[str, ...], bool]:
+    """Return of each procedure that an agent's projects share its symbols, and if it is worth telling an audience."""
+    rows = await fetch_all(conn, _SharedProcedure, _SQL["shared"], {"agent": agent, "audience": audience})
     return {tuple(step["symbol"] for step in row.body["steps"]): row.worth > 0 for row in rows}
 
 
-async def replace_tool_profiles(conn: Connection, agent: str, project: str, bodies: Mapping[str, Any]) -> None:
-    """Store the profiles of a scope's tools, in place of those it had."""
-    scope = {"agent": agent, "project": project}
+async def replace_tool_profiles(
+    conn: Connection, agent: str, project: str, audience: str, bodies: Mapping[str, Any]
+) -> None:
+    """Store an audience's profiles of a scope's tools, in place of those it had."""
+    scope = {"agent": agent, "project": project, "audience": audience}
     profiles = {escape(tool): as_jsonb(body) for tool, body in bodies.items()}
     await execute(conn, _SQL["save_profiles"], {**scope, "tools": list(profiles), "bodies": list(profiles.values())})
     await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
+
+
+async def delete_other_audiences(conn: Connection, agent: str, project: str, *, keep: Sequence[str]) -> None:
+    """Delete what audiences other than the owner's have of a scope, but those to `keep`."""
+    values = {"agent": agent, "project": project or None, "kept": list(keep)}
+    await execute(conn, _SQL["delete_other_audiences"], values)

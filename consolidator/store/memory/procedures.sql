@@ -1,26 +1,46 @@
 -- name: save
-insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause)
-values (%(id)s, %(agent)s, %(project)s, %(title)s, %(support)s, %(rank)s, %(worth)s, %(body)s, %(learned_at)s, %(updated_at)s, %(run_id)s, %(cause)s)
+insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause, audience)
+values (%(id)s, %(agent)s, %(project)s, %(title)s, %(support)s, %(rank)s, %(worth)s, %(body)s, %(learned_at)s, %(updated_at)s,
+        %(run_id)s, %(cause)s, %(audience)s)
 on conflict (id) do update
 set title = excluded.title, support = excluded.support, rank = excluded.rank, worth = excluded.worth, body = excluded.body,
-    updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id, cause = excluded.cause
-where (procedure.support, procedure.rank, procedure.worth, procedure.body)
-      is distinct from (excluded.support, excluded.rank, excluded.worth, excluded.body)
+    updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id, cause = excluded.cause,
+    audience = excluded.audience
+where (procedure.support, procedure.rank, procedure.worth, procedure.body, procedure.audience)
+      is distinct from (excluded.support, excluded.rank, excluded.worth, excluded.body, excluded.audience)
    or procedure.retired_at is not null
 returning (xmax = 0) as added
 
 -- name: retire_others
+-- Of a group: all that the owner sees, or one other audience. What is retired goes on saying whose it was: if somebody else
+-- has come to the scope since, it was still learned from one person alone.
 update procedure set retired_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
 where agent = %(agent)s and project is not distinct from %(project)s and not (id = any(%(kept)s)) and retired_at is null
+  and (audience = %(audience)s or starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
 
 -- name: shared
-select body, worth from procedure where agent = %(agent)s and project is null and retired_at is null
+select body, worth from procedure
+where agent = %(agent)s and project is null and retired_at is null
+  and (audience = %(audience)s or starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
 
 -- name: save_profiles
-insert into tool_profile (agent, project, tool, body)
-select %(agent)s, %(project)s, profile.tool, profile.body from unnest(%(tools)s::text[], %(bodies)b::jsonb[]) as profile (tool, body)
-on conflict (agent, project, tool) do update set body = excluded.body
+insert into tool_profile (agent, project, audience, tool, body)
+select %(agent)s, %(project)s, %(audience)s, profile.tool, profile.body
+from unnest(%(tools)s::text[], %(bodies)b::jsonb[]) as profile (tool, body)
+on conflict (agent, project, audience, tool) do update set body = excluded.body
 where tool_profile.body is distinct from excluded.body
 
 -- name: delete_other_profiles
-delete from tool_profile where agent = %(agent)s and project = %(project)s and not (tool = any(%(kept)s))
+delete from tool_profile
+where agent = %(agent)s and project = %(project)s
+  and (audience = %(audience)s and not (tool = any(%(kept)s))
+       or audience <> %(audience)s and starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
+
+-- name: delete_other_audiences
+-- What other audiences than the owner had of a scope, where these are not among those that have something now.
+with profiles as (
+    delete from tool_profile where agent = %(agent)s and project = coalesce(%(project)s, '')
+      and not starts_with(audience, 'all') and not (audience = any(%(kept)s))
+)
+delete from procedure where agent = %(agent)s and project is not distinct from %(project)s
+  and not starts_with(audience, 'all') and not (audience = any(%(kept)s))

@@ -8,7 +8,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.solution import SolutionRow
 from consolidator.store.memory.upserts import Outcome, upsert_each
-from consolidator.store.queries import execute, load, row_values
+from consolidator.store.queries import fetch_column, load, row_values
 
 _SQL = load("memory/solutions")
 
@@ -24,7 +24,7 @@ async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outco
     return await upsert_each(conn, _SQL["save"], values)
 
 
-async def delete_others(conn: Connection, agent: str, fingerprints: Sequence[str], *, keep: Sequence[str]) -> int:
-    """Delete an agent's solutions of some fingerprints but those to `keep`, by id; return how many were deleted."""
+async def delete_others(conn: Connection, agent: str, fingerprints: Sequence[str], *, keep: Sequence[str]) -> list[str]:
+    """Delete an agent's solutions of some fingerprints but those to `keep`, by id; return their audiences."""
     values = {"agent": agent, "fingerprints": list(fingerprints), "kept": list(keep)}
-    return await execute(conn, _SQL["delete_others"], values)
+    return await fetch_column(conn, _SQL["delete_others"], values)

@@ -42,7 +42,7 @@ class UnsummedDigest:
     summed_keys: bytes | None  # as the sums include it, if they do
     summed_counts: bytes | None
     goal: bytes  # hashes of the words of what the session was asked to do
-    peer: str  # "" if it is unknown
+    peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
 
 
 async def lock_unsummed(conn: Connection, agent: str, *, everything: bool = False) -> list[UnsummedDigest]:
@@ -79,7 +79,7 @@ class DigestSequence:
     outcome: int  # of its tasks, when it was summed: 1, -1, or 0 if nobody said
     size: int | None  # bytes of its keys as the sums include them; None if they do not
     goal: bytes  # hashes of the words of what the session was asked to do
-    peer: str  # "" if it is unknown
+    peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
 
 
 async def list_sequences(conn: Connection, agent: str) -> list[DigestSequence]:
@@ -108,9 +108,10 @@ async def delete(conn: Connection, agent: str) -> None:
     await execute(conn, _SQL["delete"], {"agent": agent})
 
 
-async def get_scope_sum(conn: Connection, agent: str, project: str) -> ScopeSumRow | None:
+async def get_scope_sum(conn: Connection, agent: str, project: str, *, by_person: bool) -> ScopeSumRow | None:
     """Return the packed sums of a scope; "" is all projects."""
-    rows = await _fetch_binary(conn, ScopeSumRow, _SQL["get_scope_sum"], {"agent": agent, "project": project})
+    values = {"agent": agent, "project": project, "by_person": by_person}
+    rows = await _fetch_binary(conn, ScopeSumRow, _SQL["get_scope_sum"], values)
     return rows[0] if rows else None
 
 

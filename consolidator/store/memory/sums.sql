@@ -3,8 +3,8 @@
 -- is marked as summed; in the order in which nights save digests.
 select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
        extract(epoch from d.last_at)::float8 as last_at, d.summed_keys, d.summed_counts,
-       d.goal, coalesce(s.peer, '') as peer
-from digest d join session s on s.id = d.session_id and not s.simulated
+       d.goal, case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
+from digest d join session s on s.id = d.session_id and not s.simulated left join session root on root.id = s.root_id
 where d.agent = %(agent)s and (%(all)s or not d.summed)
 order by d.session_id collate "C" for update of d
 
@@ -19,8 +19,8 @@ from digest where session_id = any(%(sessions)s) order by session_id
 select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs,
        extract(epoch from d.last_at)::float8 as last_at, d.outcome,
        case when d.summed then octet_length(d.keys) else octet_length(d.summed_keys) end as size,
-       d.goal, coalesce(s.peer, '') as peer
-from digest d join session s on s.id = d.session_id and not s.simulated
+       d.goal, case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
+from digest d join session s on s.id = d.session_id and not s.simulated left join session root on root.id = s.root_id
 where d.agent = %(agent)s order by d.session_id collate "C"
 
 -- name: mark_summed
@@ -40,12 +40,13 @@ with sums as (delete from scope_sum where agent = %(agent)s), texts as (delete f
 delete from agent_sums where agent = %(agent)s
 
 -- name: get_scope_sum
-select agent, project, keys, totals, roots from scope_sum where agent = %(agent)s and project = %(project)s
+select agent, project, by_person, keys, totals, roots from scope_sum
+where agent = %(agent)s and project = %(project)s and by_person = %(by_person)s
 
 -- name: save_scope_sum
-insert into scope_sum (agent, project, keys, totals, roots)
-values (%(agent)s, %(project)s, %(keys)s, %(totals)s, %(roots)s)
-on conflict (agent, project) do update
+insert into scope_sum (agent, project, by_person, keys, totals, roots)
+values (%(agent)s, %(project)s, %(by_person)s, %(keys)s, %(totals)s, %(roots)s)
+on conflict (agent, project, by_person) do update
 set keys = excluded.keys, totals = excluded.totals, roots = excluded.roots
 
 -- name: texts

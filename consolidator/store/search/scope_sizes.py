@@ -55,6 +55,7 @@ class ScopeSizeRow:
     """The size of one scope."""
 
     scope: int
+    has_turns: bool  # whether its turns may be read, too
     turns: int
     turn_words: int
     facts: int
@@ -66,6 +67,7 @@ class CorpusSums:
     """The scopes that a query may read, and their size together."""
 
     scopes: list[int]
+    turn_scopes: list[int]  # those of them whose turns may be read, too
     turns: int
     turn_words: int
     facts: int
@@ -111,10 +113,17 @@ async def compact_counts(conn: Connection, agent: str) -> None:
 
 async def load_corpus(conn: Connection, *, agent: str | None, project: str | None, peer: str | None) -> CorpusSums:
     """Return the scopes that a query may read, the largest first, and their size together."""
-    values = {"agent": agent or None, "project": project or None, "peer": peer or None}
+    values = {"agent": agent or None, "project": project or None, "peer": peer}
     sizes = await fetch_all(conn, ScopeSizeRow, _SQL["scopes"], values)
-    totals = {name: sum(getattr(size, name) for size in sizes) for name in _COUNTS}
-    return CorpusSums([size.scope for size in sizes], **totals)
+    with_turns = [size for size in sizes if size.has_turns]
+    return CorpusSums(
+        [size.scope for size in sizes],
+        [size.scope for size in with_turns],
+        turns=sum(size.turns for size in with_turns),
+        turn_words=sum(size.turn_words for size in with_turns),
+        facts=sum(size.facts for size in sizes),
+        fact_words=sum(size.fact_words for size in sizes),
+    )
 
 
 async def load_fact_extents(conn: Connection, agent: str, scopes: Sequence[int]) -> dict[int, FactExtentRow]:

@@ -25,14 +25,15 @@ from deleted group by scope, agent, project, peer
 having (sum(turns), sum(turn_words), sum(facts), sum(fact_words)) is distinct from (0, 0, 0, 0)
 
 -- name: scopes
--- The scopes that a query may read, the largest first.
-select scope, sum(turns)::bigint as turns, sum(turn_words)::bigint as turn_words,
+-- The scopes that a query may read, the largest first. A peer reads its own turns; a fact that belongs to nobody in
+-- particular may be of its words, too. The owner's turns belong to nobody in particular.
+select scope, coalesce(%(peer)s::text is null or coalesce(peer, '') = %(peer)s, true) as has_turns, sum(turns)::bigint as turns, sum(turn_words)::bigint as turn_words,
        sum(facts)::bigint as facts, sum(fact_words)::bigint as fact_words
 from corpus
 where (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or strpos(project, %(project)s) > 0)
+  and (%(project)s::text is null or project is null or project = %(project)s)
   and (%(peer)s::text is null or peer is null or peer = %(peer)s)
-group by scope having sum(turns) + sum(facts) > 0
+group by scope, has_turns having sum(turns) + sum(facts) > 0
 order by sum(turns) + sum(facts) desc, scope
 
 -- name: fact_extents

@@ -1,0 +1,15 @@
+-- name: is_known
+select exists (select from session where project = %(project)s) as is_known
+
+-- name: projects
+-- Every project, from one index entry to the next, so that many sessions of few projects cost little.
+with recursive known as (
+    (select project from session where project is not null order by project limit 1)
+    union all
+    select (select s.project from session s where s.project > k.project order by s.project limit 1)
+    from known k where k.project is not null
+)
+select project from known k where project is not null and exists (
+    select from session s where s.project = k.project and (%(agent)s::text is null or s.agent = %(agent)s)
+      and (%(peer)s::text is null or s.peer = %(peer)s)
+)

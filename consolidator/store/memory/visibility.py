@@ -1,0 +1,31 @@
+"""What a person may see of sessions and facts: what is derived from that person's own words, or said by enough people.
+
+A person is the peer of a session's lineage root; "" is the owner of the machine, whose sessions have no peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import fetch_column, fetch_value, load
+
+_SQL = load("memory/visibility")
+MIN_PEOPLE = 3  # who must have said the same before everybody is told
+
+
+async def find_own_sessions(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
+    """Return which of some sessions are this person's."""
+    return set(await fetch_column(conn, _SQL["sessions_of"], {"ids": sorted(set(ids)), "peer": peer}))
+
+
+async def find_visible_facts(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
+    """Return which of some facts this person may see."""
+    values = {"ids": sorted(set(ids)), "peer": peer, "min_people": MIN_PEOPLE}
+    return set(await fetch_column(conn, _SQL["facts_for"], values))
+
+
+async def load_person(conn: Connection, session_id: str) -> str | None:
+    """Return whose session it is: the peer of its lineage root, None for the owner of the machine."""
+    peer = await fetch_value(conn, _SQL["person_of"], {"id": session_id})
+    return None if peer is None else str(peer)

@@ -1,0 +1,26 @@
+-- name: sessions_of
+-- Whose lineage root has this peer; a session without a root that is there counts for itself.
+select s.id from session s left join session root on root.id = s.root_id
+where s.id = any(%(ids)s)
+  and case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end = %(peer)s
+
+-- name: person_of
+select case when root.id is null then s.peer else root.peer end as peer
+from session s left join session root on root.id = s.root_id where s.id = %(id)s
+
+-- name: facts_for
+-- Facts that rest on this person's words alone, or that enough people said in just these words.
+select f.id from fact f
+cross join lateral (
+    select count(*) filter (where person.peer is distinct from %(peer)s) as of_others,
+           count(distinct person.peer) filter (where lower(c.sentence) = lower(f.sentence)) as people
+    from candidate c left join session s on s.id = c.session_id left join session root on root.id = s.root_id
+    cross join lateral (
+        select case when s.id is null then null when root.id is null then coalesce(s.peer, '')
+               else coalesce(root.peer, '') end as peer
+    ) as person
+    where c.id = any(f.evidence)
+) as cited
+where f.id = any(%(ids)s)
+  and case when f.trust = 'person' then f.level = 'peer' and f.peer = %(peer)s
+      else f.evidence <> '{}' and (cited.of_others = 0 or f.level <> 'peer' and cited.people >= %(min_people)s) end
