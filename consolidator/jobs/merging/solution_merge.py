@@ -158,7 +158,7 @@ def _occurrences(
                 outcome = FixOutcome.from_json(json.loads(shape))
                 root = summary.peer if audience == SHARED else summary.root_id
                 yield ErrorOccurrence(
-                    ref=SessionRef(summary.session_id, root, agent, project, audience),
+                    ref=SessionRef(summary.session_id, root, agent, project, audience, summary.peer),
                     seq=summary.seq,
                     fingerprint=summary.fingerprint,
                     status=summary.status,

@@ -96,6 +96,11 @@ class Pattern:
         outcomes = log.outcomes[has_pattern]
         return int((outcomes > 0).sum()), int((outcomes < 0).sum())
 
+    @property
+    def people(self) -> int:
+        """Of how many people its sessions are; those of whom nothing is known count as one."""
+        return len(np.unique(self._log.person_of_session[self._log.session_at[self._positions]]))
+
     def purpose(self) -> Purpose:
         """Return what the goals of its sessions say that it is for."""
         return self._log.purposes.find(np.unique(self._log.root_at[self._positions]))
@@ -143,6 +148,8 @@ class _SequenceLog:
         self.root_count = len(roots)
         self.root_of_session = np.asarray([root_numbers[d.root_id] for d in digests], np.int64)
         self.root_at = self.root_of_session[self.session_at] if len(digests) else np.zeros(0, np.int64)
+        person_numbers = {peer: n for n, peer in enumerate(sorted({d.peer for d in digests}))}
+        self.person_of_session = np.asarray([person_numbers[d.peer] for d in digests], np.int64)
         project_numbers = {project: n for n, project in enumerate(sorted({d.project for d in digests}))}
         self.project_of_session = np.asarray([project_numbers[d.project] for d in digests], np.int64)
         session_outcomes = np.asarray([d.outcome for d in digests], np.int8)

@@ -88,6 +88,7 @@ class Procedure:
     title: str
     steps: tuple[ProcedureStep, ...]
     support: int  # distinct lineage roots
+    people: int  # whose sessions these are
     rank: float
     gain: float  # bits by which it predicts its steps better than their pairs do, on held-out roots
     worth: float  # bits: gain and evidence of its purpose; 0 where it is listed only on request
@@ -186,6 +187,7 @@ def _build_procedure(valued: _ValuedPattern, profiles: Mapping[str, ToolProfile]
         title=" → ".join(display_name(step.symbol) + "+" * step.repeats for step in steps),
         steps=steps,
         support=pattern.support,
+        people=pattern.people,
         rank=float(PublicationRule.rank(pattern.support, len(symbols))),
         gain=pattern.gain,
         worth=valued.worth,

@@ -27,6 +27,7 @@ from consolidator.memory.solutions.grouping import (
     ErrorOccurrence,
     GroupKey,
     RecordKey,
+    count_people,
     group_key,
     latest_first,
 )
@@ -108,6 +109,7 @@ def _build_solution(
         evidence=_evidence(group, records),
         last_at=group[0].occurred_at,
         names=len(names),
+        people=count_people(group),
         audience=audience,
     )
     if audience != SHARED:
@@ -157,6 +159,7 @@ def _build_fix(
         evidence=_evidence(hits, records),
         templates=(learned.template.to_json(),),
         last_time=describe_fix(example),
+        people=count_people(hits),
     )
 
 

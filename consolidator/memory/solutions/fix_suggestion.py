@@ -18,7 +18,7 @@ from consolidator.memory.solutions.error_line import extract_error_text, find_er
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_cases import DIRECTORY, CallTexts, call_texts, same_texts, write_call
 from consolidator.memory.solutions.fix_template import FixTemplate
-from consolidator.memory.solutions.solution import count_sessions
+from consolidator.memory.solutions.solution import count_support
 
 MAX_EXCERPT = 500  # characters of an error from its line on, as error records quote it
 MAX_SHOWN = 300
@@ -110,7 +110,7 @@ def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headl
     """Return the error that is asked about, by its headline, and the fix for it in one line."""
     fix = solution["fixes"][suggestion.fix]
     certainty = "" if fix["confirmed"] else ", unconfirmed"
-    sessions = count_sessions(fix["sessions"])
+    sessions = count_support(fix["sessions"], fix.get("people", 1))
     rate = f"worked in {suggestion.worked} of {suggestion.tried}, in {sessions}{certainty}"
     shown_headline = (
         error_headline if suggestion.tool is not None and error_headline else fix["headline"]

@@ -47,6 +47,7 @@ class SessionRef:
     agent: str
     project: str | None = None
     audience: str = ALL  # for whom it is counted; for everybody, `root` is the person
+    person: str = ""  # whose session it is; "" for the owner of the machine
 
 
 SourcedRecord: TypeAlias = tuple[SessionRef, ErrorRecord]
@@ -203,6 +204,7 @@ def _build_solution(
         occurrences=len(group),
         resolved=sum(occurrence.fix_shape is not None for occurrence in group),
         sessions=_count_roots(group),
+        people=count_people(group),
         status=status,
         fixes=tuple(fixes[:MAX_FIXES]),
         tried=_most_common_attempts(group),
@@ -318,12 +320,18 @@ def _build_fix(
         evidence=_latest_evidence(cluster, records),
         templates=tuple(template.to_json() for template in templates),
         last_time=describe_fix(example),
+        people=count_people(cluster),
     )
 
 
 def _plainest(templates: Sequence[FixTemplate]) -> FixTemplate:
     """Return the template to show to people: a whole call rather than a change of the failed one."""
     return next((template for template in templates if template.texts and not template.keeps), templates[0])
+
+
+def count_people(group: Iterable[ErrorOccurrence]) -> int:
+    """Return how many people's sessions they are of."""
+    return len({occurrence.ref.person for occurrence in group})
 
 
 def _count_roots(group: Iterable[ErrorOccurrence]) -> int:

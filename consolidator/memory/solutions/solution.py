@@ -42,12 +42,13 @@ class Fix:
     evidence: tuple[Evidence, ...]  # the latest ones
     templates: tuple[dict[str, Any], ...] = ()  # `FixTemplate`s as JSON; none: it is known from single cases only
     last_time: str = ""  # the latest example in words
+    people: int = 1  # whose sessions these are
 
     @property
     def rate(self) -> str:
         """How often it worked, for people."""
         unconfirmed = "" if self.confirmed else ", unconfirmed"
-        return f"worked in {self.worked} of {self.tried}, in {count_sessions(self.sessions)}{unconfirmed}"
+        return f"worked in {self.worked} of {self.tried}, in {count_support(self.sessions, self.people)}{unconfirmed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Solution:
     evidence: tuple[Evidence, ...]  # the latest occurrences
     last_at: str
     names: int = 0  # of a family: for how many names its fixes worked; 0 for one error
+    people: int = 1  # whose sessions met it
     audience: str = ALL  # to whom it may be shown; where it is shared, `sessions` counts people
 
     @property
@@ -83,7 +85,7 @@ class Solution:
         error = f"{self.failed} failed: “{self.headline}”" if self.headline else f"{self.failed} failed without a word"
         if not self.fixes:
             times = "once" if self.occurrences == 1 else f"{self.occurrences} times"
-            return f"{error} → no fix seen yet (met {times}, in {count_sessions(self.sessions)})"
+            return f"{error} → no fix seen yet (met {times}, in {count_support(self.sessions, self.people)})"
         fix = self.fixes[0]
         told = fix.description if fix.templates else f"last time: {fix.description}"
         names = f", for {self.names} names" if self.names else ""
@@ -96,9 +98,12 @@ class Solution:
         return values
 
 
-def count_sessions(count: int) -> str:
-    """Return a number of sessions in words."""
-    return "1 session" if count == 1 else f"{count} sessions"
+def count_support(sessions: int, people: int = 1) -> str:
+    """Return in how many sessions something was seen, and of how many people where there are several."""
+    if people > 1 and people == sessions:
+        return f"{people} people"
+    counted = "1 session" if sessions == 1 else f"{sessions} sessions"
+    return counted if people <= 1 else f"{counted} of {people} people"
 
 
 def solution_id(agent: str, project: str | None, fingerprint: str, audience: str = ALL) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.memory.facts.reconcile import UNKNOWN_START
+from consolidator.memory.solutions.solution import count_support
 from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
@@ -156,7 +157,7 @@ async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[
     success = body["success"]
     lines = [f"{number}. {_step(step)}" for number, step in enumerate(body["steps"], 1)]
     lines.append(
-        f"seen in {procedure.support} sessions; worked {success['mean']:.0%} "
+        f"seen in {count_support(procedure.support, body.get('people', 1))}; worked {success['mean']:.0%} "
         f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
     )
     if purpose := describe_purpose(body.get("purpose", ())):
@@ -198,12 +199,12 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
         confirmed = "confirmed" if fix["confirmed"] else "unconfirmed"
         tried = fix.get("tried", fix["worked"])
         told = fix["description"]
-        if fix.get("templates") and fix["last_time"] != told:
+        if fix.get("templates") and fix["last_time"] not in ("", told):
             told += f"; last time: {fix['last_time']}"
+        support = count_support(fix["sessions"], fix.get("people", 1))
         lines += [
-            f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {fix['sessions']} sessions): {told}",
-            f"  failing:   {fix['failing']}",
-            f"  resolving: {fix['resolving']}",
+            f"fix ({confirmed}, worked in {fix['worked']} of {tried}, in {support}): {told}",
+            *(f"  {name + ':':10} {fix[name]}" for name in ("failing", "resolving") if fix[name]),
             *(f"  between:   {step['symbol']} {step['argument']}" for step in fix["steps"]),
         ]
     lines += [f"tried in vain: {attempt}" for attempt in body["tried"]]

@@ -14,6 +14,7 @@ import yaml
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.solutions.solution import count_support
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
@@ -59,9 +60,10 @@ def skill_name(title: str, procedure_id: str) -> str:
 def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) -> str:
     """Return a SKILL.md: front matter, then the steps, then what they rest on."""
     title = procedure.title
+    support = count_support(procedure.support, procedure.body.get("people", 1))
     where = procedure.project or f"any project of {procedure.agent}"
     use = describe_purpose(procedure.body.get("purpose", ())) or "when doing this"
-    description = f"{title}. Use {use} in {where}; learned from {procedure.support} sessions."
+    description = f"{title}. Use {use} in {where}; learned from {support}."
     front_matter = {
         "name": name,
         "description": _one_line(description)[:MAX_DESCRIPTION_LENGTH],

@@ -30,8 +30,10 @@ from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.settings import Settings
+from consolidator.store.log import sessions
+from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows, run_next_night
-from tests.support import assistant_response, call_and_result, log_events, tool_call, user_message
+from tests.support import assistant_response, call_and_result, log_events, read_memory, tool_call, user_message
 
 AGENT = "helpdesk"
 STRANGER = "zed"  # of whom no session is known
@@ -183,3 +185,132 @@ async def test_nobody_is_shown_what_comes_from_another(
         assert persons_in(text) == ({asker} if asker != STRANGER else set()), asker
         assert "get_order" in text  # the steps that enough people share
         assert "git push -u" in text  # and the fix
+
+
+async def test_two_people_share_nothing_and_the_owner_sees_all(
+    database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path
+) -> None:
+    for person in ("ada", "bob"):
+        await log_person(database, person)
+    await run_next_night(database, clock, settings)
+    for asker, own in (("ada", {"ada"}), ("bob", {"bob"}), (STRANGER, set())):
+        text = await ask_everything(database, tmp_path, asker, ["ada", "bob"])
+        assert persons_in(text) == own
+        assert ("get_order" in text) is bool(own)  # not even the tools' names are known to a stranger
+    listed = await list_procedures(database, agent=AGENT, everything=True)
+    (common, *_) = [procedure for procedure in listed if procedure.body["people"] == 2]
+    assert "of 2 people" in str((await explain(database, common.id))["lines"])
+    block = (await recall(database, "whose dog lives where", agent=AGENT)).block
+    assert persons_in(block) == {"ada", "bob"}
+
+
+async def test_support_of_one_person_is_no_support_of_several(
+    database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """Many sessions of one person, and a few of others: what one alone does is nobody else's."""
+    await log_person(database, "ada", 6)
+    for person in ("bob", "eve"):
+        await log_events(database, f"{person}-chat", [user_message("hello")], agent=AGENT, peer=person)
+    await run_next_night(database, clock, settings)
+    for asker in ("bob", "eve", STRANGER):
+        assert persons_in(await ask_everything(database, tmp_path, asker, ["ada"])) == set()
+
+
+async def test_a_constant_is_shared_when_enough_people_give_it(
+    database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path
+) -> None:
+    for person in ("ada", "bob", "eve"):
+        await log_person(database, person)
+    await run_next_night(database, clock, settings)
+    (shared, *_) = await list_procedures(database, agent=AGENT, peer=STRANGER, everything=True)
+    arguments = {a["path"]: a for step in shared.body["steps"] for a in step["arguments"] if step["tool"] == "get_user"}
+    assert arguments["locale"]["value"] == "en"
+    assert "desk" not in arguments or arguments["desk"]["kind"] == "free"
+    assert shared.body["evidence"] == []
+    assert "3 people" in str((await explain(database, shared.id, peer=STRANGER))["lines"])
+
+
+async def test_a_fix_is_bound_from_the_one_who_asks(database: Database, settings: Settings, clock: FrozenClock) -> None:
+    for person in ("ada", "bob", "eve"):
+        await log_person(database, person)
+    await run_next_night(database, clock, settings)
+    call = ("Bash", {"command": "git push --to trunk"})
+    error = "fatal: The current branch trunk has no upstream branch."
+    (answer, *_) = await find_solutions(database, error, call=call, agent=AGENT, peer=STRANGER)
+    assert answer.body["suggestion"]["arguments"] == {"command": "git push -u trunk"}
+    assert persons_in(json.dumps(answer.body)) == set()
+
+
+async def test_another_persons_session_is_as_if_it_were_not_there(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    for person in ("ada", "bob"):
+        await log_person(database, person)
+    await run_next_night(database, clock, settings)
+    assert await suggest_next_calls(database, "ada-0", peer="ada")
+    assert await suggest_next_calls(database, "ada-0-kid", peer="ada")  # a sub-agent is its root's person's
+    for name in ("ada-0", "ada-0-kid", "ada", "a", "nothing"):
+        with pytest.raises(NotFound, match=f"{name!r}") as refused:
+            await suggest_next_calls(database, name, peer="bob")
+        assert "ada-1" not in str(refused.value)
+
+
+async def test_a_message_of_a_sub_agent_recalls_for_the_person_of_its_root(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    for person in ("ada", "bob", ""):
+        await log_person(database, person)
+    await run_next_night(database, clock, settings)
+    async with database.connection() as conn:
+        child = await sessions.get(conn, "ada-0-kid")
+    block = await recall_for_message(database, settings, child, "whose dog lives where, qbobzqdog")
+    assert persons_in(block or "") == {"ada"}
+
+
+@pytest.mark.parametrize("order", range(3))
+async def test_the_order_in_which_people_come_changes_nothing(
+    database: Database, settings: Settings, clock: FrozenClock, fresh: OpenDatabase, order: int
+) -> None:
+    """A person, then more: what was one's alone becomes one's part, and what is shared comes when enough do."""
+    people = ["ada", "bob", "eve", ""]
+    async with fresh() as batch, fresh() as nightly:
+        for person in people:
+            await log_person(batch, person, project="/srv/shop")
+        await run_next_night(batch, clock, settings)
+        shuffled = random.Random(order).sample(people, len(people))
+        for person in shuffled:
+            await log_person(nightly, person, project="/srv/shop")
+            await run_next_night(nightly, clock, settings)
+        assert await read_memory(nightly) == await read_memory(batch)
+
+
+async def test_erasing_a_person_takes_the_derived_shares_along(
+    database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path
+) -> None:
+    for person in ("ada", "bob", "eve"):
+        await log_person(database, person)
+    await run_next_night(database, clock, settings)
+    assert await list_procedures(database, agent=AGENT, peer=STRANGER, everything=True)
+    await erase_sessions(database, settings, await plan_erasure(database, peer="ada"), reason="asked")
+    for table in ("procedure", "solution", "tool_profile", "fact", "candidate", "episode", "error_record"):
+        rows = await query_rows(database, f"select t::text as row from {table} t")
+        assert "ada" not in persons_in(str(rows)), table
+        assert "shared" not in {row.get("audience") for row in await query_rows(database, f"select * from {table}")}
+    for asker in ("bob", STRANGER):
+        text = await ask_everything(database, tmp_path, asker, ["ada"])
+        assert persons_in(text) <= {asker}
+
+
+async def test_a_fact_that_enough_people_state_is_told_without_their_words(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    for person in ("ada", "bob", "eve"):
+        words = [user_message("We use pnpm."), user_message(f"We use {canary(person, 'brand')} for boxes.")]
+        await log_events(database, f"{person}-1", words, agent=AGENT, peer=person, project="/srv/shop")
+    await run_next_night(database, clock, settings)
+    items = (await recall(database, "which package manager do we use, pnpm", agent=AGENT, peer=STRANGER)).as_json()
+    assert persons_in(json.dumps(items)) == set()
+    (fact,) = [item for item in items["items"] if item["kind"] == "fact"]
+    assert "pnpm" in fact["text"]
+    explanation = await explain(database, fact["id"], peer=STRANGER)
+    assert explanation["evidence"] == []
