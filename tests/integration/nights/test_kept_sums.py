@@ -29,6 +29,7 @@ PROPERTY = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 PROJECTS = {"s0": "shop", "s1": "shop", "s2": "shop", "s3": "zoo", "s4": "zoo", "s5": None}
+PEERS = {"s1": "ada", "s4": "ada", "s5": "bob"}  # the others have none
 SESSION = strategies.sampled_from(sorted(PROJECTS))
 Counts = dict[int, int]
 COUNTS = strategies.dictionaries(strategies.integers(1, 9), strategies.integers(1, 3), max_size=6)
@@ -73,7 +74,7 @@ def pack_ints(values: list[int]) -> bytes:
 
 async def save_digest(database: Database, conn: Connection, session: str, counts: Counts) -> None:
     now = database.clock.now()
-    columns = {"id": session, "agent": "coder", "project": PROJECTS[session]}
+    columns = {"id": session, "agent": "coder", "project": PROJECTS[session], "peer": PEERS.get(session)}
     await sessions.open_session(conn, columns, now=now)
     await digests.save(conn, [digest_row(session, counts, now)])
 
@@ -93,8 +94,11 @@ async def updated_sums(conn: Connection) -> tuple[Any, dict[int, str | None], An
 
 
 async def scope_sum_rows(conn: Connection) -> Any:
-    cursor = await conn.execute("select agent, project, keys, totals, roots from scope_sum order by 1, 2")
-    return [(agent, project, *map(bytes, packed)) for agent, project, *packed in await cursor.fetchall()]
+    query = "select agent, project, by_person::text, keys, totals, roots from scope_sum order by 1, 2, 3"
+    cursor = await conn.execute(query)
+    return [
+        (agent, project, counted, *map(bytes, packed)) for agent, project, counted, *packed in await cursor.fetchall()
+    ]
 
 
 @PROPERTY
