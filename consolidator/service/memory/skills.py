@@ -13,8 +13,8 @@ import yaml
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.solutions.solution import count_support
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
