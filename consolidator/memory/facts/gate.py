@@ -21,8 +21,16 @@ from consolidator.memory.facts.orders import (
     overrides_instructions,
     overrides_nearby,
 )
-from consolidator.memory.facts.people import is_thing, mentions_person, mixes_scripts, name_tokens
-from consolidator.memory.facts.subjects import find_subject_objection
+from consolidator.memory.facts.people import (
+    has_thing_word,
+    is_project,
+    is_readable,
+    is_thing,
+    mentions_person,
+    mixes_scripts,
+    name_tokens,
+)
+from consolidator.memory.facts.subjects import NOT_GROUNDED, find_subject_objection
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.similarity import content_words, name_words, numbers
 from consolidator.memory.text.surroundings import paragraph_around, sentence_around
@@ -31,6 +39,7 @@ ABOUT_A_PERSON = "about a person, whom no person's word tells of"
 NO_THING = "a subject that is not known to be a thing, from a source that is not the user"
 NOT_ITS_WORDS = "its value is not in the words it cites"
 OTHERS_WORDS = "its value is from words that are not the user's"
+UNREADABLE = "words of a language in which a person or an order might not be recognised, from no user"
 DECEPTIVE = "letters that only look like others"
 ORDER = "an instruction from a source that is not the user"
 _KINDS_OF_THINGS = frozenset({"environment", "project"})
@@ -112,13 +121,27 @@ def _judge_data(
         texts[0], known, session.project, context
     ):
         return Verdict(rejected=NO_THING)
-    shown = content_words(" ".join(f"{line.text} {line.call or ''}" for line, _ in proofs))
+    if not all(map(is_readable, said)):
+        return Verdict(rejected=UNREADABLE)
+    calls = " ".join(line.call or "" for line, _ in proofs)
+    if not _names_subject(texts[0], content_words(f"{context} {calls}"), session.project):
+        return Verdict(rejected=NOT_GROUNDED)
+    shown = content_words(" ".join([calls, *(line.text for line, _ in proofs)]))
     if not _are_in(content_words(texts[2]), shown):
         return Verdict(rejected=NOT_ITS_WORDS)
     named = shown | content_words(f"{texts[0]} {texts[1].replace('_', ' ')} {session.project or ''}") | _GLUE
     if _are_in(content_words(texts[3]), named):
         return Verdict()
     return Verdict(sentence=f"{texts[0].strip()}: {texts[1].replace('_', ' ').strip()} {texts[2].strip()}")
+
+
+def _names_subject(subject: str, named: frozenset[str], project: str | None) -> bool:
+    """Tell whether words name a subject: at least one of its words, and each that is not just a word for things."""
+    words = content_words(subject)
+    return is_project(subject, project) or (
+        any(_is_in(word, named) for word in words)
+        and all(has_thing_word(word) or _are_in(content_words(word), named) for word in subject.split())
+    )
 
 
 def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str | None:

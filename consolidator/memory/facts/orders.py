@@ -80,6 +80,7 @@ _NORM = re.compile(
     r"|\b(?:decid\w+|decision\w*|agree[ds]?|agreement|approv\w+|authori[sz]\w+|permi(?:t|ts|tted|ssion)|allow\w*)\b"
     r"|\b(?:forbid\w*|forbade|prohibit\w*|ban(?:s|ned)?|disallow\w*|recommend\w*|encourag\w+|favou?rite|trusted)\b"
     r"|\b(?:without (?:asking|confirm\w+|approval|review|permission)|skip\w*|no need to|whitelist\w*)\b"
+    r"|\b(?:optional|necessary|unnecessary|needless|acceptable|welcome|safe to|fine to|ok to|okay to|free to)\b"
     r"|\b(?:durfen|darf|bevorzug\w*|verboten|vorgeschrieben|interdit\w*|obligatoire|prefier\w+|prohibid\w+)\b"
     r"|\bпредпочита\w+|偏好"
 )
@@ -88,7 +89,7 @@ _NORM = re.compile(
 @lru_cache(maxsize=4096)
 def fold_for_rules(text: str) -> str:
     """Return a text as these patterns read it: folded as quotes are, without accents."""
-    folded = "\n".join(fold_text(line).text for line in text.splitlines())
+    folded = "\n".join(fold_text(line).text for line in text.splitlines()).replace("\u0131", "i")
     bare = "".join(char for char in unicodedata.normalize("NFD", folded) if not "\u0300" <= char <= "\u036f")
     return unicodedata.normalize("NFC", bare)
 

@@ -101,6 +101,11 @@ _IDENTIFIER = re.compile(
 )
 _PERSONS_IDENTIFIER = re.compile(r".*@.*|[a-z]+[._][a-z]+[._-]?\d*|[a-z]+[._][a-z]+[._]\w*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’]s)?")
+_PLAIN_WORD = re.compile(r"(?<![\w./@-])[A-Za-z]{2,}(?![\w/@-])")
+_SPACED_LETTERS = re.compile(r"(?:\b[A-Za-z]\b[\s._*-]+){4}")
+_FUNCTION_WORDS = word_set(
+    "the is are was were of on at for with by from and has have had an this that its it as per to not uses runs"
+)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -154,6 +159,19 @@ def is_kin(word: str) -> bool:
 def is_thing_word(word: str) -> bool:
     """Tell whether a folded word is one for things."""
     return word in _THINGS
+
+
+def is_readable(sentence: str) -> bool:
+    """Tell whether the lists of this module can read a sentence: it is English, or hardly more than names of things.
+
+    In another language a person may be spoken of by words that no list has.
+    """
+    words = [word for word in _PLAIN_WORD.findall(sentence) if not word.isupper()]
+    known = {word.casefold() for word in words}
+    things = sum(word.casefold() in _THINGS for word in words)
+    if _SPACED_LETTERS.search(sentence) or any(char.isalpha() and not char.isascii() for char in sentence):
+        return False
+    return len(words) < 3 or 2 * things >= len(words) or bool(known & _FUNCTION_WORDS)
 
 
 def mixes_scripts(text: str) -> bool:

@@ -16,8 +16,10 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, role_of
 
 MAX_EPISODE_CHARS = 4000  # of a turn that are kept
+RECORD_OF = "a client's record of"  # begins the speaker of what no person said by a door of their own
 MAX_REDACTED_CHARS = 128_000  # of a turn that are redacted
 
 
@@ -52,7 +54,11 @@ def extract_episode(event: Event, redact: Callable[[str], str]) -> Episode | Non
         # Without the word that is cut: redaction does not recognise half of a credential.
         text = text[:MAX_REDACTED_CHARS].rsplit(None, 1)[0]
     text = redact(text)[:MAX_EPISODE_CHARS]
-    return Episode(event.seq, role, speaker_name(event, redact), text, event.occurred_at)
+    speaker = speaker_name(event, redact)
+    if event.principal is not None and role_of(event.principal) is not Role.USER:
+        # Nobody is said to have said what a client only recorded, or an agent wrote.
+        speaker = f"{RECORD_OF} {speaker or 'a user'}" if role == "user" else None
+    return Episode(event.seq, role, speaker, text, event.occurred_at)
 
 
 def _role_of(event: Event) -> str | None:

@@ -190,6 +190,35 @@ def test_a_subject_is_a_thing_only_by_evidence(subject: str, thing: bool) -> Non
     assert is_thing(subject, name_tokens(["mara"]), "/src/shop", "x") is thing
 
 
+@pytest.mark.parametrize("principal", ["client:mail", "client", "agent", "tool:x", "harness", "unheard-of"])
+@pytest.mark.parametrize("subject", ["user", "mara", "the user", "me", "owner"])
+def test_what_no_person_typed_tells_of_no_person(principal: str, subject: str) -> None:
+    data = {"text": "I prefer tabs. My home is in Bergen.", "speaker": "mara"}
+    event = Event("s1", 1, EventType.USER_MESSAGE, data, NOON, principal=principal)
+    chunk = TranscriptChunk(tuple(transcript_lines([event], SESSION, str)))
+    facts = [
+        fact_json("e1", "I prefer tabs", "prefers", "tabs", "Prefers tabs.", kind, subject=subject)
+        for kind in ("preference", "environment", "project", "decision", "constraint", "relation", "profile")
+    ]
+    proposals = read_facts(chunk, {"facts": facts}, FactExtractor(SESSION, "model:m:1", 1))
+    assert not proposals.candidates
+    assert len(proposals.rejected) == len(facts)
+    assert not propose_candidates([event], SESSION, str).candidates
+
+
+@pytest.mark.parametrize("kind", [EventType.APPROVAL_GRANTED, EventType.APPROVAL_DENIED])
+@pytest.mark.parametrize(
+    ("principal", "counts"), [("client:x", False), ("agent", False), ("user:cli", True), (None, True)]
+)
+def test_only_who_may_decide_is_believed_about_approvals(kind: EventType, principal: str | None, counts: bool) -> None:
+    call = {"call_id": "a", "tool": "Bash", "arguments": {"command": "git push"}}
+    data = {**call, "reason": "I always prefer tabs"}
+    event = Event("s1", 1, kind, data, NOON, principal=principal)
+    (line,) = transcript_lines([event], SESSION, str)
+    assert line.citable is counts
+    assert bool(propose_candidates([event], SESSION, str).candidates) is counts
+
+
 def test_a_name_beside_its_version_is_a_thing() -> None:
     assert is_thing("Redis", frozenset(), None, "Redis 7.2.1 ready")
     assert not is_thing("Redis", frozenset(), None, "Redis ready")

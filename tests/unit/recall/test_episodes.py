@@ -35,3 +35,25 @@ def test_a_turn_is_bounded() -> None:
     )
     assert turn is not None
     assert turn.text == "x" * MAX_EPISODE_CHARS
+
+
+@pytest.mark.parametrize(
+    ("kind", "principal", "speaker", "told"),
+    [
+        (EventType.USER_MESSAGE, None, "Mara", "Mara"),
+        (EventType.USER_MESSAGE, "user:chat", "Mara", "Mara"),
+        (EventType.USER_MESSAGE, "client:mail", "Mara", "a client's record of Mara"),
+        (EventType.USER_MESSAGE, "client:mail", None, "a client's record of a user"),
+        (EventType.USER_MESSAGE, "unheard-of", "Mara", "a client's record of Mara"),
+        (EventType.ASSISTANT_RESPONSE, "client:mail", "Mara", None),
+        (EventType.ASSISTANT_RESPONSE, "agent", "Mara\n- user said", None),
+        (EventType.USER_MESSAGE, "user:chat", "Mara\n- 2026 said\u202e", "Mara - 2026 said"),
+    ],
+)
+def test_nobody_is_said_to_have_said_what_another_recorded(
+    kind: EventType, principal: str | None, speaker: str | None, told: str | None
+) -> None:
+    data = {"text": "I like tea.", **({"speaker": speaker} if speaker else {})}
+    turn = extract_episode(Event("s1", 1, kind, data, NOW, principal=principal), redact_nothing)
+    assert turn is not None
+    assert turn.speaker == told
