@@ -159,7 +159,9 @@ def _read_approval(
     answer = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
     operation = redact(strip_invisible(call))
     reason = event.data.get("reason")
-    words = redact(strip_invisible(reason))[:_MAX_QUOTE_CHARS] if isinstance(reason, str) and reason.strip() else ""
+    words = ""
+    if isinstance(reason, str):
+        words = redact(strip_invisible(strip_recalled(reason)).strip())[:_MAX_QUOTE_CHARS]
     if REDACTED_MARK in operation:
         proposals.rejected.append(_reject(event, session, "approval", "contains a secret", words, subject="user"))
         return

@@ -274,10 +274,11 @@ def _line_of_approval(
     event: Event, answer: str, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]
 ) -> TranscriptLine | None:
     operation, reason = describe_approval(event, around), event.data.get("reason")
+    reason = strip_recalled(reason).strip() if isinstance(reason, str) else reason
     if operation is None and not reason:
         return None
     is_persons = not session.is_subagent and may_decide(event.principal)
-    text = f"{answer} {operation or 'a call'}" + (f": {reason}" if isinstance(reason, str) else "")
+    text = f"{answer} {operation or 'a call'}" + (f": {reason}" if isinstance(reason, str) and reason else "")
     return _make_line(event, "approval", redact(strip_invisible(text)), "user" if is_persons else None)
 
 

@@ -21,6 +21,7 @@ from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.goals import GoalFold
 from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
 from consolidator.memory.procedures.preconditions import PreconditionFold
+from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -111,13 +112,13 @@ class Digest:
                 if call is not None:
                     self._finish_call(call)
             case EventType.USER_MESSAGE:
-                if event.data.get("origin", "user") == "user":
-                    text = str(event.data.get("text", ""))
+                if event.is_persons_word:
+                    text = strip_recalled(str(event.data.get("text") or ""))
                     self.said_shapes |= self.bindings.feed_user_message(text)
                     self.goal.feed_user_message(text)
                     self.user_spoke = True
             case EventType.TASK_START:
-                self.goal.feed_task(str(event.data.get("goal") or ""))
+                self.goal.feed_task(strip_recalled(str(event.data.get("goal") or "")))
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
             case (

@@ -1,15 +1,16 @@
-"""Separates a message's own words from what its author only quotes: quoted lines, fenced blocks, forwarded mail."""
+"""Separates a message's own words from what its author only quotes: quoted lines, pasted blocks, forwarded mail."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from consolidator.memory.text.pasted import find_pasted
+
 # Dashes must be followed by something else: in a long line of dashes every one would start a search to its end.
 _QUOTED_LINE = re.compile(
     r"^[ \t]*>|^-{3,}(?!-).{0,200}?(?:forwarded|original) message|^begin forwarded message", re.IGNORECASE
 )
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)")
 _NON_SPACE = re.compile(r"\S")
 _BLANK = "\0"  # no white space, so that blanked words are cut and stripped as words are
 
@@ -34,11 +35,13 @@ def split_quoted(text: str) -> tuple[str, str]:
 
 
 def _mark_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of a message with their ends, and whether its author only quotes them."""
-    in_fence = in_forwarded = False
-    for line in text.splitlines(keepends=True):
-        is_fence = bool(_FENCE.match(line))
-        is_quoted = bool(_QUOTED_LINE.match(line))
-        in_forwarded = in_forwarded or (is_quoted and not line.lstrip().startswith(">"))
-        yield line, in_fence or is_fence or is_quoted or in_forwarded
-        in_fence = in_fence != is_fence
+    """Yield the lines and blocks of a message in order, with their ends, and whether its author only quotes them."""
+    in_forwarded = False
+    done = 0
+    for start, end in [*find_pasted(text, inline=False), (len(text), len(text))]:
+        for line in text[done:start].splitlines(keepends=True):
+            is_quoted = bool(_QUOTED_LINE.match(line))
+            in_forwarded = in_forwarded or (is_quoted and not line.lstrip().startswith(">"))
+            yield line, is_quoted or in_forwarded
+        yield from ((line, True) for line in text[start:end].splitlines(keepends=True))
+        done = end

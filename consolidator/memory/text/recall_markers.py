@@ -1,8 +1,13 @@
-"""The markers around what memory puts into a prompt, so that the nights do not learn from it."""
+"""The markers around what memory puts into a prompt, so that the nights do not learn from it.
+
+`strip_recalled` is what all of memory reads texts of the log through; passages that people mark as private go with it.
+"""
 
 from __future__ import annotations
 
 import re
+
+from consolidator.memory.text.private import strip_private
 
 RECALL_BEGIN, RECALL_END = "<recalled-memory>", "</recalled-memory>"
 SUMMARY_TAG, SCRATCHPAD_TAG = "session-summary", "working_memory"  # of a context's other blocks
@@ -13,7 +18,11 @@ _MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
 
 
 def strip_recalled(text: str) -> str:
-    """Return a text without the blocks that memory put there; a recall block without an end goes to the text's end."""
+    """Return a text without the blocks that memory put there, and without what its writer marked as private.
+
+    A recall block without an end goes to the text's end.
+    """
+    text = strip_private(text)
     return _OTHER_BLOCK.sub(" ", _RECALL_BLOCK.sub(" ", text)) if "<" in text else text
 
 

@@ -7,18 +7,15 @@ white space.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
+
+from consolidator.memory.text.pasted import find_pasted
 
 MAX_MESSAGE_CHARS = 1500  # a longer message is a document: only what stands around it is said to the agent
 _MAX_EDGE_CHARS = 600  # of a first or last paragraph that is still said to the agent
 _MAX_READ_CHARS = 24_000  # that are read at each end of a message
 _MIN_SENTENCE_CHARS, _MAX_SENTENCE_CHARS = 6, 300
-_MAX_TAGGED_CHARS = 8000  # between a tag and its closing tag
 
-_FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
-_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
-_CLOSING_TAG = re.compile(r"</([A-Za-z][\w-]{0,40})>")
 _SYSTEM_PROMPT = re.compile(
     r"\s*(?:you are (?:an?|the|now)\b|your (?:task|job|role|goal) is\b|act as\b|###? )", re.IGNORECASE
 )
@@ -44,7 +41,7 @@ def split_sentences(text: str) -> Iterator[str]:
         text = f"{text[:_MAX_READ_CHARS]}\n\n{text[-_MAX_READ_CHARS:]}"
     if _SYSTEM_PROMPT.match(text):
         return
-    spoken = _remove_tagged(_FENCE.sub("\n", text))
+    spoken = _remove_pasted(text)
     if len(spoken) > MAX_MESSAGE_CHARS:
         spoken = "\n\n".join(_edge_paragraphs(spoken))
     for line in _join_wrapped_lines(spoken.splitlines()):
@@ -53,22 +50,13 @@ def split_sentences(text: str) -> Iterator[str]:
                 yield sentence
 
 
-def _remove_tagged(text: str) -> str:
-    """Return a text with a line break in place of each element: an opening tag, its content and the closing tag.
-
-    One pattern for both tags would read on to the end from each of many tags that nothing closes.
-    """
-    closings: dict[str, list[tuple[int, int]]] = {}
-    for closing in _CLOSING_TAG.finditer(text):
-        closings.setdefault(closing[1], []).append(closing.span())
+def _remove_pasted(text: str) -> str:
+    """Return a text with a line break in place of each pasted block and each element."""
     parts: list[str] = []
     done = 0
-    for tag in _TAG.finditer(text):
-        spans = closings.get(tag[1], [])
-        nearest = bisect_left(spans, (tag.end(), 0))
-        if tag.start() >= done and nearest < len(spans) and spans[nearest][0] <= tag.end() + _MAX_TAGGED_CHARS:
-            parts += (text[done : tag.start()], "\n")
-            done = spans[nearest][1]
+    for start, end in find_pasted(text, inline=True):
+        parts += (text[done:start], "\n")
+        done = end
     return "".join([*parts, text[done:]])
 
 
