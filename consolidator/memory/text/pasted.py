@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 _FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)", re.MULTILINE)
-_OPENING = re.compile(
-    r"""<(?P<name>[A-Za-z][\w:.-]*)(?=[\s/>])(?P<attributes>(?:[^<>"']|"[^"]*"|'[^']*')*+)>""", re.DOTALL
-)
-_CLOSING = re.compile(r"<\s*/\s*([A-Za-z][\w:.-]*)\s*>")
+_TAG = re.compile(r"<\s*(?P<slash>/)?\s*(?P<name>[A-Za-z][\w:.-]*)(?(slash)\s*>|(?=[\s/>]))")
 _BLOCK_START = re.compile(r"^[ \t]*(?:`{3}|~{3})|<(?=[A-Za-z!?])", re.MULTILINE)
 _TO_END = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _VOID = frozenset(
@@ -24,32 +22,46 @@ _VOID = frozenset(
 
 def find_pasted(text: str, *, inline: bool) -> Iterator[tuple[int, int]]:
     """Yield start and end of each outermost block of a text; `inline`: of elements within a line, too."""
-    closings: dict[str, list[tuple[int, int]]] = {}
-    openings: dict[str, list[int]] = {}
-    for closing in _CLOSING.finditer(text):
-        closings.setdefault(closing[1].lower(), []).append(closing.span())
-    if closings:
-        for opening in re.finditer(r"<([A-Za-z][\w:.-]*)(?=[\s/>])", text):
-            openings.setdefault(opening[1].lower(), []).append(opening.start())
+    elements = _find_elements(text)
     done = 0
     for match in _BLOCK_START.finditer(text):
         start = match.start()
         if start < done:
             continue
-        end = _find_end(text, start, openings, closings, inline=inline)
+        end = _find_end(text, start, elements, inline=inline)
         if end is not None:
             done = end
             yield start, end
 
 
-def _find_end(
-    text: str,
-    start: int,
-    openings: dict[str, list[int]],
-    closings: dict[str, list[tuple[int, int]]],
-    *,
-    inline: bool,
-) -> int | None:
+@dataclass(slots=True)
+class _Elements:
+    """Where the elements of one name are."""
+
+    last_end: int = 0  # of the last closing tag
+    ends: dict[int, int] = field(default_factory=dict)  # of the outermost elements, by their starts
+    depth: int = 0
+    start: int | None = None  # of the latest outermost element
+
+
+def _find_elements(text: str) -> dict[str, _Elements]:
+    """Return the elements of a text by name; a closing tag that closes nothing belongs to the element before it."""
+    elements: dict[str, _Elements] = {}
+    for tag in _TAG.finditer(text):
+        of_name = elements.setdefault(tag["name"].lower(), _Elements())
+        if tag["slash"]:
+            of_name.last_end = tag.end()
+            of_name.depth = max(of_name.depth - 1, 0)
+            if of_name.start is not None:
+                of_name.ends[of_name.start] = tag.end()
+        else:
+            if of_name.depth == 0:
+                of_name.start = tag.start()
+            of_name.depth += 1
+    return elements
+
+
+def _find_end(text: str, start: int, elements: dict[str, _Elements], *, inline: bool) -> int | None:
     """Return the end of the block at a place; None where there is no block."""
     if fence := _FENCE.match(text, start):
         return _find_fence_end(text, fence)
@@ -57,19 +69,19 @@ def _find_end(
         if text.startswith(mark, start):
             end = text.find(end_mark, start + len(mark))
             return len(text) if end < 0 else end + len(end_mark)
-    opening = _OPENING.match(text, start)
-    if opening is None or opening["attributes"].endswith("/"):
+    opening = _TAG.match(text, start)
+    bracket = text.find(">", start)
+    if opening is None or bracket < 0 or text[bracket - 1] == "/":
         return None
-    name = opening["name"].lower()
+    of_name = elements[opening["name"].lower()]
     begins_line = not text[text.rfind("\n", 0, start) + 1 : start].strip()
-    ends = [span for span in closings.get(name, ()) if span[0] >= opening.end()]
-    if not ends:
-        rest_of_line = text[opening.end() :].partition("\n")[0]
-        return len(text) if begins_line and not rest_of_line.strip() and name not in _VOID else None
+    if of_name.last_end <= start:
+        is_alone = begins_line and not text[bracket + 1 :].partition("\n")[0].strip()
+        return len(text) if is_alone and opening["name"].lower() not in _VOID else None
     if begins_line:
-        return ends[-1][1]
-    end = _find_balanced_end([place for place in openings[name] if place > start], ends)
-    return end if inline or "\n" in text[start:end] else None
+        return of_name.last_end
+    own_end = of_name.ends.get(start)
+    return own_end if own_end is not None and (inline or "\n" in text[start:own_end]) else None
 
 
 def _find_fence_end(text: str, fence: re.Match[str]) -> int | None:
@@ -79,19 +91,3 @@ def _find_fence_end(text: str, fence: re.Match[str]) -> int | None:
     closing = re.compile(rf"^[ \t]*{re.escape(marks[0])}{{{len(marks)},}}[ \t]*$", re.MULTILINE)
     end = closing.search(text, fence.end())
     return end.end() if end else len(text)
-
-
-def _find_balanced_end(openings: list[int], closings: list[tuple[int, int]]) -> int:
-    """Return the end of the closing tag that closes the first opening one, or of the last that closes nothing."""
-    depth, end, following = 1, closings[-1][1], iter(openings)
-    opening = next(following, None)
-    balanced: int | None = None
-    for start, stop in closings:
-        while opening is not None and opening < start:
-            depth, opening = depth + 1, next(following, None)
-        depth -= 1
-        if depth == 0 and balanced is None:
-            balanced = stop
-        elif depth < 0:
-            balanced, depth = stop, 0
-    return end if balanced is None else balanced
