@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import shlex
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
-from mcp import StdioServerParameters, stdio_client
+from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
 
 from consolidator.errors import UsageError
+from consolidator.runtime.tools.mcp_stdio import ServerOutput, open_bounded_stdio
 
 START_TIMEOUT = 30.0  # seconds
-MAX_STDERR_BYTES = 1 << 20  # kept until the next use of the server
-_TAIL = 4096  # bytes of stderr that are searched for its last line
-
-
-def open_stderr_file() -> TextIO:
-    """Open an unnamed file for a server's stderr, in append mode: after a truncation, writing goes on at its end."""
-    file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - the caller closes it
-    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
-    return file
 
 
 @dataclass
@@ -37,7 +26,7 @@ class McpServerProcess:
     """An MCP server that is started when it is first used, and started again after it died."""
 
     parameters: StdioServerParameters
-    stderr: TextIO  # from `open_stderr_file`
+    output: ServerOutput = field(default_factory=ServerOutput)  # of the process that runs, or ran last
     _task: asyncio.Task[None] | None = None  # owns the connection
     _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     _ready: asyncio.Future[Client] | None = None
@@ -48,7 +37,7 @@ class McpServerProcess:
         async with self._starting:
             if self._task is None or self._task.done() or self._stop_requested.is_set():
                 await self.stop()
-                self._truncate_stderr(0)
+                self.output = self.output.renewed()
                 self._stop_requested = asyncio.Event()
                 self._ready = asyncio.get_running_loop().create_future()
                 self._task = asyncio.create_task(self._connect(self._ready, self._stop_requested))
@@ -56,7 +45,6 @@ class McpServerProcess:
             futures: set[asyncio.Future[Any]] = {self._task, self._ready}
             await asyncio.wait(futures, timeout=START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
             if self._ready.done():
-                self._truncate_stderr(MAX_STDERR_BYTES)
                 return self._ready.result()
             raise UsageError(await self._describe_failed_start())
 
@@ -69,7 +57,7 @@ class McpServerProcess:
             await asyncio.gather(self._task, return_exceptions=True)  # `client` has raised its error
 
     async def _connect(self, ready: asyncio.Future[Client], stop_requested: asyncio.Event) -> None:
-        async with Client(_watched_transport(self.parameters, self.stderr, stop_requested), cache=None) as client:
+        async with Client(_watched_transport(self.parameters, self.output, stop_requested), cache=None) as client:
             ready.set_result(client)
             await stop_requested.wait()
 
@@ -82,24 +70,12 @@ class McpServerProcess:
         error = None if self._task.cancelled() else self._task.exception()
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        return f"the MCP server `{command}` did not start: {error}{self._stderr_note()}"
-
-    def last_stderr_line(self) -> str:
-        """Return the last line that the server wrote to its stderr; empty where it wrote none."""
-        file = self.stderr.fileno()
-        # pread, not seek: the server writes to the same open file, and a seek would move its position.
-        tail = os.pread(file, _TAIL, max(0, os.fstat(file).st_size - _TAIL)).decode("utf-8", "replace")
-        lines = [line.strip() for line in tail.splitlines() if line.strip()]
-        return lines[-1][:500] if lines else ""
+        reason = self.output.end_reason or error
+        return f"the MCP server `{command}` did not start: {reason}{self._stderr_note()}"
 
     def _stderr_note(self) -> str:
-        line = self.last_stderr_line()
+        line = self.output.last_stderr_line()
         return f"; it said: {line}" if line else ""
-
-    def _truncate_stderr(self, limit: int) -> None:
-        """Empty the stderr file where it has more than `limit` bytes."""
-        if os.fstat(self.stderr.fileno()).st_size > limit:
-            os.ftruncate(self.stderr.fileno(), 0)
 
 
 @dataclass
@@ -135,7 +111,7 @@ class _WatchedStream:
 
 @asynccontextmanager
 async def _watched_transport(
-    parameters: StdioServerParameters, stderr: TextIO, ended: asyncio.Event
+    parameters: StdioServerParameters, output: ServerOutput, ended: asyncio.Event
 ) -> AsyncIterator[TransportStreams]:
-    async with stdio_client(parameters, errlog=stderr) as (read, write):
+    async with open_bounded_stdio(parameters, output) as (read, write):
         yield _WatchedStream(read, ended), write

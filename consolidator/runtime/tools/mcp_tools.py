@@ -5,6 +5,8 @@ The server's annotations of a tool (read-only, idempotent, destructive) are trus
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,10 +23,16 @@ from referencing import Registry
 
 from consolidator.errors import UsageError
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall
-from consolidator.runtime.tools.mcp_process import McpServerProcess, open_stderr_file
-from consolidator.runtime.tools.outcome import Outcome
+from consolidator.runtime.tools.mcp_process import START_TIMEOUT, McpServerProcess
+from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import DEFAULT_RESULT_BYTES, DEFAULT_TIMEOUT, CallContext, Tool
 
+MAX_TOOLS = 500  # of one server
+MAX_PAGES = 100  # of its list of tools
+MAX_SCHEMA_CHARACTERS = 64 * 1024  # of one tool's arguments
+MAX_DESCRIPTION_CHARACTERS = 8 * 1024  # of one tool; the rest is left out
+_MAX_MESSAGE = 500  # characters of a server's error in ours
+_MAX_ERROR_BYTES = 4_000  # of a server's error that the model is shown
 CALL_ID = "consolidator/call_id"  # the key in a request's _meta that holds the call's id
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -48,27 +56,50 @@ async def mcp_tools(
     if not words:
         raise UsageError("an empty command starts no MCP server")
     parameters = StdioServerParameters(command=words[0], args=words[1:], env=dict(env or {}), cwd=cwd)
-    with open_stderr_file() as stderr:
-        server = McpServerProcess(parameters, stderr)
-        try:
-            definitions = await _list_tools(await server.client())
-            yield [
-                _create_tool(server, definition, prefix, call_timeout, max_result_bytes) for definition in definitions
-            ]
-        finally:
-            await server.stop()
+    server = McpServerProcess(parameters)
+    try:
+        definitions = await _load_definitions(server)
+        yield [_create_tool(server, definition, prefix, call_timeout, max_result_bytes) for definition in definitions]
+    finally:
+        await server.stop()
+
+
+async def _load_definitions(server: McpServerProcess) -> list[mcp_types.Tool]:
+    """Return the definitions of a server's tools; raise UsageError where it has none to give, or too many."""
+    client, command = await server.client(), shlex.join([server.parameters.command, *server.parameters.args])
+    try:
+        async with asyncio.timeout(START_TIMEOUT):
+            return await _list_tools(client)
+    except TimeoutError:
+        raise UsageError(f"the MCP server `{command}` did not list its tools within {START_TIMEOUT:g} s") from None
+    except MCPError as error:
+        reason = server.output.end_reason or error.error.message[:_MAX_MESSAGE]
+        raise UsageError(f"the MCP server `{command}` did not list its tools: {reason}") from error
+    except (_TooManyTools, ValueError) as error:  # ValueError: a list that is none
+        raise UsageError(f"the tools of the MCP server `{command}` are refused: {str(error)[:_MAX_MESSAGE]}") from error
+
+
+class _TooManyTools(Exception):
+    """A server lists more than a model could be told of."""
 
 
 async def _list_tools(client: Client) -> list[mcp_types.Tool]:
-    """Return all the server's tools, page by page."""
+    """Return all the server's tools, page by page; raise _TooManyTools if they do not end."""
     definitions: list[mcp_types.Tool] = []
     cursor: str | None = None
-    while True:
+    for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         definitions += page.tools
+        if len(definitions) > MAX_TOOLS:
+            raise _TooManyTools(f"there are more than {MAX_TOOLS}")
+        for definition in page.tools:
+            size = len(json.dumps(definition.input_schema, default=str))
+            if size > MAX_SCHEMA_CHARACTERS:
+                raise _TooManyTools(f"the schema of {definition.name[:64]!r} has {size:,} characters")
         cursor = page.next_cursor
         if cursor is None:
             return definitions
+    raise _TooManyTools(f"the list does not end within {MAX_PAGES} pages")
 
 
 def _create_tool(
@@ -85,7 +116,7 @@ def _create_tool(
 
     return Tool(
         name=_INVALID_CHARACTER.sub("_", prefix + definition.name)[:64],
-        description=definition.description or definition.title or "",
+        description=(definition.description or definition.title or "")[:MAX_DESCRIPTION_CHARACTERS],
         schema=definition.input_schema,
         function=call_tool,
         bind=bind,
@@ -123,10 +154,10 @@ async def _call_tool(server: McpServerProcess, name: str, arguments: dict[str, A
         result = await client.call_tool(name, arguments, meta=cast(mcp_types.RequestParamsMeta, {CALL_ID: call_id}))
     except MCPError as error:
         if error.error.code != mcp_types.CONNECTION_CLOSED:
-            return Outcome.failed(error.error.message)
-        return Outcome.failed(
-            f"The MCP server of {name} went away in the middle of the call. It may have taken effect."
-        )
+            return Outcome.failed(truncate(error.error.message, _MAX_ERROR_BYTES))
+        reason = server.output.end_reason
+        was_lost = "went away in the middle of the call" if reason is None else f"was stopped, because {reason}"
+        return Outcome.failed(f"The MCP server of {name} {was_lost}. The call may have taken effect.")
     content = "\n".join(_block_text(block) for block in result.content)
     return Outcome.failed(content) if result.is_error else Outcome(content)
 
