@@ -88,6 +88,13 @@ class Settings(BaseSettings):
         default=False, description="also ask about chunks of a session that hold no person's words"
     )
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
+    turn_max_steps: int = Field(
+        default=100, ge=1, description="answers of the model in one turn; a session may have its own limit"
+    )
+    turn_max_repeats: int = Field(
+        default=30, ge=3, description="calls of a turn with equal arguments and result before it ends"
+    )
+    answer_max_calls: int = Field(default=64, ge=1, le=1000, description="tool calls of one answer that are run")
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"
     )

@@ -156,6 +156,8 @@ class _ConversationFold:
         call.ok = event.data.get("status", "ok") == "ok"
         text = truncate_bytes(result_text(event.data.get("content")), self._limits.get(call.tool, MAX_RESULT_BYTES))
         call.result = _prefix_status(text, event.data)
+        if note := event.data.get("note"):
+            call.result = f"{call.result}\n[harness: {truncate_middle(str(note), 1000)}]"
         if self._answer is not None and not self._answer.message_id:
             self._answer = None  # without a message id, the next call belongs to another answer
 

@@ -17,6 +17,8 @@ import tiktoken
 log = logging.getLogger("consolidator.llm")
 _VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 _ENCODING = "o200k_base"
+MAX_REPORT_FACTOR = 4  # how much more than we counted a server may report: no tokenizer needs as much
+MAX_REPORT_EXTRA = 100_000  # tokens beyond that: reasoning is charged, and not sent
 _CHUNK_LENGTH = 4096  # characters encoded at once: tiktoken is quadratic in long runs without white space
 
 
@@ -27,6 +29,16 @@ def count_tokens(text: str) -> int:
         return estimate_tokens(text)
     chunks = (text[start : start + _CHUNK_LENGTH] for start in range(0, len(text), _CHUNK_LENGTH))
     return sum(len(encoding.encode_ordinary(chunk)) for chunk in chunks)
+
+
+def settled_tokens(reported: object, counted: int) -> int:
+    """Return the tokens that a call is settled at: what the server reports or what we counted, whichever is more.
+
+    A report that is no count does not count, and of one far beyond what was sent or received only so much is believed.
+    """
+    if not isinstance(reported, int) or isinstance(reported, bool) or reported < 0:
+        return counted
+    return max(counted, min(reported, counted * MAX_REPORT_FACTOR + MAX_REPORT_EXTRA))
 
 
 def is_exact() -> bool:

@@ -110,6 +110,7 @@ class Consolidator:
         budget: int | None = None,
         last: int | None = None,
         answer_tokens: int | None = None,
+        max_steps: int | None = None,
         project: str | None = None,
     ) -> Session:
         """Return the session that a key (`agent:channel:peer`) names now; create it if there is none.
@@ -119,7 +120,7 @@ class Consolidator:
         """
         if strategy is not None:
             find_strategy(strategy)
-        sizes = {"budget": budget, "last": last, "answer_tokens": answer_tokens}
+        sizes = {"budget": budget, "last": last, "answer_tokens": answer_tokens, "max_steps": max_steps}
         for name, size in sizes.items():
             if size is not None and (type(size) is not int or size < 1):
                 raise UsageError(f"{name} takes a number of 1 or more, not {size!r}")

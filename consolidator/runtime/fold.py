@@ -11,6 +11,7 @@ from typing import Any, Literal, assert_never
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.runtime.turn_limits import TurnUse
 
 CallState = Literal["maybe_ran", "waiting", "granted", "denied", "not_started"]
 
@@ -32,6 +33,7 @@ class OpenCall:
     state: CallState = "maybe_ran"
     reason: str | None = None  # what the person said who denied it
     tool_known: bool = True  # whether the tool existed where the model asked for it
+    refusal: str | None = None  # why the harness never runs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class OpenState:
     settled_to: int = 0
     steer_seq: int = 0  # of the latest steer that the model has not seen
     last_error: str | None = None  # the error that people were told last, if the same request is to be made again
+    turn: TurnUse = field(default_factory=TurnUse)  # what the current turn has used
 
     @property
     def needs_model(self) -> bool:
@@ -88,8 +91,10 @@ class _OpenStateFold:
     messages: list[Event] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     last_error: str | None = None
+    turn: TurnUse = field(default_factory=TurnUse)
 
     def feed(self, event: Event) -> None:
+        self.turn.feed(event)
         data = event.data
         match event.type:
             case EventType.USER_MESSAGE:
@@ -144,12 +149,17 @@ class _OpenStateFold:
         if is_named and generation is not None:
             self.seen_to, self.withheld = max(self.seen_to, generation.upto_seq), generation.withheld
         elif isinstance(data.get("upto_seq"), int):
-            self.seen_to, self.withheld = max(self.seen_to, data["upto_seq"]), ()
+            self.seen_to, self.withheld = max(self.seen_to, data["upto_seq"]), tuple(data.get("held") or ())
 
 
-def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int) -> OpenState:
-    """Return what is open; `events` are all of a session's events with settled_to < seq <= head."""
+def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earlier: Sequence[Event] = ()) -> OpenState:
+    """Return what is open; `events` are all of a session's events with settled_to < seq <= head.
+
+    `earlier` are events of the same turn up to `settled_to`: they count for the turn's limits alone.
+    """
     fold = _OpenStateFold(seen_to=settled_to)
+    for event in earlier:
+        fold.turn.feed(event)
     for event in events:
         fold.feed(event)
     unanswered = [event for event in fold.messages if event.seq > fold.seen_to or event.seq in fold.withheld]
@@ -168,6 +178,7 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int) -> O
         settled_to=min(open_seqs) - 1 if open_seqs else head,
         steer_seq=max(steers, default=0),
         last_error=fold.last_error,
+        turn=fold.turn,
     )
 
 
@@ -200,6 +211,7 @@ def _open_call(event: Event) -> OpenCall:
         message_id=data.get("message_id"),
         group=group if isinstance(group, int) else event.seq,
         tool_known=data.get("known") is not False,
+        refusal=str(data["refused"]) if data.get("refused") else None,
     )
 
 

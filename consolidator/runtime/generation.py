@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consolidator.errors import ModelUnavailable
+from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, classify_error
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.harness import Usage
@@ -21,6 +22,9 @@ BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
 MAX_TOKEN_COUNT = 10**9  # of one call; a server that reports more is not believed
 MAX_TOKEN_CHARACTERS = 128  # of one token; a server that sends more text than was requested is cut off
+MAX_CALLS = 64  # of one answer
+MAX_TOTAL_FACTOR = 10  # the longest time of a whole answer, in timeouts; each piece has one timeout
+_MAX_NAME = 200  # characters that are kept of what a server calls a tool, its model, or the end of an answer
 _END = object()
 _MALFORMED = "the model's server sent something that is not part of an answer"
 
@@ -61,6 +65,8 @@ class StreamedAnswer:
     tool_calls: dict[int, StreamedToolCall] = field(default_factory=dict)
     pieces: list[str] = field(default_factory=list)  # committed batches of text
     call_characters: int = 0  # received in tool calls
+    max_calls: int = MAX_CALLS
+    dropped_calls: int = 0  # calls beyond `max_calls`, of which nothing is kept
 
     @property
     def text(self) -> str:
@@ -118,11 +124,17 @@ async def _read_stream(
     import openai
 
     began, characters_left = False, MAX_TOKEN_CHARACTERS * int(body["max_tokens"])
+    loop = asyncio.get_running_loop()
+    last_end = loop.time() + MAX_TOTAL_FACTOR * client.timeout
     try:
-        stream = await _open_stream(client, body)
-        async with contextlib.aclosing(stream):
+        async with (
+            asyncio.timeout(client.timeout) as deadline,
+            contextlib.aclosing(await _open_stream(client, body)) as stream,
+        ):
             async for chunk in stream:
                 began = True
+                if _has_content(chunk):  # pieces without any do not keep a call alive
+                    deadline.reschedule(min(loop.time() + client.timeout, last_end))
                 call_characters = answer.call_characters
                 for piece in _take_chunk(answer, chunk):
                     queue.put_nowait(piece)
@@ -138,6 +150,12 @@ async def _read_stream(
                 f"the model's server was lost in the middle of its answer: {type(error).__name__}"
             ) from error
         raise classify_error(error) from error
+    except TimeoutError as error:
+        if began:
+            raise StreamCutOff("the model's server did not go on with its answer in time") from error
+        raise ModelUnavailable("the model's server did not answer in time", may_be_charged=True) from error
+    except ResponseTooLarge as error:
+        raise StreamCutOff(str(error)) from error
     except ValueError as error:  # malformed JSON
         raise StreamCutOff(_MALFORMED) from error
     finally:
@@ -177,12 +195,12 @@ def _take_chunk_leniently(answer: StreamedAnswer, chunk: Any) -> list[str]:
     """Add a chunk to the answer and return its text. Servers differ, so every field may be missing."""
     answer.usage = _parse_usage(getattr(chunk, "usage", None)) or answer.usage
     model = getattr(chunk, "model", None)
-    answer.model = model if model and isinstance(model, str) else answer.model
+    answer.model = model[:_MAX_NAME] if model and isinstance(model, str) else answer.model
     texts = []
     for choice in (getattr(chunk, "choices", None) or [])[:1]:
         finish_reason = choice.finish_reason
         answer.finish_reason = (
-            finish_reason if finish_reason and isinstance(finish_reason, str) else answer.finish_reason
+            finish_reason[:_MAX_NAME] if finish_reason and isinstance(finish_reason, str) else answer.finish_reason
         )
         delta = choice.delta
         if delta is None:
@@ -195,6 +213,19 @@ def _take_chunk_leniently(answer: StreamedAnswer, chunk: Any) -> list[str]:
         for call_delta in delta.tool_calls or []:
             _take_call(answer, call_delta)
     return texts
+
+
+def _has_content(chunk: Any) -> bool:
+    """Tell whether a chunk brings something: text, a part of a call, reasoning, the end, or the usage."""
+    choices = getattr(chunk, "choices", None)
+    if not isinstance(choices, list) or not choices:
+        return getattr(chunk, "usage", None) is not None
+    choice = choices[0]
+    delta = getattr(choice, "delta", None)
+    values = {**(getattr(delta, "__dict__", None) or {}), **(getattr(delta, "model_extra", None) or {})}
+    return bool(getattr(choice, "finish_reason", None)) or any(
+        value for name, value in values.items() if name != "role"
+    )
 
 
 def _parse_usage(reported: Any) -> Usage | None:
@@ -211,9 +242,13 @@ def _parse_usage(reported: Any) -> Usage | None:
 def _take_call(answer: StreamedAnswer, delta: Any) -> None:
     """Add a delta to its tool call. Servers that do not number their calls send each one whole."""
     number = delta.index if type(delta.index) is int else len(answer.tool_calls)
-    call = answer.tool_calls.setdefault(number, StreamedToolCall())
+    name, arguments = "", ""
     if delta.function is not None:
         name, arguments = delta.function.name or "", delta.function.arguments or ""
-        call.tool += name
-        call.arguments += arguments
-        answer.call_characters += len(name) + len(arguments)
+    answer.call_characters += 1 + len(name) + len(arguments)
+    if number not in answer.tool_calls and len(answer.tool_calls) >= answer.max_calls:
+        answer.dropped_calls += 1 if name else 0
+        return
+    call = answer.tool_calls.setdefault(number, StreamedToolCall())
+    call.tool = (call.tool + name)[:_MAX_NAME]
+    call.arguments += arguments

@@ -9,7 +9,7 @@ from typing import Any
 from consolidator.context import build
 from consolidator.context.strategies import DEFAULT_STRATEGY
 from consolidator.errors import UsageError
-from consolidator.llm.tokens import count_tokens
+from consolidator.llm.tokens import count_tokens, settled_tokens
 from consolidator.models.session import SessionRow
 from consolidator.runtime import budget, compaction
 from consolidator.runtime.boundaries import boundary
@@ -43,11 +43,18 @@ class RequestPlan:
         return {**data, "held": list(self.withheld)} if self.withheld else data
 
     def usage(self, answer: StreamedAnswer) -> Usage:
-        """Return what the call took; counted here if the server did not report it."""
-        if answer.usage is not None:
-            return answer.usage
+        """Return what the call took: what the server reports, or what is counted here, whichever is more."""
         text = answer.text + "".join(call.tool + call.arguments for call in answer.tool_calls.values())
-        return Usage(self.tokens, 0, count_tokens(text))
+        reported, output = answer.usage or Usage(), count_tokens(text)
+        return Usage(
+            settled_tokens(reported.input_tokens, self.tokens),
+            reported.cached_tokens,
+            settled_tokens(reported.output_tokens, output),
+        )
+
+    def charged_usage(self, answer: StreamedAnswer) -> Usage | None:
+        """Return what the call costs; None if the server reported nothing, so that it costs its reserve."""
+        return None if answer.usage is None else self.usage(answer)
 
 
 async def plan_request(
@@ -65,7 +72,7 @@ async def plan_request(
     max_tokens = config.get("answer_tokens") or budget.DEFAULT_ANSWER_TOKENS
     strategy = config.get("strategy") or DEFAULT_STRATEGY
     context_budget = build.context_budget(strategy, config.get("budget"), model, max_tokens)
-    withheld, recalled = _withheld_messages(state), await _recall(harness, session)
+    withheld, recalled = withheld_messages(state), await _recall(harness, session)
     builder = _ContextRequest(harness, session, strategy, context_budget, state.head, withheld, recalled)
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
         with boundary("commit fold"):
@@ -131,7 +138,7 @@ def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "
     return [*messages, {**beginning, "prefix": True} if mode == "prefix" else beginning]
 
 
-def _withheld_messages(state: OpenState) -> tuple[int, ...]:
+def withheld_messages(state: OpenState) -> tuple[int, ...]:
     """Return the seqs of follow-ups that came during the turn: the model is shown them in the next one."""
     if not state.unseen_results:
         return ()

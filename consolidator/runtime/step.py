@@ -22,8 +22,9 @@ from consolidator.runtime.fold import OpenState, fold_open_state
 from consolidator.runtime.generation import StreamedAnswer, stream_answer
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
 from consolidator.runtime.lease import Lease, Steered
-from consolidator.runtime.planning import RequestPlan, plan_request, with_prefill
+from consolidator.runtime.planning import RequestPlan, plan_request, with_prefill, withheld_messages
 from consolidator.runtime.tool_calls import ToolCallRunner, approval_requests, call_events, unstarted_calls
+from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limits
 from consolidator.store.log import events, sessions
 from consolidator.store.log import generation as store
 from consolidator.store.log import lease as marks
@@ -68,14 +69,20 @@ class SessionStepper:
             session, state = await self.load()
         if state.calls:
             self._open_state = None
-            runner = ToolCallRunner(self.harness, self.lease)
+            runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session))
             all_have_results = await runner.run(state.calls, steer=state.steer_seq)
             to_seq = max(state.head, runner.to_seq)
             reason: FinishReason = "tool_calls" if all_have_results else "approval"
             return StepResult(to_seq, reason, executed_tool_count=runner.executed_count)
         if not state.needs_model or session.status != "open":
             return StepResult(state.head, "idle")
+        stop = state.turn.find_stop(self._limits(session))
+        if stop is not None:
+            return await self._end_turn_unasked(state, None, stop)
         return await self._generate(session, state, None)
+
+    def _limits(self, session: SessionRow) -> TurnLimits:
+        return session_limits(self.harness.settings, session, self.harness.tools.polled_names)
 
     async def open_state(self) -> OpenState:
         """Return what is open in the log now."""
@@ -92,7 +99,10 @@ class SessionStepper:
                 session = await sessions.get(conn, self.lease.session_id)
             after = max(session.settled_to, session.pruned_to)
             log = await events.read(conn, session.id, after=after, upto=session.head, bounds=session.ingest_bounds)
-        self._open_state = fold_open_state(log, settled_to=after, head=session.head)
+            self._open_state = fold_open_state(log, settled_to=after, head=session.head)
+            if not (self._open_state.turn.has_beginning or self._open_state.is_settled):  # the turn began before
+                earlier = await store.read_turn(conn, session.id, upto=after, bounds=session.ingest_bounds)
+                self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
         self.lease.mark_seen(session.head)
         return session, self._open_state
 
@@ -141,14 +151,14 @@ class SessionStepper:
                 message, call_id = await self._begin_call(session, plan, message)
             except (budget.BudgetStop, UsageError) as error:
                 return await self._end_turn_unasked(state, message, error)
-            answer = StreamedAnswer()
+            answer = StreamedAnswer(max_calls=self.harness.settings.answer_max_calls)
             try:
                 await self.lease.run_unless_steered(self._stream(plan, message, answer))
             except Steered:
-                await self._settle_failed_call(call_id, answer, None)
+                await self._settle_failed_call(call_id, plan, answer, None)
                 return await self._interrupt(message, answer)
             except ModelError as error:
-                await self._settle_failed_call(call_id, answer, error)
+                await self._settle_failed_call(call_id, plan, answer, error)
                 if attempt == MAX_ATTEMPTS - 1 or not _is_retryable(error):
                     return await self._end_turn_failed(message, error, state.last_error)
                 message = await self._prepare_retry(message, error)
@@ -156,7 +166,7 @@ class SessionStepper:
                     session, state = await self.load()
                     self._open_state = None
                 continue
-            return await self._finish(session, plan, message, answer, call_id)
+            return await self._finish(session, plan, message, answer, call_id, state)
         raise AssertionError("the last attempt returns")
 
     async def _begin_call(
@@ -212,7 +222,13 @@ class SessionStepper:
         await stream_answer(self.harness.client, plan.body, answer, commit)
 
     async def _finish(
-        self, session: SessionRow, plan: RequestPlan, message: PartialMessage, answer: StreamedAnswer, call_id: str
+        self,
+        session: SessionRow,
+        plan: RequestPlan,
+        message: PartialMessage,
+        answer: StreamedAnswer,
+        call_id: str,
+        state: OpenState,
     ) -> StepResult:
         """Log a whole answer with its tool calls, and run these."""
         usage = plan.usage(answer)
@@ -223,7 +239,7 @@ class SessionStepper:
         with boundary("commit response"):
             async with self.harness.database.transaction() as conn:
                 appended = await events.append(conn, session.id, new, now=now, epoch=self.lease.epoch)
-                await budget.settle_spend(conn, call_id, answer.usage, now=now)
+                await budget.settle_spend(conn, call_id, plan.charged_usage(answer), now=now)
                 if requests:
                     await marks.set_attention(conn, session.id, requested=requests)
                 if not calls:
@@ -236,7 +252,7 @@ class SessionStepper:
             if is_alone and not plan.withheld:
                 self._open_state = OpenState(head=appended.last_seq, settled_to=appended.last_seq)
             return StepResult(appended.last_seq, "stop", usage)
-        runner = ToolCallRunner(self.harness, self.lease)
+        runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session))
         all_have_results = await runner.run(unstarted_calls(calls, appended.first_seq + 1))
         reason: FinishReason = "tool_calls" if all_have_results else "approval"
         return StepResult(max(appended.last_seq, runner.to_seq), reason, usage, runner.executed_count)
@@ -246,14 +262,16 @@ class SessionStepper:
         if self.delivery.sender is not None:
             self.delivery.delivered_to = seq
 
-    async def _settle_failed_call(self, call_id: str, answer: StreamedAnswer, error: ModelError | None) -> None:
+    async def _settle_failed_call(
+        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError | None
+    ) -> None:
         """Settle a call that was interrupted or failed; at its reserve if it may have been charged."""
         may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
         is_free = error is not None and not answer.pieces and not may_be_charged
         now = self.harness.database.clock.now()
         with boundary("commit spend"):
             async with self.harness.database.connection() as conn:
-                await budget.settle_spend(conn, call_id, Usage() if is_free else answer.usage, now=now)
+                await budget.settle_spend(conn, call_id, Usage() if is_free else plan.charged_usage(answer), now=now)
 
     async def _interrupt(self, message: PartialMessage, answer: StreamedAnswer) -> StepResult:
         """End a message at a steer. What of it was committed stays: the person has read it."""
@@ -289,17 +307,20 @@ class SessionStepper:
         return StepResult(seq, "error")
 
     async def _end_turn_unasked(
-        self, state: OpenState, message: PartialMessage | None, error: budget.BudgetStop | UsageError
+        self, state: OpenState, message: PartialMessage | None, error: budget.BudgetStop | TurnStop | UsageError
     ) -> StepResult:
         """End the turn, and a message that was to be resumed, without a call of the model; tell the person why."""
-        if isinstance(error, budget.BudgetStop):
-            new = [NewEvent(event.type, {**event.data, "upto_seq": state.head}) for event in error.events()]
+        if isinstance(error, (budget.BudgetStop, TurnStop)):
+            seen: dict[str, Any] = {"upto_seq": state.head}
+            if isinstance(error, TurnStop) and (held := withheld_messages(state)):
+                seen["held"] = list(held)  # they begin the next turn
+            new = [NewEvent(event.type, {**event.data, **seen}) for event in error.events()]
         else:
             new = [NewEvent(EventType.ERROR, {"message": str(error), "kind": "context", "upto_seq": state.head})]
         if message is not None:
             new = [_interruption(message, None), *new]
         seq = await self._append_notice(new, str(error))
-        return StepResult(seq, "budget" if isinstance(error, budget.BudgetStop) else "error")
+        return StepResult(seq, "error" if isinstance(error, UsageError) else "budget")
 
     async def _append_notice(self, new: Sequence[NewEvent], text: str) -> int:
         """Append events, and deliver a notice of the last one to the person, as a message of its own."""

@@ -23,6 +23,14 @@ from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import CallContext
+from consolidator.runtime.turn_limits import (
+    MAX_ARGUMENT_DEPTH,
+    MAX_NAME_LENGTH,
+    RepeatNotes,
+    TurnLimits,
+    TurnUse,
+    nesting_depth,
+)
 from consolidator.store.log import events
 from consolidator.store.log import lease as store
 
@@ -43,16 +51,41 @@ def call_events(harness: Harness, answer: StreamedAnswer, message_id: str) -> li
     group, previous_is_shared = 0, False
     for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
         tool = harness.tools.get(streamed.tool)
-        is_alone = tool is None or tool.needs_approval or not tool.idempotent
+        arguments = streamed.parsed_arguments()
+        refusal = _refusal(arguments)
+        is_alone = tool is None or refusal is not None or tool.needs_approval or not tool.idempotent
         group += 0 if previous_is_shared and not is_alone else 1
         previous_is_shared = not is_alone
-        call_id, arguments = f"call_{message_id}_{number}", streamed.parsed_arguments()
-        call = {"call_id": call_id, "tool": streamed.tool, "arguments": arguments}
+        call = {
+            "call_id": f"call_{message_id}_{number}",
+            "tool": streamed.tool if tool is not None else streamed.tool[:MAX_NAME_LENGTH],
+            "arguments": arguments if refusal is None else streamed.arguments,
+        }
         more = {"message_id": message_id, "group": group, "known": tool is not None}
+        more |= {} if refusal is None else {"refused": refusal}
         calls.append(NewEvent(EventType.TOOL_CALL, {**call, **more}))
-        if tool is not None and tool.needs_approval:
+        if tool is not None and tool.needs_approval and refusal is None:
             requests.append(NewEvent(EventType.APPROVAL_REQUESTED, call))
+    if answer.dropped_calls:
+        calls.append(_dropped_calls(answer, message_id, group + 1))
     return [*calls, *requests]
+
+
+def _refusal(arguments: Any) -> str | None:
+    """Return why a call is not run, whatever its tool."""
+    if nesting_depth(arguments) > MAX_ARGUMENT_DEPTH:
+        return f"Not run: its arguments are nested deeper than {MAX_ARGUMENT_DEPTH} levels."
+    return None
+
+
+def _dropped_calls(answer: StreamedAnswer, message_id: str, group: int) -> NewEvent:
+    """Return one call that stands for all those that an answer had too many of; its result is the refusal."""
+    refusal = (
+        f"{answer.dropped_calls} more calls of this answer were not run: one answer may have {answer.max_calls}. "
+        "Make fewer calls at once."
+    )
+    data = {"call_id": f"call_{message_id}_more", "tool": "too_many_calls", "arguments": {}, "message_id": message_id}
+    return NewEvent(EventType.TOOL_CALL, {**data, "group": group, "known": False, "refused": refusal})
 
 
 def approval_requests(calls: Sequence[NewEvent]) -> dict[str, dict[str, Any]]:
@@ -80,6 +113,7 @@ def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]
             event.data["message_id"],
             event.data["group"],
             "waiting" if event.data["call_id"] in waiting else "not_started",
+            refusal=event.data.get("refused"),
         )
         for number, event in enumerate(calls)
         if event.type == EventType.TOOL_CALL
@@ -89,8 +123,9 @@ def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]
 class ToolCallRunner:
     """Runs the open calls of a session whose lease this process holds."""
 
-    def __init__(self, harness: Harness, lease: Lease) -> None:
+    def __init__(self, harness: Harness, lease: Lease, turn: TurnUse, limits: TurnLimits) -> None:
         self.harness = harness
+        self.notes = RepeatNotes(turn, limits)
         self.lease = lease
         self.executed_count = 0
         self.to_seq = 0  # the last event that was appended
@@ -138,6 +173,8 @@ class ToolCallRunner:
 
     async def _run_call(self, call: OpenCall) -> Outcome | None:
         """Return the outcome of a call; None if it is uncertain."""
+        if call.refusal is not None:
+            return Outcome.failed(call.refusal)
         tool = self.harness.tools.get(call.tool)
         if call.state == "denied":
             because = f": {call.reason}" if call.reason else "."
@@ -190,7 +227,7 @@ class ToolCallRunner:
             if not isinstance(outcome, Outcome)
         }
         patches = [outcome.patch for _, outcome in results if isinstance(outcome, Outcome) and outcome.patch]
-        new = [_result_event(call, outcome) for call, outcome in results]
+        new = [_result_event(call, outcome, self.notes) for call, outcome in results]
         with boundary("commit results"):
             async with self.harness.database.transaction() as conn:
                 await self._append(conn, new)
@@ -224,7 +261,7 @@ def _cancelled_outcome(harness: Harness, call: OpenCall) -> Outcome | str:
     return Outcome.failed(STOPPED, "aborted") if tool is None or tool.idempotent else CANCELLED
 
 
-def _result_event(call: OpenCall, outcome: Outcome | str | None) -> NewEvent:
+def _result_event(call: OpenCall, outcome: Outcome | str | None, notes: RepeatNotes) -> NewEvent:
     data: dict[str, Any] = {"call_id": call.call_id, "tool": call.tool}
     if isinstance(outcome, Outcome):
         data |= {"status": outcome.status, "content": outcome.content}
@@ -232,6 +269,8 @@ def _result_event(call: OpenCall, outcome: Outcome | str | None) -> NewEvent:
         data |= {"state_patch": dict(outcome.patch)} if outcome.patch else {}
     else:
         data |= {"status": "uncertain", "content": outcome or UNCERTAIN}
+    note = notes.count(call.tool, call.arguments, data["status"], data["content"])
+    data |= {"note": note} if note else {}
     is_of_tool = isinstance(outcome, Outcome) and outcome.reason is None
     principal = name_principal(Role.TOOL, call.tool) if is_of_tool else Role.HARNESS.value
     return NewEvent(EventType.TOOL_RESULT, data, principal=principal)

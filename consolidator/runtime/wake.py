@@ -73,7 +73,7 @@ async def run_until_settled(stepper: SessionStepper) -> StepResult:
         if result.finish_reason == "idle" and last is not None:
             result = last
         state = await stepper.open_state()
-        if result.finish_reason == "stop" and not state.is_settled:
+        if result.finish_reason in ("stop", "budget") and state.needs_model:
             last = result  # another event came meanwhile
             continue
         await _release_settled(stepper, state)

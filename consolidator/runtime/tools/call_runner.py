@@ -10,15 +10,17 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from consolidator.runtime.tools.outcome import Outcome
 
+MAX_ITEMS = 10_000  # of an iterator that a tool returns
 GRACE = 1.0  # seconds that a cancelled function has to clean up
 
 
@@ -104,4 +106,7 @@ def _to_json(value: Any) -> Any:
         return Outcome(content, value.status, value.reason, patch)
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, Iterator):  # it may have no end
+        items = list(islice(value, MAX_ITEMS + 1))
+        value = [*items[:MAX_ITEMS], "[... more left out ...]"] if len(items) > MAX_ITEMS else items
     return to_jsonable_python(value, bytes_mode="base64", fallback=str)

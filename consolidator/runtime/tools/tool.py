@@ -17,10 +17,12 @@ from consolidator.errors import UsageError
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
 from consolidator.runtime.tools.outcome import Outcome, to_text, truncate
+from consolidator.runtime.turn_limits import MAX_ARGUMENT_DEPTH, nesting_depth
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model
 MAX_LOGGED_BYTES = 16 * 1024 * 1024  # of a result, kept in the log
+MAX_PATCH_BYTES = 1024 * 1024  # of a change of the session's state
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_ERROR_BYTES = 4_000  # of an exception's text
 
@@ -56,6 +58,7 @@ class Tool:
     needs_approval: bool = False
     timeout: float | None = DEFAULT_TIMEOUT  # seconds
     max_result_bytes: int = DEFAULT_RESULT_BYTES
+    polls: bool = False  # is called again and again, until its result changes
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the function itself, as in a test of it."""
@@ -81,6 +84,7 @@ def tool(
     needs_approval: bool = ...,
     timeout: float | None = ...,
     max_result_bytes: int = ...,
+    polls: bool = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -94,12 +98,14 @@ def tool(
     needs_approval: bool = False,
     timeout: float | None = DEFAULT_TIMEOUT,
     max_result_bytes: int = DEFAULT_RESULT_BYTES,
+    polls: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, sync or async: schema from its type hints, description from its docstring.
 
     A call that a crash interrupted runs again under its `call_id` where the tool is `idempotent` or has no side effect;
-    otherwise it becomes uncertain, and a person decides. `timeout` is in seconds; None waits forever. Raises UsageError
-    for a function that no model could call.
+    otherwise it becomes uncertain, and a person decides. `timeout` is in seconds; None waits forever. A tool
+    that `polls` may give the same result as often as a turn has steps. Raises UsageError for a function that no model
+    could call.
     """
 
     def create(function: Callable[..., Any]) -> Tool:
@@ -120,6 +126,7 @@ def tool(
             needs_approval,
             timeout,
             max_result_bytes,
+            polls,
         )
 
     return create if function is None else create(function)
@@ -140,6 +147,11 @@ class Toolbox:
     def names(self) -> Sequence[str]:
         """The tools' names, in the order in which they were added."""
         return tuple(self._tools)
+
+    @property
+    def polled_names(self) -> frozenset[str]:
+        """The names of the tools that poll."""
+        return frozenset(name for name, tool in self._tools.items() if tool.polls)
 
     def add(self, tool: Tool) -> None:
         """Add a tool. Raises UsageError where another tool has its name."""
@@ -178,12 +190,39 @@ def _to_outcome(tool: Tool, result: call_runner.FunctionResult) -> Outcome:
     if result.error is not None:
         if isinstance(result.error, asyncio.CancelledError):
             return Outcome.failed(f"{tool.name} was cancelled from within.", "aborted")
-        return Outcome.failed(truncate(f"{type(result.error).__name__}: {result.error}", _MAX_ERROR_BYTES))
+        return Outcome.failed(truncate(_describe_error(result.error), _MAX_ERROR_BYTES))
     outcome = result.value if isinstance(result.value, Outcome) else Outcome(result.value)
-    content = outcome.content
-    if len(to_text(content).encode()) > MAX_LOGGED_BYTES:
-        content = truncate(content, MAX_LOGGED_BYTES)
+    try:
+        content = _limit_content(outcome.content)
+        patch_bytes = 0 if outcome.patch is None else len(to_text(dict(outcome.patch)).encode())
+    except (ValueError, TypeError, RecursionError) as error:
+        return Outcome.failed(f"The result of {tool.name} cannot be written down: {type(error).__name__}.")
+    if patch_bytes > MAX_PATCH_BYTES:
+        message = (
+            f"The change of the session's state by {tool.name} has {patch_bytes:,} bytes, over {MAX_PATCH_BYTES:,}."
+        )
+        return Outcome.failed(message)
     return Outcome(content, outcome.status, outcome.reason, outcome.patch)
+
+
+def _limit_content(content: Any) -> Any:
+    """Return a result as the log keeps it; raise ValueError for one that is nested too deep."""
+    if nesting_depth(content) > MAX_ARGUMENT_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(content, str) and len(content) > MAX_LOGGED_BYTES:  # before it is encoded, which copies it
+        half = MAX_LOGGED_BYTES // 2
+        return f"{content[:half]}\n[... {len(content) - 2 * half} characters left out ...]\n{content[-half:]}"
+    if len(to_text(content).encode()) > MAX_LOGGED_BYTES:
+        return truncate(content, MAX_LOGGED_BYTES)
+    return content
+
+
+def _describe_error(error: BaseException) -> str:
+    """Return an exception as text; its own text may fail, too."""
+    try:
+        return f"{type(error).__name__}: {str(error)[:_MAX_ERROR_BYTES]}"
+    except Exception:  # noqa: BLE001 - an author's __str__
+        return type(error).__name__
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str:

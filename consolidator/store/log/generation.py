@@ -14,10 +14,12 @@ from consolidator.database.jsonb import escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.chunk import Chunk
-from consolidator.store.log.events import BEGINNING
+from consolidator.models.event import Event, EventRow
+from consolidator.store.log.events import BEGINNING, complete
 from consolidator.store.queries import execute, fetch_all, fetch_value, load
 
 _SQL = load("log/generation")
+MAX_TURN_EVENTS = 20_000  # of one turn that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,13 @@ async def list_answers(
     low, high = bounds
     values = {"session": session_id, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
     return await fetch_all(conn, AnswerRow, _SQL["list_answers"], values)
+
+
+async def read_turn(conn: Connection, session_id: str, *, upto: int, bounds: tuple[datetime, datetime]) -> list[Event]:
+    """Return the events that count for the limits of the turn that the last message up to a seq began."""
+    low, high = bounds
+    values = {"session": session_id, "upto": upto, "low": low, "high": high, "limit": MAX_TURN_EVENTS}
+    return await complete(conn, await fetch_all(conn, EventRow, _SQL["read_turn"], values))
 
 
 async def get_last_user_text(

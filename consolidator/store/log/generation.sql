@@ -51,6 +51,19 @@ select voids.seq, voids.created_at, voids.message_id, voids.void_id, (
 from voids where voids.message_id is not null or voids.void_id is not null
 order by voids.seq limit %(limit)s
 
+-- name: read_turn
+-- What counts for the limits of the turn that a message up to a seq began: answers, calls, results, and its last stop.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+from event e
+where e.session_id = %(session)s and e.created_at >= %(low)s and e.created_at <= %(high)s and e.seq <= %(upto)s
+  and e.event_type in ('UserMessage', 'AssistantResponse', 'ToolCall', 'ToolResult', 'PolicyDecision')
+  and e.seq >= coalesce((
+      select max(m.seq) from event m
+      where m.session_id = %(session)s and m.created_at >= %(low)s and m.created_at <= %(high)s
+        and m.seq <= %(upto)s and m.event_type = 'UserMessage'
+  ), 0)
+order by e.seq limit %(limit)s
+
 -- name: get_last_user_text
 -- A person's last message.
 select e.data ->> 'text' as text from event e
