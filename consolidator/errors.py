@@ -129,8 +129,10 @@ class ModelUnavailable(ModelError):
         retry_after: float | None = None,
         is_permanent: bool = False,
         may_be_charged: bool = False,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
+        self.status = status  # of the server's HTTP answer
         self.may_be_charged = may_be_charged  # whether the server may have charged for what never came back
         self.retry_after = retry_after  # seconds that the server asks us to wait
         self.is_permanent = is_permanent  # whether asking again soon is in vain: a wrong key, an unknown model

@@ -56,6 +56,7 @@ class Service:
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last_results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by job: why its last run failed
+    checked: set[str] = field(default_factory=set)  # jobs whose last run, before this start, was looked at
     errors: dict[str, str] = field(default_factory=dict)  # by job: why its last attempt raised; it is tried again
 
     async def serve(self) -> None:
@@ -107,8 +108,9 @@ class Service:
     async def _run_job(self, job: str, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
         try:
             report = await work()
-            if report is None and job in self.failures:
+            if report is None and (job in self.failures or (job in JOBS and job not in self.checked)):
                 await self._refresh_failure(job)
+            self.checked.add(job)
         except Interrupted:
             log.info("%s interrupted; the next start resumes it", job)
         except DatabaseUnavailable as error:
@@ -131,7 +133,7 @@ class Service:
         self.last_results[job] = report
         failed, line = report.get("status") == "failed", summarize(report)
         if failed:
-            self.failures[job] = f"{job}: {line}"
+            self.failures[job] = f"{job}: {report.get('error') or line}"
         else:
             self.failures.pop(job, None)
         level = logging.WARNING if failed or line.startswith(NOTHING_LEARNED) else logging.INFO

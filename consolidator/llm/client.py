@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from jsonschema import Draft202012Validator
 
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
+from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
 from consolidator.llm.redaction.redact import redact
-from consolidator.llm.tokens import count_tokens
+from consolidator.llm.tokens import count_tokens, settled_tokens
 
 if TYPE_CHECKING:
     import openai  # takes half a second, so it is imported only where a model is asked
@@ -33,9 +34,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MESSAGE_OVERHEAD = 16  # tokens of a message besides its text
 _MAX_ANSWER_LENGTH = 2_000_000  # characters of an answer that are read
-_PERMANENT = {401: "the key is not accepted", 403: "the key may not do this", 404: "no such model or address"}
+_PERMANENT = {
+    401: "the key is not accepted: set OPENAI_API_KEY to a valid one",
+    402: "the account has no credit",
+    403: "the key may not do this: check OPENAI_API_KEY and CONSOLIDATOR_MODEL",
+    404: "no such model or address: check CONSOLIDATOR_MODEL, CONSOLIDATOR_EXTRACT_MODEL and OPENAI_BASE_URL",
+}
+# Servers report these also as 400 or 429, where asking again would otherwise help.
+_PERMANENT_TEXTS = (
+    (
+        401,
+        re.compile(
+            r"invalid_api_key|(in(valid|correct)|wrong|missing) api.?key|api.?key (is )?(not valid|invalid)", re.I
+        ),
+    ),
+    (
+        402,
+        re.compile(
+            r"insufficient_quota|exceeded your current quota|billing_hard_limit|insufficient (balance|credit)", re.I
+        ),
+    ),
+    (404, re.compile(r"model_not_found|\bmodel\b.{0,80}(does not exist|not found|is not supported)", re.I)),
+)
+_PERMANENT_IN_WORDS = (400, 422, 429)
+_MAX_ERROR_TEXT = 1000  # characters of a server's error that are looked at
 _TOO_LARGE = 413
 _REFUSALS = (400, _TOO_LARGE, 422)  # of this question; the server may take another one
+_MAX_REASON_LENGTH = 64  # characters
 _FENCED = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
 _OVERLOAD_TEXT = re.compile(
     r"quota|rate.?limit|billing|credit|overloaded|too many requests|insufficient|try again later", re.I
@@ -83,10 +108,14 @@ class ModelRequest:
         return [{"role": role, "content": redact(text)} for role, text in messages]
 
     @property
+    def texts(self) -> list[str]:
+        """The texts of the question, without what the protocol adds."""
+        return [self.system, self.hint, self.prompt, *(text for _, text in self.turns)]
+
+    @property
     def tokens(self) -> int:
         """The number of tokens of the question, or slightly more."""
-        texts = [self.system, self.hint, self.prompt, json.dumps(self.schema), *(text for _, text in self.turns)]
-        return sum(count_tokens(text) + _MESSAGE_OVERHEAD for text in texts)
+        return sum(count_tokens(text) + _MESSAGE_OVERHEAD for text in [*self.texts, json.dumps(self.schema)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +160,7 @@ class ModelClient:
             try:
                 raw = await self._receive_all(self.get_client().chat.completions.with_raw_response.create(**body))
                 content = raw.http_response.content
-                reply = read_completion(content, request.model, json.dumps(request.messages))
+                reply = read_completion(content, request.model, sum(map(count_tokens, request.texts)))
                 if reply is None:
                     shown = redact(content[:200].decode("utf-8", "replace"))
                     raise ModelUnavailable(f"the server's answer is not a completion: {shown}")
@@ -158,7 +187,7 @@ class ModelClient:
         vectors, tokens = read_vectors(raw.http_response.content)
         if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
             raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts", may_be_charged=True)
-        return EmbeddingResult(vectors, tokens if _is_count(tokens) else sum(count_tokens(text) for text in redacted))
+        return EmbeddingResult(vectors, settled_tokens(tokens, sum(count_tokens(text) for text in redacted)))
 
     async def _receive_all(self, answer: Awaitable[T]) -> T:
         """Await a whole answer within the timeout: the client's own timeout restarts with each byte."""
@@ -195,7 +224,11 @@ class ModelClient:
             raise RuntimeError("the model's client is closed")
         if self._client is None:
             self._client = openai.AsyncOpenAI(
-                base_url=self.base_url, api_key=self.api_key or _NO_KEY, timeout=self.timeout, max_retries=0
+                base_url=self.base_url,
+                api_key=self.api_key or _NO_KEY,
+                timeout=self.timeout,
+                max_retries=0,
+                http_client=create_http_client(self.timeout),
             )
         return self._client
 
@@ -258,10 +291,10 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def read_completion(content: bytes, model: str, question: str) -> ModelReply | None:
+def read_completion(content: bytes, model: str, question_tokens: int) -> ModelReply | None:
     """Read a completion leniently, since servers differ in everything but the choice's text; None if it is invalid.
 
-    Tokens that the server does not report are counted in `question` and the answer.
+    Its tokens are what the server reports or what we counted, whichever is more: `question_tokens` in the question.
     """
     try:
         body = json.loads(content)
@@ -275,14 +308,15 @@ def read_completion(content: bytes, model: str, question: str) -> ModelReply | N
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     refusal = message.get("refusal")
     prompt_tokens, completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    input_tokens = settled_tokens(prompt_tokens, question_tokens)
     return ModelReply(
         text=text,
         refusal=str(refusal) if refusal else None,
-        finish_reason=choice.get("finish_reason"),
+        finish_reason=str(choice.get("finish_reason") or "")[:_MAX_REASON_LENGTH] or None,
         model=model,
-        input_tokens=(prompt_tokens if _is_count(prompt_tokens) else count_tokens(question) + _MESSAGE_OVERHEAD),
-        cached_tokens=cached if _is_count(cached) else 0,
-        output_tokens=completion_tokens if _is_count(completion_tokens) else count_tokens(text or ""),
+        input_tokens=input_tokens,
+        cached_tokens=min(cached, prompt_tokens) if _is_count(cached) and _is_count(prompt_tokens) else 0,
+        output_tokens=settled_tokens(completion_tokens, count_tokens(text or "")),
     )
 
 
@@ -328,7 +362,7 @@ def classify_error(error: openai.APIError) -> Exception:
     """Return what an error of the openai client means: ModelRefused, ModelTruncated or ModelUnavailable."""
     import openai
 
-    if isinstance(error, openai.APIStatusError) and error.status_code in _REFUSALS:
+    if isinstance(error, openai.APIStatusError) and error.status_code in _REFUSALS and not _permanent_status(error):
         return _classify_refusal(error)
     return _classify_unavailable(error)
 
@@ -339,13 +373,27 @@ def _classify_unavailable(error: openai.APIError) -> ModelUnavailable:
     if isinstance(error, openai.APITimeoutError) and _was_sent(error):
         return ModelUnavailable("the model's server did not answer in time", may_be_charged=True)
     if not isinstance(error, openai.APIStatusError):
-        message = f"the model's server cannot be reached: {redact(str(error.__cause__ or error))[:200]}"
+        if isinstance(error.__cause__, ResponseTooLarge):
+            return ModelUnavailable(str(error.__cause__), may_be_charged=True)
+        cause = redact(str(error.__cause__ or error))[:200]
+        message = f"the model's server cannot be reached (check OPENAI_BASE_URL): {cause}"
         return ModelUnavailable(message, may_be_charged=_was_sent(error))
     status = error.status_code
     message = f"the model's server says {status}: {redact(error.message)[:200]}"
-    if status in _PERMANENT:
-        return ModelUnavailable(f"{message} ({_PERMANENT[status]})", is_permanent=True)
-    return ModelUnavailable(message, retry_after=retry_delay(error.response.headers))
+    permanent = _permanent_status(error)
+    if permanent is not None:
+        return ModelUnavailable(f"{message} ({_PERMANENT[permanent]})", is_permanent=True, status=status)
+    return ModelUnavailable(message, retry_after=retry_delay(error.response.headers), status=status)
+
+
+def _permanent_status(error: openai.APIStatusError) -> int | None:
+    """Return which permanent error a server reports, by its status or its words; None if asking again may help."""
+    if error.status_code in _PERMANENT:
+        return error.status_code
+    if error.status_code not in _PERMANENT_IN_WORDS:
+        return None
+    text = f"{error.code or ''} {error.type or ''} {error.message}"[:_MAX_ERROR_TEXT]
+    return next((status for status, pattern in _PERMANENT_TEXTS if pattern.search(text)), None)
 
 
 def _was_sent(error: openai.APIError) -> bool:

@@ -50,6 +50,7 @@ class SessionRow:
     due: bool  # whether head > consolidated_to
     consolidated_to: int  # the watermark: every event up to here was learned from or dead-lettered
     extracted_to: int  # every event up to here was read by a model, or was pruned before one could
+    awaits_model: bool  # events after it are learned from by rules, and not stamped until the model has read them
     pruned_to: int  # every event up to here is gone
     lease_epoch: int  # grows with each harness that acquires the session
     lease_owner: str | None
@@ -94,6 +95,7 @@ class SessionTable(SQLModel, table=True):
             "session_late", "agent", "id", postgresql_where=text("greatest(extracted_to, pruned_to) < consolidated_to")
         ),
         Index("session_key_current", "key", unique=True, postgresql_where=text("current")),
+        Index("session_awaits_model", "id", postgresql_where=text("awaits_model")),
         Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
         Index("session_root", "root_id"),
         Index("session_project", "project", "agent", "peer", postgresql_where=text("project is not null")),
@@ -126,6 +128,7 @@ class SessionTable(SQLModel, table=True):
     due: bool = boolean_column()
     consolidated_to: int = bigint_column()
     extracted_to: int = bigint_column()
+    awaits_model: bool = boolean_column()
     pruned_to: int = bigint_column()
     lease_epoch: int = bigint_column()
     lease_owner: str | None = nullable_text_column()

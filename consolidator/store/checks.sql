@@ -8,7 +8,7 @@ limit 20
 -- name: stamped
 select s.id || ': event ' || e.seq || ' is behind the watermark, unstamped, and no dead letter says why' as problem
 from session s join event e on e.session_id = s.id and e.seq > s.pruned_to and e.seq <= s.consolidated_to
-where e.consolidated_at is null
+where e.consolidated_at is null and not (s.awaits_model and e.seq > s.extracted_to)
   and not exists (select from dead_letter d where d.session_id = s.id and d.seq = e.seq and d.settled_at is null)
 limit 20
 

@@ -17,7 +17,7 @@ from consolidator.cli.output import (
     progress_callbacks,
     shorten,
 )
-from consolidator.errors import RunFailed, UsageError
+from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill
 from consolidator.service.nights.runs import model_line, summarize
 
@@ -79,6 +79,8 @@ def backfill_command(
         _print_rehearsal(report, again=again)
     else:
         print_line(f"backfill: {summarize(report)}", style="bold")
+    if report.get("error"):
+        raise ModelUnavailable(f"run {report['run']}: {report['error']}")
     if report.get("status") == "failed":
         raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
 

@@ -22,7 +22,7 @@ from consolidator.cli.output import (
     short_id,
     shorten,
 )
-from consolidator.errors import RunFailed, UsageError
+from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.nights.runs import (
     JOBS,
     MANUAL_JOBS,
@@ -59,7 +59,8 @@ def run_command(
 ) -> None:
     """Run one job now: the scheduled run if it is due, otherwise an unscheduled one.
 
-    Exit code 7 if something was dead-lettered. Warns if a night learned nothing from any event it read.
+    Exit code 7 if something was dead-lettered, 8 if the model could not be asked. Warns if a night learned nothing from
+    any event it read.
     """
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
 
@@ -103,6 +104,8 @@ def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
 
 def _check_report(report: dict[str, Any]) -> None:
     """Raise RunFailed if a run left dead letters; warn if a night learned nothing, as from plain talk."""
+    if report.get("error"):
+        raise ModelUnavailable(f"run {report['run']}: {report['error']}")
     if report.get("status") == "failed":
         run_id = report["run"]
         raise RunFailed(f"run {run_id} left {report['dead']} events dead-lettered; `consolidator runs show {run_id}`")

@@ -1,16 +1,20 @@
-"""Has a model read what was consolidated before a model was configured: it adds facts, the stamps stay as they are."""
+"""Has a model read what was consolidated without it: before one was configured, or while it could not be reached.
+
+It adds facts. Events that waited for it are stamped now; the others have their stamps.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.consolidation.persistence import save_extracted
 from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
@@ -36,6 +40,7 @@ class LateExtraction:
             session = rows[0] if rows else None
             after = max(session.extracted_to, session.pruned_to) if session else 0
             window: list[Event] = []
+            background: list[Event] = []
             if session and after < session.consolidated_to:
                 window = await events.read(
                     conn,
@@ -45,11 +50,16 @@ class LateExtraction:
                     limit=WINDOW,
                     bounds=session.ingest_bounds,
                 )
+                first = max(after - BACKGROUND_EVENTS, session.pruned_to)
+                if first < after:
+                    background = await events.read(
+                        conn, session.id, after=first, upto=after, bounds=session.ingest_bounds
+                    )
         if session is None or not window:  # erased or pruned meanwhile
             async with self.database.transaction() as conn:
                 await record_progress(conn, [unit], [unit.progress()])
             return True
-        read = await self.reader.read(session_context(session), window)
+        read = await self.reader.read(session_context(session), window, background)
         is_stopped = read.stopped_before is not None
         upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
         is_last = is_stopped or upto >= session.consolidated_to
@@ -73,3 +83,27 @@ class LateExtraction:
         await save_extracted(conn, [(session, read)], run_id=unit.run_id)
         now = self.database.clock.now()
         await runs.add_dead_letters(conn, unit.run_id, session=session.id, failures=read.failed_events, now=now)
+        if session.awaits_model:
+            await stamp_waiting(conn, session, upto=upto, now=now)
+            await extraction.finish_waiting(conn, session.id)
+
+
+async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, now: datetime) -> None:
+    """Stamp the events of a session that waited for a model, up to a seq, except its dead letters."""
+    after = max(session.extracted_to, session.pruned_to)
+    dead = await extraction.list_dead_seqs(conn, session.id, after=after, upto=upto)
+    await events.stamp(conn, [events.Span(session.id, after, upto, session.ingest_bounds)], now=now, dead=[dead])
+
+
+async def settle_waiting(database: Database, only: list[str] | None = None) -> None:
+    """Stamp what waited for a model that is not configured any more: rules are the only extractor left."""
+    async with database.connection() as conn:
+        waiting = await extraction.list_waiting(conn)
+    for session_id in waiting:
+        if only is not None and session_id not in only:
+            continue
+        async with database.transaction() as conn:
+            await sessions.lock(conn, [session_id])
+            for session in await sessions.get_each(conn, [session_id]):
+                await stamp_waiting(conn, session, upto=session.consolidated_to, now=database.clock.now())
+                await extraction.stop_waiting(conn, session_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,10 @@ from consolidator.store.queries import row_values
 
 
 async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, run_id: str, now: datetime) -> None:
-    """Store what windows taught, and stamp their events; raise WatermarkMoved if another run has stamped some."""
+    """Store what windows taught, and stamp the events that every extractor has read.
+
+    Raise WatermarkMoved if another run has moved a watermark.
+    """
     spans = [
         events.Span(window.session.id, window.session.consolidated_to, window.upto, window.session.ingest_bounds)
         for window in windows
@@ -42,11 +45,14 @@ async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, 
     await indexer.save_episodes(conn, [(session, result.episodes) for session, result in learned])
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
-    await events.stamp(conn, spans, now=now, dead=[list(result.dead) for _, result in learned])
+    stamped = [replace(span, upto=window.stamped_to) for span, window in zip(spans, windows, strict=True)]
+    await events.stamp(conn, stamped, now=now, dead=[list(result.dead) for _, result in learned])
     await seals.add_sessions(conn, spans)
     await extraction.advance_watermarks(
-        conn, [(window.session.id, window.session.extracted_to, window.upto) for window in windows if window.read]
+        conn, [(window.session.id, window.session.extracted_to, window.stamped_to) for window in windows if window.read]
     )
+    waiting = [window.session.id for window in windows if window.stamped_to < window.upto]
+    await extraction.set_awaits_model(conn, waiting)
 
 
 async def save_memory(

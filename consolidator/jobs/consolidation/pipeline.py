@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from consolidator.jobs.consolidation.late_extraction import LateExtraction
+from consolidator.jobs.consolidation.late_extraction import LateExtraction, settle_waiting
 from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
 from consolidator.jobs.consolidation.outdated_errors import derive_outdated_errors
 from consolidator.jobs.consolidation.session_worker import SessionWorker
@@ -21,8 +21,9 @@ from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
 from consolidator.store.log import seals, sessions
 from consolidator.store.memory import digests, rederive, scopes
-from consolidator.store.nights import extraction, runs
+from consolidator.store.nights import extraction, model_calls, runs
 
+_LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read by the next run that reaches it"
 SESSIONS, MERGES, LATE_EXTRACTION = 0, 1, 2  # phases of a run, as its claims store them; late extraction runs first
 
 
@@ -45,7 +46,9 @@ async def consolidate(
             await batches.collect()
     async with open_model_calls(database, settings, ledger.run_id) as calls:
         reader = await create_fact_reader(settings, calls)
-        if reader is not None:
+        if reader is None:
+            await settle_waiting(database, only)
+        else:
             await _extract_late(ledger, reader, only)
         worker = SessionWorker(database, settings, salt, ledger.stop, reader)
         await ledger.run_phase(SESSIONS, worker.run, worker.count_unlearned)
@@ -54,12 +57,23 @@ async def consolidate(
         if settings.batch and calls:
             async with open_batches(database, settings) as batches:
                 await batches.submit()
+                calls.failure = calls.failure or batches.failure
         embedded = await embed_missing(database, settings, ledger.stop, run_id=ledger.run_id)
         if embedded is not None:
             report["vectors"] = embedded
         report["seal"] = await _seal(ledger)
         report["model"] = {"name": extraction_model(settings), **await calls.report()} if calls else "none: rules only"
-    return await ledger.finish(report)
+        failure = (calls.failure if calls else None) or await _find_outage(ledger)
+    if failure is None:
+        return await ledger.finish(report)
+    message = f"the model could not be asked: {failure}. {_LEARNED_WITHOUT}"
+    return {**await ledger.finish(report, status="failed", error=message), "error": message}
+
+
+async def _find_outage(ledger: Ledger) -> str | None:
+    """Return why the run, over all replicas, got nothing from a model that it asked; None if it did get some."""
+    async with ledger.database.connection() as conn:
+        return await model_calls.find_outage(conn, ledger.run_id)
 
 
 async def _seal(ledger: Ledger) -> dict[str, Any] | None:

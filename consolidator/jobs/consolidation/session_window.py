@@ -11,7 +11,7 @@ from consolidator.database import Connection
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult, session_context
-from consolidator.jobs.consolidation.safe_point import SafePointFinder, seq_before_open_calls
+from consolidator.jobs.consolidation.safe_point import SafePointFinder
 from consolidator.jobs.ledger import Unit
 from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, ReadResult
 from consolidator.models.event import Event
@@ -54,25 +54,28 @@ class SessionWindow:
     background: list[Event]  # the last events before the window, for a model
     read: ReadResult | None = None  # what a model read
     learned: WindowResult | None = None
+    read_to: int | None = None  # the last event that the model has read, if it has not read all
 
-    def end_at(self, upto: int) -> None:
-        """End the window earlier, between calls; the rest is deferred to another night."""
-        self.upto = seq_before_open_calls(self.events, upto)
-        self.events = [event for event in self.events if event.seq <= self.upto]
-        self.is_last = True
+    @property
+    def stamped_to(self) -> int:
+        """The last event that every configured extractor has learned from."""
+        return self.upto if self.read_to is None else min(self.upto, max(self.read_to, self.session.consolidated_to))
 
     def progress(self) -> UnitProgress:
         """Return the window's counts for the ledger."""
         assert self.learned is not None
-        sources, dead = len(self.learned.sources), len(self.learned.dead)
-        deferred = self.session.head - max(self.upto, self.session.consolidated_to)
+        stamped = [event.seq for event in self.events if event.seq <= self.stamped_to]
+        sources = len(self.learned.sources.intersection(stamped))
+        dead, stamped_dead = len(self.learned.dead), len(self.learned.dead.keys() & set(stamped))
+        unread = len(self.events) - len(stamped) - (dead - stamped_dead)  # rules have learned from them
+        later = self.session.head - max(self.upto, self.session.consolidated_to)
         return UnitProgress(
             "session",
             self.session.id,
             done=self.is_last,
             learned=sources,
-            nothing=len(self.events) - sources - dead,
-            deferred=deferred if self.is_last else 0,
+            nothing=len(stamped) - sources - stamped_dead,
+            deferred=unread + (later if self.is_last else 0),
             dead=dead,
         )
 

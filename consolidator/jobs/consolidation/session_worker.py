@@ -89,17 +89,17 @@ class SessionWorker:
         return windows
 
     async def _extract(self, reader: FactReader, window: SessionWindow) -> None:
-        """Have a model read a window; what it cannot read tonight is deferred to another night."""
+        """Have a model read a window; rules learn tonight also from what it can read only another night."""
         session = window.session
         if session.simulated or not window.events:
             return
         if max(session.extracted_to, session.pruned_to) < session.consolidated_to:
-            window.end_at(session.consolidated_to)  # the model has to read the events before the window first
+            window.read_to = session.consolidated_to  # the model has to read the events before the window first
             return
         read = await reader.read(session_context(session), window.events, window.background)
         if read.stopped_before is not None:
-            window.end_at(read.stopped_before - 1)
-        window.read = read.limit_to(window.upto)
+            window.read_to = read.stopped_before - 1
+        window.read = read.limit_to(window.stamped_to)
 
     async def _load_folds(self, conn: Connection, session: SessionRow, row: DigestRow | None) -> FoldStates | None:
         """Return a session's folds, made again if another version stored them; None if that cannot be done."""

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from http import HTTPStatus
 from typing import Any, Literal
 
 from ulid import ULID
@@ -21,6 +22,7 @@ from consolidator.errors import ModelUnavailable
 from consolidator.llm.client import ModelClient, ModelReply, classify_error, create_client, read_completion
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.redaction.redact import redact
+from consolidator.llm.tokens import count_tokens
 from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
 from consolidator.store.log import sessions
@@ -42,6 +44,7 @@ class ModelBatches:
     database: Database
     settings: Settings
     client: ModelClient = field(init=False)
+    failure: str | None = None  # why the provider takes no batches: a wrong key, or no credit
 
     def __post_init__(self) -> None:
         self.client = create_client(self.settings)
@@ -66,6 +69,7 @@ class ModelBatches:
         except openai.APIError as error:
             log.warning("the batch was not accepted, so its questions are asked directly: %s", redact(str(error)))
             cause = classify_error(error)
+            self._note_failure(cause)
             charged = isinstance(cause, ModelUnavailable) and cause.may_be_charged
             await self._finish(batch_id, {}, "refused", may_be_charged=charged)
             return 0
@@ -100,6 +104,11 @@ class ModelBatches:
             await self._cancel(batch.id)
             return await self._finish(batch.id, {}, "overdue", may_be_charged=True)
         return 0
+
+    def _note_failure(self, cause: Exception) -> None:
+        """Keep why nothing can be asked; a provider without batches (404) can be asked directly."""
+        if isinstance(cause, ModelUnavailable) and cause.is_permanent and cause.status != HTTPStatus.NOT_FOUND:
+            self.failure = str(cause)
 
     async def _cancel(self, batch_id: str) -> None:
         """Cancel a batch, since nobody will collect its answers."""
@@ -170,7 +179,7 @@ class ModelBatches:
         reply = None
         if is_ok:
             content = json.dumps(response.get("body")).encode()
-            reply = read_completion(content, question.model, json.dumps(question.body["messages"]))
+            reply = read_completion(content, question.model, _count_question(question.body))
         if reply is None or not reply.text or reply.finish_reason == "length" or reply.refusal:
             reason = "its batch did not answer it"
             await self._fail_question(conn, question, reason, may_be_charged=is_ok, reply=reply)
@@ -208,6 +217,11 @@ class ModelBatches:
                 conn, question.call_id, outcome=outcome, now=now, may_be_charged=may_be_charged
             )
         await model_batches.finish_question(conn, question.key, status="failed")
+
+
+def _count_question(body: Mapping[str, Any]) -> int:
+    """Return the tokens of a question's messages."""
+    return sum(count_tokens(str(message.get("content") or "")) for message in body["messages"])
 
 
 def _usage(question: ModelQuestionRow, reply: ModelReply, outcome: str) -> CallUsage:

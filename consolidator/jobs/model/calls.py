@@ -64,6 +64,7 @@ class ModelCalls:
     run_id: str
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     stop_reason: str | None = None  # why no more calls are made in this run
+    failure: str | None = None  # why `stop_reason` was set, if the model or its settings are at fault
     cap_reached: str | None = None  # why a call was not made: it would have exceeded a cap
     counts: Counter[str] = field(default_factory=Counter)
     client: ModelClient = field(init=False)
@@ -133,6 +134,12 @@ class ModelCalls:
             report["stopped"] = self.stop_reason or self.cap_reached
         return report
 
+    def stop_calls(self, reason: str) -> None:
+        """Make no more calls in this run: the model, its server or its settings are at fault."""
+        if self.stop_reason is None:
+            self.stop_reason = self.failure = reason
+            log.error("this run makes no more model calls: %s", reason)
+
     async def close(self) -> None:
         """Close the connections to the server."""
         await self.client.close()
@@ -169,10 +176,10 @@ class ModelCalls:
             except ModelUnavailable as error:
                 await self._record_failure(call_id, error)
                 if error.is_permanent:
-                    self.stop_reason = str(error)
+                    self.stop_calls(str(error))
                 elif (error.retry_after or 0) > MAX_RETRY_WAIT:
                     wait = f"{error.retry_after:.0f} s"
-                    self.stop_reason = f"{error}; it asks for a pause of {wait}, longer than a run waits"
+                    self.stop_calls(f"{error}; it asks for a pause of {wait}, longer than a run waits")
                 if self.stop_reason is not None or attempt + 1 == MAX_ATTEMPTS:
                     self._count_failure(error)
                     raise
@@ -197,7 +204,7 @@ class ModelCalls:
         max_tokens, max_cost = self.settings.night_max_tokens, self.settings.night_max_cost_usd
         if max_cost is not None and cost is None:
             reason = f"the price of {planned.model} is unknown, so a cap in money cannot be held; cap tokens instead"
-            self.stop_reason = reason
+            self.stop_calls(reason)
             raise OverBudget(reason)
         now = self.database.clock.now()
         reserve = CallReserve(
@@ -264,8 +271,7 @@ class ModelCalls:
     def _count_failure(self, error: ModelUnavailable) -> None:
         self._failures_in_a_row += 1
         if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW and self.stop_reason is None:
-            self.stop_reason = f"{self._failures_in_a_row} calls in a row failed, the last one: {error}"
-            log.error("this run makes no more model calls: %s", self.stop_reason)
+            self.stop_calls(f"{self._failures_in_a_row} calls in a row failed, the last one: {error}")
 
     def _retry_wait(self, attempt: int, error: ModelUnavailable) -> float:
         """Return how many seconds to wait: what the server asks for, else exponential backoff with jitter."""

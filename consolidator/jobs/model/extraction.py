@@ -185,6 +185,5 @@ class FactReader:
         """Count an invalid answer; return True if there were too many in a row for the events to be at fault."""
         self.bad_answers_in_a_row += 1
         if self.bad_answers_in_a_row >= MAX_BAD_ANSWERS_IN_A_ROW and self.calls.stop_reason is None:
-            self.calls.stop_reason = f"{self.bad_answers_in_a_row} answers in a row were invalid, the last one: {error}"
-            log.error("this run makes no more model calls: %s", self.calls.stop_reason)
+            self.calls.stop_calls(f"{self.bad_answers_in_a_row} answers in a row were invalid, the last one: {error}")
         return self.calls.stop_reason is not None

@@ -53,7 +53,8 @@ order by voids.seq limit %(limit)s
 
 -- name: read_turn
 -- What counts for the limits of the turn that a message up to a seq began: answers, calls, results, and its last stop.
-select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
 from event e
 where e.session_id = %(session)s and e.created_at >= %(low)s and e.created_at <= %(high)s and e.seq <= %(upto)s
   and e.event_type in ('UserMessage', 'AssistantResponse', 'ToolCall', 'ToolResult', 'PolicyDecision')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute_each, fetch_column, load
+from consolidator.store.queries import execute, execute_each, fetch_column, load
 
 _SQL = load("nights/extraction")
 
@@ -19,3 +19,29 @@ async def advance_watermarks(conn: Connection, moves: Sequence[tuple[str, int, i
     """Move the watermarks of sessions, given as (id, from, to); return False where another process has moved one."""
     values = [{"id": session, "after": after, "upto": upto} for session, after, upto in sorted(moves)]
     return await execute_each(conn, _SQL["advance"], values) == len(values)
+
+
+async def set_awaits_model(conn: Connection, session_ids: Sequence[str]) -> None:
+    """Mark sessions with events that rules have learned from and the model has not read."""
+    if session_ids:
+        await execute(conn, _SQL["set_awaits_model"], {"ids": list(session_ids)})
+
+
+async def finish_waiting(conn: Connection, session_id: str) -> None:
+    """Unmark a session if the model has read all that rules have learned from."""
+    await execute(conn, _SQL["finish_waiting"], {"id": session_id})
+
+
+async def list_waiting(conn: Connection) -> list[str]:
+    """Return the sessions with events that wait for the model."""
+    return await fetch_column(conn, _SQL["list_waiting"])
+
+
+async def stop_waiting(conn: Connection, session_id: str) -> None:
+    """Unmark a session: no model is configured any more."""
+    await execute(conn, _SQL["stop_waiting"], {"id": session_id})
+
+
+async def list_dead_seqs(conn: Connection, session_id: str, *, after: int, upto: int) -> list[int]:
+    """Return the seqs of a session's open dead letters in after < seq <= upto."""
+    return await fetch_column(conn, _SQL["list_dead_seqs"], {"id": session_id, "after": after, "upto": upto})

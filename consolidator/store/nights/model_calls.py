@@ -135,3 +135,9 @@ async def count_failures(conn: Connection, run_id: str) -> dict[str, int]:
 async def prune(conn: Connection, *, before: datetime) -> int:
     """Delete answers and finished questions older than a time; return how many answers were deleted."""
     return await execute(conn, _SQL["prune"], {"before": before})
+
+
+async def find_outage(conn: Connection, run_id: str) -> str | None:
+    """Return why none of a run's calls was answered; None if one was, or none was made."""
+    outcome = await fetch_value(conn, _SQL["outage"], {"run": run_id})
+    return None if outcome is None else str(outcome).removeprefix("failed: ModelUnavailable: ")

@@ -50,6 +50,17 @@ from model_call where run_id = %(run)s
 select outcome, count(*) from model_call
 where run_id = %(run)s and outcome like 'failed:%%' group by outcome order by count(*) desc, outcome limit 5
 
+-- name: outage
+-- The last reason why a run's calls found no model, if none of them was answered; vectors have a model of their own.
+select f.outcome from model_call f
+where f.run_id = %(run)s and f.outcome like 'failed: ModelUnavailable:%%'
+  and not exists (
+      select from model_call a
+      where a.run_id = %(run)s and (a.purpose = 'embed') = (f.purpose = 'embed') and a.settled_at is not null
+        and a.outcome not like 'failed: ModelUnavailable:%%'
+  )
+order by f.created_at desc, f.id desc limit 1
+
 -- name: prune
 -- Answers and questions serve retries within a few nights.
 with questions as (delete from model_question where created_at < %(before)s and status in ('answered', 'failed'))
