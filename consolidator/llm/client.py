@@ -197,6 +197,8 @@ class ModelClient:
         except TimeoutError as error:
             message = f"the model's server gave no complete answer within {self.timeout:g} s"
             raise ModelUnavailable(message, may_be_charged=True) from error
+        except ResponseTooLarge as error:
+            raise ModelUnavailable(str(error), may_be_charged=True) from error
 
     async def close(self) -> None:
         """Close the connections; the client cannot be used afterwards."""

@@ -48,7 +48,7 @@ class RequestPlan:
         reported, output = answer.usage or Usage(), count_tokens(text)
         return Usage(
             settled_tokens(reported.input_tokens, self.tokens),
-            reported.cached_tokens,
+            min(reported.cached_tokens, reported.input_tokens),
             settled_tokens(reported.output_tokens, output),
         )
 

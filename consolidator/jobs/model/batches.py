@@ -19,6 +19,7 @@ from ulid import ULID
 
 from consolidator.database import Connection, Database
 from consolidator.errors import ModelUnavailable
+from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, ModelReply, classify_error, create_client, read_completion
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.redaction.redact import redact
@@ -66,9 +67,9 @@ class ModelBatches:
             await model_batches.save_batch(conn, batch_id, keys, now=now, due=now + SUBMISSION_TIMEOUT)
         try:
             provider_id, status = await self._upload(questions)
-        except openai.APIError as error:
+        except (openai.APIError, ResponseTooLarge) as error:
             log.warning("the batch was not accepted, so its questions are asked directly: %s", redact(str(error)))
-            cause = classify_error(error)
+            cause = classify_error(error) if isinstance(error, openai.APIError) else error
             self._note_failure(cause)
             charged = isinstance(cause, ModelUnavailable) and cause.may_be_charged
             await self._finish(batch_id, {}, "refused", may_be_charged=charged)
@@ -98,7 +99,7 @@ class ModelBatches:
                 return await self._finish(batch.id, responses, "collected", may_be_charged=False)
         except openai.NotFoundError:
             return await self._finish(batch.id, {}, "collected", may_be_charged=True)
-        except openai.APIError as error:
+        except (openai.APIError, ResponseTooLarge) as error:
             log.warning("batch %s: %s", batch.id, redact(str(error)))
         if is_overdue:
             await self._cancel(batch.id)
@@ -116,7 +117,7 @@ class ModelBatches:
 
         try:
             await self.client.get_client().batches.cancel(batch_id)
-        except openai.APIError as error:
+        except (openai.APIError, ResponseTooLarge) as error:
             log.warning("batch %s could not be cancelled: %s", batch_id, redact(str(error)))
 
     async def _finish(self, batch_id: str, responses: Mapping[str, Any], status: str, *, may_be_charged: bool) -> int:
