@@ -167,7 +167,7 @@ USAGES: dict[str, Any] = {
     "half": {"completion_tokens": 3},
     "text": {"prompt_tokens": "0", "completion_tokens": "0"},
     "fractions": {"prompt_tokens": 0.5, "completion_tokens": 1e-9},
-    "no numbers": {"prompt_tokens": float("nan"), "completion_tokens": float("-inf")},
+    "no numbers": {"prompt_tokens": [], "completion_tokens": {"a": 1}},
     "truth": {"prompt_tokens": True, "completion_tokens": False},
     "null": {"prompt_tokens": None, "completion_tokens": None},
     "all cached": {"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 10**6}},
