@@ -115,7 +115,7 @@ async def test_a_server_that_does_not_answer_leaves_recall_by_words(
     unreachable = vectored.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     await log_texts(database, *TEXTS)
     report = await run_next_night(database, clock, unreachable)
-    assert report["status"] == "done"
+    assert report["status"] == "failed"
     assert report["vectors"].startswith("0 made, then: ")
     assert (await recall(database, "heron", settings=unreachable)).items
 
