@@ -51,24 +51,34 @@ async def once(*parts: bytes) -> AsyncIterator[bytes]:
 async def serve(parts: Parts) -> AsyncIterator[tuple[str, list[int]]]:
     """Answer every request with these parts; yield the address, and the bytes that were sent in each answer."""
     sent: list[int] = []
+    answering: set[asyncio.Task[Any]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        answering.add(task)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             await reader.readexactly(int(head.partition(b"content-length:")[2].split(b"\r\n")[0]))
             number = len(sent)
             sent.append(0)
             async for part in parts():
+                if reader.at_eof():
+                    break
                 writer.write(part)
                 await writer.drain()
                 sent[number] += len(part)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", sent
     finally:
         server.close()
+        if answering:
+            await asyncio.wait(answering, timeout=10)
 
 
 TEXT = event({"content": "x"})
