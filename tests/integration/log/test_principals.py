@@ -53,7 +53,7 @@ async def test_a_principal_cannot_be_changed(database: Database) -> None:
 @pytest.mark.parametrize("principal", ["'user:cli'", "null", "'client:laptop2'"])
 async def test_a_principal_that_was_changed_all_the_same_is_found(database: Database, principal: str) -> None:
     await log_events(database, "s", [said("one", "client:laptop"), said("two", "client:laptop")])
-    async with database.connection() as conn:
+    async with database.transaction() as conn:
         cursor = await conn.execute(
             "select inhrelid::regclass::text from pg_inherits where inhparent = 'event'::regclass"
         )
