@@ -5,6 +5,7 @@ ConsolidatorError                exit code of the command line
 ├── NotFound                     3   nothing has that name or id
 ├── DatabaseError                4   the database cannot do what was asked
 │   ├── DatabaseUnavailable      4   it cannot be reached or started
+│   │   └── DiskFull             4   its disk, or that of a file to write, is full; tried again
 │   └── SchemaTooNew             4   a newer consolidator has upgraded it
 ├── AppendError                  5   an append was refused
 │   ├── HeadConflict             5   the session has moved on since it was read
@@ -25,6 +26,20 @@ ConsolidatorError                exit code of the command line
 """
 
 from __future__ import annotations
+
+import errno
+import os
+
+# What an operating system says where nothing more can be written, and what a person is told.
+_FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of the disk is used up",
+    errno.EFBIG: "a file may not grow any larger",
+    errno.EROFS: "the file system is read-only",
+}
+_DISK_FULL_STATE = "53100"  # PostgreSQL's disk_full
+_INTERNAL_STATES = ("58030", "XX000")  # PostgreSQL's words for what has no state of its own, such as a quota
+KEEP_ON = "what was finished is kept; make room, then the same command goes on"
 
 
 class ConsolidatorError(Exception):
@@ -53,6 +68,10 @@ class DatabaseError(ConsolidatorError):
 
 class DatabaseUnavailable(DatabaseError):
     """The database cannot be reached or started."""
+
+
+class DiskFull(DatabaseUnavailable):
+    """A disk is full, over its quota or read-only: no fault of what was being written, and tried again."""
 
 
 class SchemaTooNew(DatabaseError):
@@ -150,3 +169,35 @@ class Interrupted(ConsolidatorError):
     """The process was asked to stop; finished work is kept, and the rest can be resumed."""
 
     exit_code = 130
+
+
+def as_disk_full(error: BaseException) -> DiskFull | None:
+    """Return the error for a person if an error, or what caused it, says that a disk takes no more; else None.
+
+    Knows the errors of the operating system, and of PostgreSQL by their `sqlstate`.
+    """
+    cause: BaseException | None = error
+    for _ in range(20):  # a chain of causes may be a ring
+        if cause is None:
+            break
+        if isinstance(cause, DiskFull):
+            return cause
+        if isinstance(cause, BaseExceptionGroup):
+            return next(filter(None, map(as_disk_full, cause.exceptions)), None)
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            where = f": {cause.filename}" if cause.filename else ""
+            return DiskFull(f"{_FULL[cause.errno]}{where}; {KEEP_ON}")
+        state = getattr(cause, "sqlstate", None)
+        words = [os.strerror(number) for number in _FULL]
+        if state == _DISK_FULL_STATE or (state in _INTERNAL_STATES and any(word in str(cause) for word in words)):
+            reason = str(cause).strip().partition("\n")[0]
+            return DiskFull(f"the database has no room on its disk ({reason}); {KEEP_ON}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return None
+
+
+def raise_if_disk_full(error: BaseException) -> None:
+    """Raise DiskFull from an error that says so."""
+    full = as_disk_full(error)
+    if full is not None:
+        raise full from error

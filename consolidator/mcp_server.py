@@ -37,6 +37,7 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.request_limits import RequestLimits
 from consolidator.service.visible_text import strip_invisible_in
 from consolidator.settings import Settings
 
@@ -198,7 +199,8 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     app = build_server(database, settings).streamable_http_app(
         streamable_http_path=MCP_PATH, stateless_http=True, json_response=True, transport_security=security
     )
-    return HttpMount([Mount("/", app=BearerTokenGuard(app, load_token(settings.home)))], app.router.lifespan_context)
+    guarded = BearerTokenGuard(RequestLimits(app), load_token(settings.home))
+    return HttpMount([Mount("/", app=guarded)], app.router.lifespan_context)
 
 
 @dataclass(frozen=True, slots=True)

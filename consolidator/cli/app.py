@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from rich.logging import RichHandler
@@ -13,9 +15,9 @@ from consolidator.cli.agents import approvals, chat, context, cost, replay, wake
 from consolidator.cli.log import backup, database, erase, events, export, sessions
 from consolidator.cli.memory import explain, facts, mcp, procedures, recall, revisions, solutions, suggestions, summary
 from consolidator.cli.nights import backfill, runs, serve
-from consolidator.cli.output import ERR, OutputClosed, flush_output
+from consolidator.cli.output import ERR, OutputClosed, flush_output, print_line
 from consolidator.cli.start import demo, import_logs, learned
-from consolidator.errors import ConsolidatorError, Interrupted, UsageError
+from consolidator.errors import ConsolidatorError, DiskFull, Interrupted, UsageError, as_disk_full
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -30,6 +32,23 @@ app = typer.Typer(
     "found, 4 database, 5 append refused, 6 import refused, 7 a run left dead letters, 8 a model failed, "
     "130 interrupted.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"consolidator {version('consolidator')}")
+        raise typer.Exit
+
+
+@app.callback(help=app.info.help)
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 _PANELS = {
     "Start here": ("demo", "import", "learned"),
     "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "revisions", "mcp"),
@@ -65,13 +84,24 @@ def main() -> None:
     except Interrupted as error:
         ERR.print(f"interrupted: {error}", style="yellow", markup=False)
         sys.exit(error.exit_code)
-    except ConsolidatorError as error:
-        ERR.print(f"error: {error}", style="red", markup=False, highlight=False)
-        sys.exit(error.exit_code)
     except OutputClosed:
         sys.exit(0)
+    except Exception as error:
+        full = as_disk_full(error)
+        told = error if isinstance(error, ConsolidatorError) else full
+        if told is None:
+            raise
+        _print_error(told)
+        sys.exit((full or told).exit_code)
     finally:
-        flush_output()
+        if (failure := flush_output()) is not None:
+            full = as_disk_full(failure) or DiskFull(f"cannot write to standard output: {failure.strerror}")
+            _print_error(full)
+            sys.exit(full.exit_code)
+
+
+def _print_error(error: ConsolidatorError) -> None:
+    ERR.print(f"error: {error}", style="red", markup=False, highlight=False)
 
 
 def _require_utf8(arguments: list[str]) -> None:

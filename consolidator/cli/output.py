@@ -175,12 +175,17 @@ def replace_file(path: Path) -> Iterator[TextIO]:
             part_file.unlink(missing_ok=True)
 
 
-def flush_output() -> None:
-    """Flush standard output; if its reader is gone, keep the interpreter from reporting that at exit."""
+def flush_output() -> OSError | None:
+    """Flush standard output; return why it cannot be written to, such as a full disk, but not that its reader is gone.
+
+    Either way, keep the interpreter from reporting it at exit.
+    """
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return None if isinstance(error, BrokenPipeError) else error
+    return None
 
 
 def print_json(value: Any) -> None:

@@ -24,7 +24,7 @@ from consolidator.clock import Clock
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.database.jsonb import loads
 from consolidator.database.partitions import Connection
-from consolidator.errors import DatabaseError, DatabaseUnavailable
+from consolidator.errors import DatabaseError, DatabaseUnavailable, raise_if_disk_full
 from consolidator.settings import Settings
 
 SCHEMA = "consolidator"
@@ -38,7 +38,16 @@ SESSION_SQL = (
 class Database:
     """An engine, its clock, and the embedded server behind it, if there is one."""
 
-    def __init__(self, dsn: str, clock: Clock, server: EmbeddedServer | None = None, pool_size: int = 8) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        clock: Clock,
+        server: EmbeddedServer | None = None,
+        pool_size: int = 8,
+        *,
+        overflow: int | None = None,
+        wait_seconds: float = 60,
+    ) -> None:
         self.dsn = dsn
         self.clock = clock
         self.server = server
@@ -47,8 +56,8 @@ class Database:
             async_creator=self._connect,
             poolclass=AsyncAdaptedQueuePool,
             pool_size=pool_size,
-            max_overflow=pool_size,
-            pool_timeout=60,
+            max_overflow=pool_size if overflow is None else overflow,
+            pool_timeout=wait_seconds,
             pool_reset_on_return=None,
             isolation_level="AUTOCOMMIT",
         )
@@ -72,12 +81,16 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a driver connection on which each statement commits by itself."""
-        pooled = await self.engine.raw_connection()  # not `connect`: its wrapper costs more than a lookup by key
+        try:
+            pooled = await self.engine.raw_connection()  # not `connect`: its wrapper costs more than a lookup by key
+        except exc.TimeoutError as error:
+            raise DatabaseUnavailable("all connections to the database are in use; try again") from error
         driver = pooled.driver_connection
         assert isinstance(driver, psycopg.AsyncConnection)
         try:
             yield driver
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
+            raise_if_disk_full(error)
             if driver.closed or driver.broken:
                 raise DatabaseUnavailable(f"the database went away: {_first_line(error)}") from error
             raise
@@ -99,11 +112,46 @@ class Database:
                 await driver.execute("set local synchronous_commit = off")
             yield driver
 
+    @asynccontextmanager
+    async def reserve(self, connections: int, *, statement_seconds: int) -> AsyncIterator[Database]:
+        """Yield the same database with a few connections of its own, whose users take none of the others'.
+
+        A statement on them ends after so many seconds.
+        """
+        reserved = _ReservedConnections(self, connections, statement_seconds)
+        try:
+            yield reserved
+        finally:
+            await reserved.close()
+
     async def close(self) -> None:
         """Close the connections, and stop the embedded server if this is its last user."""
         await self.engine.dispose()
         if self.server is not None:
             await self.server.stop()
+
+
+class _ReservedConnections(Database):
+    """A few connections to another's database, opened the way that one opens its own."""
+
+    def __init__(self, whole: Database, connections: int, statement_seconds: int) -> None:
+        super().__init__(whole.dsn, whole.clock, None, connections, overflow=0, wait_seconds=5)
+        self._whole = whole
+        self._statement_seconds = statement_seconds
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Yield a driver connection; raises DatabaseUnavailable if a statement takes too long."""
+        try:
+            async with super().connection() as driver:
+                yield driver
+        except psycopg.errors.QueryCanceled as error:
+            raise DatabaseUnavailable(f"this took more than {self._statement_seconds} seconds") from error
+
+    async def _connect(self) -> Connection:
+        driver = await self._whole._connect()
+        await driver.execute(f"set statement_timeout = '{self._statement_seconds}s'")
+        return driver
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 import consolidator.migrations
 from consolidator.clock import Clock
 from consolidator.database import partitions
-from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
+from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, raise_if_disk_full
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -79,6 +79,7 @@ def _locked(dsn: str) -> Iterator[Connection]:
             connection.execute(text(f"set local search_path = {SCHEMA}"))
             yield connection
     except OperationalError as error:
+        raise_if_disk_full(error)
         reason = str(error.orig).strip().split("\n")[0]
         raise DatabaseUnavailable(f"cannot upgrade the database: {reason}") from error
     except DBAPIError as error:

@@ -18,6 +18,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKe
 from consolidator.formats.common import timestamps
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
 from consolidator.formats.common.jsonl_writer import encode_line
+from consolidator.formats.common.line_guard import guard_line
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.origin import derive_origin
 from consolidator.models.event import Event
@@ -109,7 +110,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
             if transcript is None:
                 transcript = _Claw0Reader(_build_session({}, path, root))
                 yield transcript.session
-            yield from transcript.read_line(line, number)
+            yield from guard_line(transcript.read_line(line, number), number)
 
 
 def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:

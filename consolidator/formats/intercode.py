@@ -13,6 +13,7 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import to_float
+from consolidator.formats.common.line_guard import guard_line
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.origin import derive_origin
 from consolidator.formats.common.outcome import is_failure, is_timeout
@@ -46,7 +47,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
         if isinstance(record, Problem):
             yield record
         elif isinstance(record, dict) and isinstance(record.get("turn_history"), dict):
-            yield from _read_record(f"{stem}#{key}", record, line)
+            yield from guard_line(_read_record(f"{stem}#{key}", record, line), line)
         else:
             yield Problem(f"record {key!r} has no turn_history", line)
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
 from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.log_files import find_files, read_whole
 from consolidator.formats.common.origin import derive_origin
 from consolidator.models.payload import EventType
 
@@ -42,11 +43,12 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a file: one dialogue, or a list of them."""
-    if path.stat().st_size > MAX_FILE_BYTES:
+    content = read_whole(path, MAX_FILE_BYTES)
+    if content is None:
         yield Problem(f"larger than {MAX_FILE_BYTES} bytes")
         return
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(content)
     except ValueError as error:
         yield Problem(str(error))
         return
@@ -54,7 +56,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     for number, record in enumerate(value if isinstance(value, list) else [value]):
         origin = f"{stem}#{number}" if isinstance(value, list) else stem
         if isinstance(record, dict):
-            yield from _read_dialogue(origin, record)
+            yield from guard_line(_read_dialogue(origin, record), None)
         else:
             yield Problem(f"dialogue {number} is not an object but {type(record).__name__}")
 

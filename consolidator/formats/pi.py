@@ -17,6 +17,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Proble
 from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.line_guard import guard_line
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
 from consolidator.formats.common.timestamps import occurred_at_field
@@ -85,7 +86,7 @@ class _PiReader:
             elif not isinstance(line.get("type"), str):
                 yield Problem("the line has no type", number)
             else:
-                yield from self._read_entry(line, number)
+                yield from guard_line(self._read_entry(line, number), number)
 
     def _read_entry(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         if line["type"] == "session":

@@ -12,7 +12,7 @@ from consolidator.formats.base import Format
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
 from consolidator.formats.common.json_outline import read_member_starts
-from consolidator.formats.common.log_files import find_files, path_exists
+from consolidator.formats.common.log_files import find_files, open_log, path_exists
 from consolidator.formats.harness import reader as harness
 from consolidator.formats.openai import messages as openai_messages
 
@@ -38,7 +38,7 @@ def recognise_format(path: Path) -> Format | None:
     A long JSON object may begin with members that tell nothing, alone, as a line or in an array: then the beginning of
     each of its members is looked at.
     """
-    with path.open("rb") as file:
+    with open_log(path) as file:
         head = file.read(HEAD_BYTES)
     log_format = _recognise_head(path, head)
     if log_format is None and len(head) == HEAD_BYTES:

@@ -15,7 +15,7 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import find_files, read_whole
 from consolidator.formats.common.origin import derive_origin
 from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
@@ -55,11 +55,12 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one trajectory: a session with its task; each step is an answer, a call and a result."""
-    if path.stat().st_size > MAX_FILE_BYTES:
+    content = read_whole(path, MAX_FILE_BYTES)
+    if content is None:
         yield Problem(f"larger than {MAX_FILE_BYTES} bytes")
         return
     try:
-        record = parse_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        record = parse_json(content.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         yield Problem(str(error))
         return

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from consolidator.database import Connection, Database
-from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, raise_if_disk_full
 from consolidator.jobs.gather import gather
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.run import UnitKind
@@ -161,6 +161,7 @@ class Ledger:
         except DatabaseUnavailable:
             raise  # not the fault of the units
         except Exception as error:  # noqa: BLE001 - the edge: the unit's error is recorded, the others go on
+            raise_if_disk_full(error)
             if len(units) > 1:
                 await self._retry_each(units, work, count_unlearned)
             elif isinstance(error, LostClaim):
@@ -250,6 +251,7 @@ async def manual_run(ledger: Ledger) -> AsyncIterator[None]:
     except DatabaseUnavailable:
         raise
     except Exception as error:
+        raise_if_disk_full(error)
         await ledger.finish({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
         raise
 

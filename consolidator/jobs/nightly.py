@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consolidator.database import Database, partitions
-from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError, raise_if_disk_full
 from consolidator.formats.registry import find_local_logs, get_format
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
@@ -118,9 +118,11 @@ class JobRunner:
         except DatabaseUnavailable:
             raise  # a scheduled run is resumed when the database is back; the next job closes any other
         except ConsolidatorError as error:
+            raise_if_disk_full(error)
             await ledger.finish({}, status="failed", error=str(error))
             raise
-        except Exception as error:  # a bug: a scheduled run is due again, `max_attempts` times
+        except Exception as error:  # a bug, or a full disk: a scheduled run is due again, `max_attempts` times
+            raise_if_disk_full(error)
             message = redact(f"{type(error).__name__}: {error}")[:2000]
             await ledger.finish({}, status="failed", error=message, died=trigger == "schedule")
             raise

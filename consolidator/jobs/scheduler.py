@@ -9,39 +9,34 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
-import uvicorn
+import psycopg
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
-from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, as_disk_full
 from consolidator.jobs import cron
 from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, JobRunner
+from consolidator.jobs.serving.connections import BoundedConfig, BoundedServer, ConnectionLimits
+from consolidator.jobs.serving.repeated_lines import WINDOW_SECONDS, RepeatedLines, counted_repetitions
 from consolidator.llm.redaction.redact import format_redacted_traceback
 
 log = logging.getLogger("consolidator.serve")
 NOTHING_LEARNED = "NOTHING LEARNED"
 BATCH_POLL_SECONDS = 300  # between polls of submitted batches
+HEALTH_SECONDS = 5.0  # for the database to answer a health check
+HEALTH_KEPT_SECONDS = 1.0  # an answer serves the checks that come so soon after it
 CHECK_SECONDS = 30  # between checks for due jobs, also without a tick: the clock may jump over one
-
-
-class _HealthServer(uvicorn.Server):
-    """A server that leaves signal handling to the service."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture no signals."""
-        yield
 
 
 @dataclass(slots=True)
@@ -51,8 +46,12 @@ class Service:
     runner: JobRunner
     routes: Sequence[BaseRoute] = ()  # served beside the health page
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
+    limits: ConnectionLimits = field(default_factory=lambda: ConnectionLimits().within_open_files())
     started_at: float = field(default_factory=time.monotonic)
     batches_polled_at: float = 0.0  # time.monotonic()
+    checking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checked_at: float = -HEALTH_KEPT_SECONDS  # time.monotonic()
+    database_state: str = "ok"
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
     last_results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)  # by job: why its last run failed
@@ -61,6 +60,14 @@ class Service:
 
     async def serve(self) -> None:
         """Run the jobs that are due, now and whenever one falls due; return when the runner is asked to stop."""
+        with counted_repetitions() as lines:
+            counting = asyncio.create_task(_write_counts(lines))
+            try:
+                await self._serve()
+            finally:
+                counting.cancel()
+
+    async def _serve(self) -> None:
         settings = self.runner.settings
         scheduler = AsyncIOScheduler(timezone=UTC)
         for job in JOBS:
@@ -120,6 +127,10 @@ class Service:
             self.failures[job] = f"{job}: {error}"
             log.error("%s failed: %s", job, error)
         except Exception as error:  # noqa: BLE001 - the edge: a job that dies must not end the service
+            if (full := as_disk_full(error)) is not None:
+                self.errors[job] = str(full)
+                log.error("%s: %s; will be tried again", job, full)
+                return
             self.errors[job] = f"{job}: {type(error).__name__}"
             if job in JOBS:
                 self.failures[job] = self.errors[job]  # also if it is not tried again
@@ -163,20 +174,30 @@ class Service:
             return None
         return port
 
-    def _health_server(self) -> uvicorn.Server:
+    def _health_server(self) -> BoundedServer:
         app = Starlette(routes=[Route("/healthz", self._healthz), *self.routes], lifespan=self.lifespan)
         lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
-        return _HealthServer(uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=5))
+        return BoundedServer(BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5))
+
+    async def _check_database(self) -> str:
+        """Return "ok", or why the database does not answer."""
+        try:
+            async with asyncio.timeout(HEALTH_SECONDS), self.runner.database.connection() as conn:
+                await conn.execute("select 1")
+        except TimeoutError:
+            return f"no answer in {HEALTH_SECONDS:g} seconds"
+        except (ConsolidatorError, psycopg.Error) as error:
+            return str(error)
+        return "ok"
 
     async def _healthz(self, _request: Request) -> JSONResponse:
         """Answer whether the database answers, what ran last, and what runs next; 503 if something is failing."""
         now = self.runner.database.clock.now()
-        try:
-            async with self.runner.database.connection() as conn:
-                await conn.execute("select 1")
-            database = "ok"
-        except ConsolidatorError as error:
-            database = str(error)
+        async with self.checking:  # many checks at once ask the database once
+            if time.monotonic() - self.checked_at >= HEALTH_KEPT_SECONDS:
+                self.database_state = await self._check_database()
+                self.checked_at = time.monotonic()
+        database = self.database_state
         failure = next(iter([*self.errors.values(), *self.failures.values()]), None)
         body = {
             "status": "ok" if database == "ok" and failure is None else "failing",
@@ -190,6 +211,14 @@ class Service:
             "last": {job: summarize(report) for job, report in self.last_results.items()},
         }
         return JSONResponse(body, status_code=200 if body["status"] == "ok" else 503)
+
+
+async def _write_counts(lines: Sequence[RepeatedLines]) -> None:
+    """Write from time to time how many lines were held back."""
+    while True:
+        await asyncio.sleep(WINDOW_SECONDS)
+        for filtered in lines:
+            filtered.write_counts(only_ended=True)
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -11,6 +11,7 @@ from consolidator.cli.agents.wake import wake_at_start
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.scheduler import serve_nights
+from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 
 log = logging.getLogger("consolidator.serve")
 
@@ -38,9 +39,10 @@ def serve_command() -> None:
                 log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", url, url, settings.home)
             if missing_fixes := await describe_missing_fixes(database):
                 log.warning("%s", missing_fixes)
-            mount = mount_http(database, settings) if settings.health_port else HttpMount((), None)
             waking = asyncio.create_task(wake_at_start(database, settings))
-            await serve_nights(database, settings, stop, mount.routes, mount.lifespan)
+            async with database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS) as for_requests:
+                mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
+                await serve_nights(database, settings, stop, mount.routes, mount.lifespan)
             waking.cancel()
             await asyncio.gather(waking, return_exceptions=True)
 

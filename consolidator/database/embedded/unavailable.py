@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from consolidator.errors import DatabaseUnavailable
+from consolidator.errors import DatabaseUnavailable, DiskFull
 
 ELSEWHERE = "or name a PostgreSQL 15+ in CONSOLIDATOR_DATABASE_URL"
 FULL = "No space left on device"  # the message of PostgreSQL's programs under LC_ALL=C
@@ -28,9 +28,9 @@ def from_os_error(action: str, path: Path, error: OSError, advice: str = MOVE_HO
     return DatabaseUnavailable(f"{where}: {error}; {advice}, {ELSEWHERE}")
 
 
-def disk_full(action: str, path: Path, advice: str = MOVE_HOME) -> DatabaseUnavailable:
+def disk_full(action: str, path: Path, advice: str = MOVE_HOME) -> DiskFull:
     """Return the error for a full disk at `path`."""
-    return DatabaseUnavailable(
+    return DiskFull(
         f"cannot {action} in {path}: the disk is full; free at least 100 MB there and try again, or {advice}"
     )
 

@@ -20,6 +20,7 @@ from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.line_guard import guard_line
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
 from consolidator.formats.common.timestamps import occurred_at_field
@@ -85,7 +86,7 @@ class _CodexReader:
                 if len(self._headers) != 1 or self._keys is not None:
                     yield Skipped("repeated header", number)
             else:
-                yield from self._read_line(kind, payload, line.get("timestamp"), number)
+                yield from guard_line(self._read_line(kind, payload, line.get("timestamp"), number), number)
         if self._keys is None and self._headers:
             yield from self._start_session()
 

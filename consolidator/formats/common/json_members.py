@@ -5,12 +5,14 @@ For files that are one JSON text with many records. Independent of any log forma
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from consolidator.formats.base import Problem
 from consolidator.formats.common.json_parsing import parse_prefix
+from consolidator.formats.common.log_files import open_log
 
 MAX_MEMBER = 64 * 1024 * 1024  # characters; a longer record is a Problem, and ends its file
 _CHUNK = 1024 * 1024
@@ -88,7 +90,7 @@ def read_members(path: Path) -> Iterator[tuple[int, str, Any]]:
 
     If the text is damaged or nested too deeply, the last value is a Problem.
     """
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+    with io.TextIOWrapper(open_log(path), encoding="utf-8-sig", errors="replace", newline="") as file:
         window = _TextWindow(file)
         try:
             yield from _read_members(window)

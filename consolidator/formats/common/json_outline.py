@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from consolidator.formats.common.log_files import open_log
+
 MAX_SCANNED = 64 * 1024 * 1024  # bytes; members that begin later are not seen
 MAX_MEMBER_START = 4096  # bytes of a member that are yielded
 MAX_ARRAYS = 2  # around the first object
@@ -23,7 +25,7 @@ def read_member_starts(path: Path) -> Iterator[bytes]:
     The object is the file itself, its first line or an array's first element. Each beginning is cut after some KiB.
     Yields nothing if the file begins with anything else, and stops where the text is damaged.
     """
-    with path.open("rb") as file:
+    with open_log(path) as file:
         window = file.read(_CHUNK)
         scanned = len(window)
         if window.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):

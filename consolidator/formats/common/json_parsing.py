@@ -44,12 +44,12 @@ def parse_prefix(text: str, start: int) -> tuple[Any, int]:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except ValueError as error:  # an integer of thousands of digits
         raise ValueError(f"a JSON value out of range: {error}") from None
-    if text.count("[", start, end) + text.count("{", start, end) > MAX_DEPTH and _exceeds_max_depth(value):
+    if text.count("[", start, end) + text.count("{", start, end) > MAX_DEPTH and exceeds_max_depth(value):
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     return value, end
 
 
-def _exceeds_max_depth(value: Any) -> bool:
+def exceeds_max_depth(value: Any) -> bool:
     """Tell whether a value is nested deeper than MAX_DEPTH, without recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):

@@ -12,6 +12,7 @@ from typing import Any
 
 from consolidator.formats.base import Problem, Skipped
 from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.log_files import open_log
 
 MAX_LINE = 64 * 1024 * 1024  # bytes; a longer line is a Problem and is never loaded
 _CHUNK = 1024 * 1024
@@ -47,7 +48,7 @@ def _parse_line(raw: bytes, number: int) -> Any:
 
 def _read_raw_lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
     """Yield each line with its newline; None for a line that is too long, which is skipped in chunks."""
-    with path.open("rb") as file:
+    with open_log(path) as file:
         number = 0
         while raw := file.readline(MAX_LINE + 1):
             number += 1

@@ -20,6 +20,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKe
 from consolidator.formats.common import timestamps
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
 from consolidator.formats.common.jsonl_writer import encode_line, join_surrogates
+from consolidator.formats.common.line_guard import guard_line
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.origin import derive_origin
 from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES, restore_line, to_event_data, to_lines
@@ -57,7 +58,7 @@ def read(path: Path, root: Path) -> Iterator[Item]:
         if isinstance(line, (Skipped, Problem)):
             yield line
         else:
-            yield from reader.read_line(line, number)
+            yield from guard_line(reader.read_line(line, number), number)
     yield from reader.end_open_generations()
 
 

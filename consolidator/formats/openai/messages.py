@@ -15,7 +15,8 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_json
 from consolidator.formats.common.jsonl_reader import parse_head, read_values
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.log_files import find_files, open_log, read_whole
 from consolidator.formats.openai.conversation import ROLES, ChatRecord, ConversationNames
 
 NAME = "openai-messages"
@@ -93,7 +94,7 @@ class _MessagesReader:
         elif _is_message(value):
             if self._file_record is None:
                 self._file_record = ChatRecord({}, *self._names.identify({}, None))
-            yield from self._file_record.read_message(value, line)
+            yield from guard_line(self._file_record.read_message(value, line), line)
         elif (messages := _find_messages(value)) is not None:
             yield from self._read_conversation(value, messages, line)
         elif (records := _find_records(value)) is not None:
@@ -106,7 +107,7 @@ class _MessagesReader:
         conversation = ChatRecord(record, *self._names.identify(record, self._count))
         self._count += 1
         for message in messages:
-            yield from conversation.read_message(message, line)
+            yield from guard_line(conversation.read_message(message, line), line)
         yield from conversation.close()
 
 
@@ -138,25 +139,25 @@ def _read_file(path: Path) -> Iterator[tuple[int | None, Any]]:
     if path.suffix in (".jsonl", ".ndjson"):
         yield from read_values(path)
         return
-    with path.open("rb") as file:
+    with open_log(path) as file:
         head = file.read(_HEAD_BYTES)
     first, newline, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
     if newline and rest.strip() and _is_json_container(first):
         yield from read_values(path)  # JSONL under another name
     elif first.startswith(b"["):
         yield from ((line, element) for line, _, element in read_members(path))
-    elif path.stat().st_size > MAX_OBJECT_BYTES:
-        yield (
-            None,
-            Problem(f"a single JSON object of more than {MAX_OBJECT_BYTES} bytes; write it as an array or as JSONL"),
-        )
     elif first:
         yield from _read_single_value(path)
 
 
 def _read_single_value(path: Path) -> Iterator[tuple[int | None, Any]]:
+    content = read_whole(path, MAX_OBJECT_BYTES)
+    if content is None:
+        reason = f"a single JSON object of more than {MAX_OBJECT_BYTES} bytes; write it as an array or as JSONL"
+        yield None, Problem(reason)
+        return
     try:
-        value = parse_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        value = parse_json(content.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         value = Problem(str(error))
         if str(error).startswith(EXTRA_TEXT):

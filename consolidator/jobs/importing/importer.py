@@ -7,6 +7,7 @@ grown adds the new part, and what was pruned or erased does not come back.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,9 +18,10 @@ from typing import TypeVar, cast
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
 from consolidator.formats.base import ForeignEvent, Format, Problem
+from consolidator.formats.common.log_files import is_below, open_log
 from consolidator.formats.registry import recognise_format
 from consolidator.jobs.importing.intake import Intake
-from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.report import ImportReport, escape_unprintable
 from consolidator.jobs.importing.source_files import (
     ImportFile,
     ImportSource,
@@ -116,6 +118,7 @@ def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> Non
 
 
 def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | None) -> None:
+    _refuse_strayed(file)
     log_format = file.format or read_file(recognise_format, file.path)
     if log_format is None:
         raise UnreadableFile("not a log of any known format")
@@ -128,6 +131,11 @@ def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | No
             report.add_problem(file.path, item)
         elif isinstance(item, ForeignEvent) and (problem := _payload_problem(item)):
             report.add_problem(file.path, problem)
+
+
+def _refuse_strayed(file: ImportFile) -> None:
+    if not is_below(file.path, file.root):
+        raise UnreadableFile("a folder on the way to it became a link out of the source")
 
 
 def _payload_problem(item: ForeignEvent) -> Problem | None:
@@ -144,9 +152,10 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
     Raises UnreadableFile if it cannot be read, or not to its end; the events before that are kept.
     """
     path = file.path
+    _refuse_strayed(file)
     log_format = file.format or await asyncio.to_thread(read_file, recognise_format, path)
     if log_format is None:
-        report.unrecognised.append(str(path))
+        report.unrecognised.append(escape_unprintable(str(path)))
         return
     state = await asyncio.to_thread(read_file, partial(_file_state, log_format), path)
     async with database.connection() as conn:
@@ -170,7 +179,9 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
     if _count_events(report) <= events_before + 1:  # at most the start of a session
         recognised = await asyncio.to_thread(read_file, recognise_format, path)
         if recognised is not None and recognised is not log_format:
-            report.misread.append(f"{path} looks like {recognised.NAME}, not {log_format.NAME}")
+            report.misread.append(
+                f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
+            )
             del report.problems[problems_before:]
     async with database.connection() as conn:
         await sources.remember_file(conn, state, now=database.clock.now())
@@ -182,5 +193,6 @@ def _count_events(report: ImportReport) -> int:
 
 def _file_state(log_format: Format, path: Path) -> sources.SourceFile:
     """Return what shows whether a file has changed since it was read."""
-    stat = path.stat()
+    with open_log(path) as file:  # refuses what is no file
+        stat = os.fstat(file.fileno())
     return sources.SourceFile(log_format.NAME, str(path.resolve()), stat.st_size, stat.st_mtime_ns)

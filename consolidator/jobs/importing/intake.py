@@ -15,6 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from psycopg.errors import ProgramLimitExceeded
+
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import InvalidEvent
@@ -27,6 +30,7 @@ from consolidator.store.log import events, sessions, sources
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
+_UNSTORABLE = (psycopg.DataError, psycopg.IntegrityError, ProgramLimitExceeded, UnicodeEncodeError)  # odd values
 _MAX_NUMBER = 2**53  # above it a foreign log's number is not believed
 
 
@@ -41,6 +45,10 @@ class _BufferedEvent:
     key: uuid.UUID
     prepared: events.PreparedEvent
     seq: int | None  # in an export of consolidator's own
+    line: int | None
+
+
+_Buffers = dict[str, list[_BufferedEvent]]  # by the session's origin
 
 
 class Intake:
@@ -53,7 +61,7 @@ class Intake:
         self._report = report
         self._session: ForeignSession | None = None  # the one that the next events belong to
         self._sessions: dict[str, ForeignSession] = {}  # all of the file so far, by origin
-        self._buffers: dict[str, list[_BufferedEvent]] = {}  # by origin
+        self._buffers: _Buffers = {}
         self._items = 0
         self._bytes = 0
 
@@ -85,11 +93,11 @@ class Intake:
             prepared = events.prepare(
                 NewEvent(item.type, item.data, item.task_id, item.tool_name, _principal(item, self._format.NAME))
             )
-        except InvalidEvent as error:
+        except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
             self._report.add_problem(self._path, Problem(str(error), item.line))
             return
         key = _hash_key(f"{self._format.NAME}:{item.key}")
-        self._buffers.setdefault(self._session.origin, []).append(_BufferedEvent(key, prepared, item.seq))
+        self._buffers.setdefault(self._session.origin, []).append(_BufferedEvent(key, prepared, item.seq, item.line))
         self._items += 1
         self._bytes += len(prepared.data) + sum(len(blob.body) for blob in prepared.blobs)
 
@@ -97,21 +105,37 @@ class Intake:
         """Write what is buffered in one transaction."""
         if not self._buffers:
             return
-        result: BatchResult | None = None
-        while result is None:
-            with suppress(_ErasedMeanwhile):
-                async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_file`
-                    result = await self._write(conn)
-        self._report.add_batch(result)
-        self._buffers.clear()
+        await self._write_storable(self._buffers)
+        self._buffers = {}
         self._items = self._bytes = 0
 
-    async def _write(self, conn: Connection) -> BatchResult:
+    async def _write_storable(self, buffers: _Buffers) -> None:
+        """Write events in one transaction; if the database cannot hold one of them, find it, and write the others."""
+        result: BatchResult | None = None
+        try:
+            while result is None:
+                with suppress(_ErasedMeanwhile):
+                    async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_file`
+                        result = await self._write(conn, buffers)
+            self._report.add_batch(result)
+        except _UNSTORABLE as error:
+            buffered = [(origin, event) for origin, events_of in buffers.items() for event in events_of]
+            if len(buffered) <= 1:
+                reason = f"the database cannot hold it: {str(error).partition(chr(10))[0]}"
+                self._report.add_problem(self._path, Problem(reason, buffered[0][1].line if buffered else None))
+                return
+            for half in (buffered[: len(buffered) // 2], buffered[len(buffered) // 2 :]):
+                halved: _Buffers = {}
+                for origin, event in half:
+                    halved.setdefault(origin, []).append(event)
+                await self._write_storable(halved)
+
+    async def _write(self, conn: Connection, buffers: _Buffers) -> BatchResult:
         now, result = self._database.clock.now(), BatchResult()
-        own = await self._find_own(conn)
-        origins = {self._session_id(origin, own): origin for origin in self._buffers}
+        own = await self._find_own(conn, buffers)
+        origins = {self._session_id(origin, own): origin for origin in buffers}
         ancestry = {session_id: self._ancestry(origin, own) for session_id, origin in origins.items()}
-        new_events = await self._select_new(conn, origins, ancestry, result)
+        new_events = await self._select_new(conn, buffers, origins, ancestry, result)
         prepared = [event.prepared for buffered in new_events.values() for event in buffered]
         await events.store_blobs(conn, prepared, now)
         # With their ancestors: whoever erases one of these erases its descendants.
@@ -136,15 +160,20 @@ class Intake:
         return result
 
     async def _select_new(
-        self, conn: Connection, origins: Mapping[str, str], ancestry: Mapping[str, list[str]], result: BatchResult
+        self,
+        conn: Connection,
+        buffers: _Buffers,
+        origins: Mapping[str, str],
+        ancestry: Mapping[str, list[str]],
+        result: BatchResult,
     ) -> dict[str, list[_BufferedEvent]]:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
-        keys = [event.key for buffered in self._buffers.values() for event in buffered]
+        keys = [event.key for buffered in buffers.values() for event in buffered]
         new_keys = await sources.add_new_keys(conn, keys)
         erased = await sources.filter_erased(conn, sorted({ancestor for ids in ancestry.values() for ancestor in ids}))
         new_events: dict[str, list[_BufferedEvent]] = {}
         for session_id, origin in origins.items():
-            buffered = self._buffers[origin]
+            buffered = buffers[origin]
             if not erased.isdisjoint(ancestry[session_id]):
                 result.erased += len(buffered)
                 continue
@@ -154,12 +183,13 @@ class Intake:
                 new_events[session_id] = new
         return new_events
 
-    async def _find_own(self, conn: Connection) -> set[str]:
+    async def _find_own(self, conn: Connection, buffers: _Buffers) -> set[str]:
         """Return which sessions of an own export exist in this database; none for any other format."""
         if not self._is_own_export:
             return set()
-        parents = [self._sessions[origin].parent_origin for origin in self._buffers]
-        return await sources.filter_own(conn, [*self._buffers, *(parent for parent in parents if parent)])
+        parents = [self._sessions[origin].parent_origin for origin in buffers]
+        names = [*buffers, *(parent for parent in parents if parent)]
+        return await sources.filter_own(conn, [name for name in names if escape(name) == name])  # ours are plain
 
     def _session_id(self, origin: str, own: set[str]) -> str:
         return origin if origin in own else sessions.imported_session_id(self._format.NAME, origin)

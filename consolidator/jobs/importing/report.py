@@ -14,6 +14,13 @@ REASON_LENGTH, KIND_LENGTH = 300, 60  # characters shown of a log's own words
 MAX_KINDS = 100  # of skipped lines; further kinds are counted as "others"
 
 
+def escape_unprintable(text: str) -> str:
+    """Return a text in one line that shows what it is: line breaks and control, format and half characters escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
 @dataclass(slots=True)
 class BatchResult:
     """What one transaction wrote, and which events it left out."""
@@ -46,11 +53,11 @@ class ImportReport:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT:
             where = f"{path}:{problem.line}" if problem.line else str(path)
-            self.problems.append(f"{where}: {problem.reason[:REASON_LENGTH]}")
+            self.problems.append(escape_unprintable(f"{where}: {problem.reason[:REASON_LENGTH]}"))
 
     def add_skipped(self, kind: str) -> None:
         """Count a line with nothing for the log."""
-        kind = kind[:KIND_LENGTH]
+        kind = escape_unprintable(kind[:KIND_LENGTH])
         self.skipped[kind if kind in self.skipped or len(self.skipped) < MAX_KINDS else "others"] += 1
 
     def add_batch(self, result: BatchResult) -> None:

@@ -9,6 +9,7 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import InvalidEvent
+from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
@@ -54,8 +55,10 @@ async def record_events(
 
 def _parse_event(number: int, event: Mapping[str, Any], principal: str) -> NewEvent:
     event_type, data = event.get("type"), event.get("data", {})
-    if event_type not in set(EventType):
-        raise InvalidEvent(f"event {number}: {event_type!r} is not an event type: {', '.join(EventType)}")
+    if not isinstance(event_type, str) or event_type not in set(EventType):
+        raise InvalidEvent(f"event {number}: {str(event_type)[:100]!r} is not an event type: {', '.join(EventType)}")
     if not isinstance(data, Mapping):
         raise InvalidEvent(f"event {number}: data is a {type(data).__name__}, not an object")
+    if exceeds_max_depth(data):
+        raise InvalidEvent(f"event {number}: data is nested deeper than {MAX_DEPTH} levels")
     return NewEvent(EventType(event_type), data, principal=principal)

@@ -203,9 +203,9 @@ async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -
 
 
 DENIED = {  # paths without permission, and the call that fails on them
-    "a file": ("b.jsonl", Path, "open"),
+    "a file": ("b.jsonl", os, "open"),
     "a directory that is not to be listed": ("d", os, "scandir"),
-    "a directory that is not to be looked into": ("d/b.jsonl", Path, "stat"),
+    "a directory that is not to be looked into": ("d/b.jsonl", os, "lstat"),
     "what was named itself": ("", Path, "stat"),
 }
 
@@ -234,7 +234,7 @@ async def test_what_is_not_ours_to_read_is_told_and_stops_no_other_file(
     with monkeypatch.context() as patch:
         deny(patch, where, call, logs / name)
         if call != "open":  # without permission to list or stat it there is none to open it
-            deny(patch, Path, "open", logs / name)
+            deny(patch, os, "open", logs / name)
         if name == "":
             deny(patch, os, "scandir", logs)
         report = await import_logs(database, logs, log_format, lenient=True)

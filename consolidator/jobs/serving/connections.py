@@ -1,0 +1,191 @@
+"""An HTTP server whose clients cannot hold it up: few connections, each with a time limit for what it does.
+
+Where connections run out, a new one takes the place of the one that has waited longest for its client, so that a flood
+of half-open ones keeps no other client out. A request that is being answered is never closed for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, Literal
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+Phase = Literal["head", "body", "answer"]
+_CLOSING_SECONDS = 1.0  # for the last words to a client that is closed
+_OPEN_FILES_SHARE = 4  # connections take at most one of so many files that the process may open
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The bounds of the server; times are in seconds."""
+
+    connections: int = 128  # open at once, in total
+    connections_per_address: int = 96
+    head_seconds: float = 10  # from the connection, or the answer before, to the last header
+    body_seconds: float = 30  # from the headers to the end of the body
+    answer_seconds: float = 120  # until the client has taken the answer
+    idle_seconds: int = 5  # between two requests
+    head_bytes: int = 32 * 1024
+
+    def within_open_files(self) -> ConnectionLimits:
+        """Return limits that leave most of the files that this process may open to the database and the logs."""
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if allowed == resource.RLIM_INFINITY:
+            return self
+        connections = min(self.connections, max(8, allowed // _OPEN_FILES_SHARE))
+        per_address = min(self.connections_per_address, max(6, connections * 3 // 4))
+        return replace(self, connections=connections, connections_per_address=per_address)
+
+
+@dataclass(slots=True)
+class OpenConnections:
+    """The open connections, oldest first."""
+
+    limits: ConnectionLimits
+    open: dict[BoundedConnection, str] = field(default_factory=dict)  # connection -> its client's address
+
+    def admit(self, connection: BoundedConnection, address: str) -> bool:
+        """Add a connection, in the place of another where there are too many; return False if there is no place."""
+        of_address = [other for other, its in self.open.items() if its == address]
+        if len(of_address) >= self.limits.connections_per_address:
+            given_up = _longest_waiting(of_address)
+        elif len(self.open) >= self.limits.connections:
+            given_up = _longest_waiting(list(self.open))
+        else:
+            self.open[connection] = address
+            return True
+        if given_up is None:
+            return False
+        del self.open[given_up]
+        given_up.transport.abort()
+        self.open[connection] = address
+        return True
+
+    def remove(self, connection: BoundedConnection) -> None:
+        """Remove a connection that is closed."""
+        self.open.pop(connection, None)
+
+
+def _longest_waiting(connections: list[BoundedConnection]) -> BoundedConnection | None:
+    """Return the connection that waits for its client longest; None if we are the ones to answer on all of them."""
+    waiting = [connection for connection in connections if connection.waits_for_client]
+    return min(waiting, key=lambda connection: connection.phase_began, default=None)
+
+
+class BoundedConfig(uvicorn.Config):
+    """uvicorn's configuration with the limits, which its connections find here."""
+
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(
+            app,
+            http=BoundedConnection,
+            ws="none",
+            loop="none",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,  # an address that a client only claims is not its address
+            backlog=max(4, limits.connections // 4),  # also how many are accepted before one is read
+            timeout_keep_alive=limits.idle_seconds,
+            h11_max_incomplete_event_size=limits.head_bytes,
+            **options,
+        )
+        self.open_connections = OpenConnections(limits)
+
+
+class BoundedServer(uvicorn.Server):
+    """A server that leaves signal handling to the service."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture no signals."""
+        yield
+
+
+class BoundedConnection(H11Protocol):
+    """uvicorn's HTTP/1.1 connection, with a deadline for each phase of a request."""
+
+    def __init__(self, config: BoundedConfig, *arguments: Any, **options: Any) -> None:
+        super().__init__(config, *arguments, **options)
+        self._connections = config.open_connections
+        self._phase: tuple[Phase, int] = ("head", 0)
+        self._answered = 0
+        self._deadline: asyncio.TimerHandle | None = None
+        self.phase_began = 0.0  # the loop's time
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether it is the client's turn to send or to take what was sent, or it sent more before it was answered."""
+        return self._phase[0] != "answer" or bool(self.flow.write_paused) or bool(self.conn.trailing_data[0])
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, or refuse it where there are too many."""
+        super().connection_made(transport)
+        self._begin_phase(("head", 0))
+        if not self._connections.admit(self, str(self.client[0]) if self.client else ""):
+            self._refuse(429)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection that is closed."""
+        self._connections.remove(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the client sent, unless it was refused."""
+        if not self.transport.is_closing():
+            super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Handle what was received; a request that goes on to another phase has the time of that one."""
+        super().handle_events()
+        phase = (self._find_phase(), self._answered)
+        if phase != self._phase and not self.transport.is_closing():
+            self._begin_phase(phase)
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._answered += 1
+        if not self.transport.is_closing():
+            self._begin_phase((self._find_phase(), self._answered))
+        super().on_response_complete()
+
+    def _find_phase(self) -> Phase:
+        if self.conn.their_state is h11.SEND_BODY:
+            return "body"
+        return "head" if self.cycle is None or self.cycle.response_complete else "answer"
+
+    def _begin_phase(self, phase: tuple[Phase, int]) -> None:
+        limits = self._connections.limits
+        seconds = {"head": limits.head_seconds, "body": limits.body_seconds, "answer": limits.answer_seconds}[phase[0]]
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._phase = phase
+        self.phase_began = self.loop.time()
+        self._deadline = self.loop.call_later(seconds, self._refuse, 408)
+
+    def _refuse(self, status: int) -> None:
+        """Close the connection; say why where nothing was answered yet."""
+        if self.transport.is_closing():
+            return
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self.flow.write_paused:
+            headers = [(b"connection", b"close"), (b"content-length", b"0"), (b"retry-after", b"5")]
+            self.transport.write(
+                self.conn.send(h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase))
+            )
+            self.transport.write(self.conn.send(h11.EndOfMessage()))
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+        self.loop.call_later(_CLOSING_SECONDS, self.transport.abort)

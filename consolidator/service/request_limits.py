@@ -1,0 +1,118 @@
+"""Bounds on what requests may cost: few are worked on at once, few wait, and none waits for long.
+
+The nights use other connections of the database, and a few threads: a flood of slow questions fails no night.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+WORKED_ON = 4  # requests at once
+CONNECTIONS = 2 * WORKED_ON  # to the database, for requests alone
+STATEMENT_SECONDS = 30  # a statement of a request may take
+RETRY_AFTER_SECONDS = 5
+
+
+@dataclass(slots=True)
+class RequestLimits:
+    """An ASGI application that passes on few requests at once, each with its whole body; answers 503 or 413 to others.
+
+    It belongs behind whatever checks who asks, so that strangers take no place.
+    """
+
+    app: ASGIApp
+    worked_on: int = WORKED_ON
+    waiting: int = 16
+    wait_seconds: float = 5
+    request_seconds: float = 60
+    body_bytes: int = 4 * 1024 * 1024
+    _entered: int = 0
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.worked_on)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if self._entered >= self.worked_on + self.waiting:
+            await self._refuse(503, "too many requests wait", scope, receive, send)
+            return
+        self._entered += 1
+        try:
+            await self._read_and_answer(scope, receive, send)
+        finally:
+            self._entered -= 1
+
+    async def _read_and_answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await self._read_body(scope, receive)
+        if body is None:
+            await self._refuse(413, f"a request has at most {self.body_bytes} bytes", scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self.wait_seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            await self._refuse(503, "too many requests are worked on", scope, receive, send)
+            return
+        answering = _Answer(body, receive, send)
+        try:
+            async with asyncio.timeout(self.request_seconds):
+                await self.app(scope, answering.receive, answering.send)
+        except TimeoutError:
+            if answering.started:
+                raise
+            await self._refuse(503, f"this took more than {self.request_seconds:g} seconds", scope, receive, send)
+        finally:
+            self._places.release()
+
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the body of a request; None if it is too long. The connection bounds how long it may take."""
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > self.body_bytes:
+            return None
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return bytes(body)  # the client is gone: the application is told so when it asks
+            body += message.get("body", b"")
+            if len(body) > self.body_bytes:
+                return None
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    async def _refuse(self, status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {"connection": "close"}
+        if status == 503:
+            headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+        await JSONResponse({"error": reason}, status_code=status, headers=headers)(scope, receive, send)
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The messages between a request, whose body was read, and its application."""
+
+    body: bytes
+    receive_more: Receive
+    send_on: Send
+    was_read: bool = False
+    started: bool = False
+
+    async def receive(self) -> Message:
+        """Return the whole body, then what the client does next."""
+        if self.was_read:
+            return await self.receive_more()
+        self.was_read = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on."""
+        self.started = True
+        await self.send_on(message)
