@@ -45,6 +45,7 @@ class ForeignEvent:
     task_id: str | None = None
     tool_name: str | None = None
     line: int | None = None
+    content: str | None = None  # a hash of what the log says, where the key is an id, which others can claim
     seq: int | None = None  # only the native format numbers its events
     role: str | None = None  # who said it, where an export of our own says another than the type implies
 
@@ -94,6 +95,12 @@ class Writer(Protocol):
 
     def write(self, session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
         """Yield the lines, each with its newline, for a session's row and its events in order of seq."""
+
+
+def hash_content(value: object) -> str:
+    """Return a hash of a JSON value; the order of keys does not matter."""
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class ItemKeys:

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
+from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped, hash_content
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
 from consolidator.formats.common.jsonl_writer import encode_line
 from consolidator.formats.common.log_files import find_files
@@ -167,6 +167,7 @@ class _NativeReader:
             task_id=_text(line.get("task_id")),
             tool_name=_text(line.get("tool_name")),
             line=number,
+            content=hash_content([kind, data]),
             seq=seq,
             role=None if line.get("principal") is None else str(line["principal"]),
         )

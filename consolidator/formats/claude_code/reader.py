@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped, hash_content
 from consolidator.formats.claude_code.prompt_queue import PromptQueue
 from consolidator.formats.claude_code.tool_results import draft_answers, draft_denial, draft_result, is_user_denial
 from consolidator.formats.claude_code.user_text import (
@@ -34,6 +34,9 @@ from consolidator.models.payload import EventType
 
 NAME = "claude-code"
 _SPAWN_TOOLS = ("Task", "Agent")
+# The fields of a line, beside its message, that decide what is learned from it.
+_WORDS = ("type", "subtype", "content", "operation", "attachment", "error", "isMeta", "isSidechain", "isCompactSummary")
+_WORDS += ("isApiErrorMessage", "origin", "promptSource", "userType", "toolUseResult", "toolDenialKind")
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
 
@@ -117,10 +120,12 @@ class _ClaudeCodeReader:
             return
         yield from self._announce_session(session, line, number)
         base = _make_key(line, session)
+        content = _hash_words(line)
         time_field = occurred_at_field(line.get("timestamp"))
         for draft in drafts:
             data = fit_payload(draft.type, {**time_field, **draft.data})
-            yield ForeignEvent(f"{base}/{draft.part}", draft.type, data, None, data.get("tool"), number)
+            key = f"{base}/{draft.part}"
+            yield ForeignEvent(key, draft.type, data, None, data.get("tool"), number, content=content)
 
     def _get_session(self, line: Mapping[str, Any]) -> _ClaudeCodeSession:
         session_id = line.get("sessionId")
@@ -188,6 +193,15 @@ def _make_key(line: Mapping[str, Any], session: _ClaudeCodeSession) -> str:
     if isinstance(uuid, str) and uuid:
         return f"{NAME}/{uuid}"
     return session.keys.next_key(line["type"], line.get("timestamp"), line.get("message"), line.get("content"))
+
+
+def _hash_words(line: Mapping[str, Any]) -> str:
+    """Return a hash of what a line says and who says it; a copy in another session keeps both, under new ids."""
+    said = {name: line[name] for name in _WORDS if line.get(name) is not None}
+    body = line.get("message")
+    if isinstance(body, Mapping):
+        said["message"] = [body.get(name) for name in ("role", "model", "content")]
+    return hash_content(said)
 
 
 def _skipped_kind(line: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from consolidator.store.log import events, sessions, sources
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
 _UNSTORABLE = (psycopg.DataError, psycopg.IntegrityError, ProgramLimitExceeded, UnicodeEncodeError)  # odd values
+_CONTRADICTION = "a line with the same id but other content was imported before; both are kept"
 _MAX_NUMBER = 2**53  # above it a foreign log's number is not believed
 
 
@@ -46,6 +47,8 @@ class _BufferedEvent:
     prepared: events.PreparedEvent
     seq: int | None  # in an export of consolidator's own
     line: int | None
+    name: uuid.UUID | None = None  # where the key has a foreign id and the content: of the id alone
+    old: uuid.UUID | None = None  # the key that an earlier version stored for it, without its content
 
 
 _Buffers = dict[str, list[_BufferedEvent]]  # by the session's origin
@@ -96,8 +99,11 @@ class Intake:
         except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
             self._report.add_problem(self._path, Problem(str(error), item.line))
             return
-        key = _hash_key(f"{self._format.NAME}:{item.key}")
-        self._buffers.setdefault(self._session.origin, []).append(_BufferedEvent(key, prepared, item.seq, item.line))
+        name = f"{self._format.NAME}:{item.key}"
+        event = _BufferedEvent(_hash_key(name), prepared, item.seq, item.line)
+        if item.content is not None:
+            event = replace(event, key=_hash_key(f"{name}\0{item.content}"), name=_hash_key(f"{name}\0"), old=event.key)
+        self._buffers.setdefault(self._session.origin, []).append(event)
         self._items += 1
         self._bytes += len(prepared.data) + sum(len(blob.body) for blob in prepared.blobs)
 
@@ -118,6 +124,8 @@ class Intake:
                     async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_file`
                         result = await self._write(conn, buffers)
             self._report.add_batch(result)
+            for line in result.contradictions:
+                self._report.add_problem(self._path, Problem(_CONTRADICTION, line))
         except _UNSTORABLE as error:
             buffered = [(origin, event) for origin, events_of in buffers.items() for event in events_of]
             if len(buffered) <= 1:
@@ -168,8 +176,11 @@ class Intake:
         result: BatchResult,
     ) -> dict[str, list[_BufferedEvent]]:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
-        keys = [event.key for buffered in buffers.values() for event in buffered]
-        new_keys = await sources.add_new_keys(conn, keys)
+        every = [event for buffered in buffers.values() for event in buffered]
+        known = await sources.filter_known_keys(conn, [event.old for event in every if event.old is not None])
+        fresh = [event for event in every if event.old not in known]
+        names = [event.name for event in fresh if event.name is not None]
+        new_keys = await sources.add_new_keys(conn, [*(event.key for event in fresh), *names])
         erased = await sources.filter_erased(conn, sorted({ancestor for ids in ancestry.values() for ancestor in ids}))
         new_events: dict[str, list[_BufferedEvent]] = {}
         for session_id, origin in origins.items():
@@ -177,7 +188,13 @@ class Intake:
             if not erased.isdisjoint(ancestry[session_id]):
                 result.erased += len(buffered)
                 continue
-            new = [event for event in buffered if _take_key(new_keys, event.key)]
+            new = []
+            for event in buffered:
+                is_first = event.name is None or _take_key(new_keys, event.name)
+                if _take_key(new_keys, event.key):
+                    new.append(event)
+                    if not is_first:
+                        result.contradictions.append(event.line)
             result.repeated += len(buffered) - len(new)
             if new or self._is_own_export:
                 new_events[session_id] = new

@@ -29,6 +29,7 @@ class BatchResult:
     repeated: int = 0  # imported before
     erased: int = 0  # of erased sessions
     sessions: set[str] = field(default_factory=set)  # with new events
+    contradictions: list[int | None] = field(default_factory=list)  # lines whose id other content had before
 
 
 @dataclass(slots=True)

@@ -44,6 +44,11 @@ async def add_new_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.
     return set(await fetch_column(conn, _SQL["add_new_keys"], {"keys": list(keys)}))
 
 
+async def filter_known_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+    """Return which of these keys are stored."""
+    return set(await fetch_column(conn, _SQL["filter_known_keys"], {"keys": list(keys)})) if keys else set()
+
+
 async def filter_erased(conn: Connection, ids: Sequence[str]) -> set[str]:
     """Return which of these sessions were erased."""
     return set(await fetch_column(conn, _SQL["filter_erased"], {"sessions": list(ids)}))

@@ -15,6 +15,9 @@ select distinct key from unnest(%(keys)s::uuid[]) as key order by key
 on conflict do nothing
 returning key
 
+-- name: filter_known_keys
+select key from imported_key where key = any(%(keys)s::uuid[])
+
 -- name: filter_erased
 select distinct session_id from erasure where session_id = any(%(sessions)s)
 
