@@ -35,7 +35,17 @@ from consolidator.models.payload import EventType
 NAME = "claude-code"
 _SPAWN_TOOLS = ("Task", "Agent")
 # The fields of a line, beside its message, that decide what is learned from it.
-_WORDS = ("type", "subtype", "content", "operation", "attachment", "error", "isMeta", "isSidechain", "isCompactSummary")
+_WORDS: tuple[str, ...] = (
+    "type",
+    "subtype",
+    "content",
+    "operation",
+    "attachment",
+    "error",
+    "isMeta",
+    "isSidechain",
+    "isCompactSummary",
+)
 _WORDS += ("isApiErrorMessage", "origin", "promptSource", "userType", "toolUseResult", "toolDenialKind")
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
