@@ -20,13 +20,14 @@ def register(app: typer.Typer) -> None:
 
 def explain_command(
     identity: Annotated[str, typer.Argument(metavar="ID", help="Of a fact, a procedure or a solution.")],
+    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain anything that was learned: the words, sessions and run it rests on. Works after the events are pruned."""
 
     async def work() -> dict[str, Any]:
         async with open_configured() as (database, _):
-            return await explain(database, identity)
+            return await explain(database, identity, peer=peer)
 
     explanation = run_async(work())
     if as_json:

@@ -42,6 +42,7 @@ def procedures_command(
     query: Annotated[str | None, typer.Argument(help="Words to look for.")] = None,
     agent: AgentOption = None,
     project: ProjectOption = None,
+    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
     everything: EverythingOption = False,
     limit: Limit = 20,
     as_json: AsJson = False,
@@ -56,7 +57,13 @@ def procedures_command(
     async def work() -> list[ProcedureRow]:
         async with open_configured() as (database, _):
             return await list_procedures(
-                database, query=query, agent=agent, project=project, everything=everything, limit=limit
+                database,
+                query=query,
+                agent=agent,
+                project=project,
+                peer=peer,
+                everything=everything,
+                limit=limit,
             )
 
     procedures = run_async(work())
@@ -104,6 +111,7 @@ def export_command(
     format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
     agent: AgentOption = None,
     project: ProjectOption = None,
+    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
     everything: EverythingOption = False,
     limit: Limit = 20,
 ) -> None:
@@ -114,7 +122,7 @@ def export_command(
     async def work() -> list[Path]:
         async with open_configured() as (database, _):
             return await export_skills(
-                database, directory, agent=agent, project=project, everything=everything, limit=limit
+                database, directory, agent=agent, project=project, peer=peer, everything=everything, limit=limit
             )
 
     try:

@@ -36,6 +36,7 @@ def solutions_command(
     unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors that nothing is known to resolve.")] = False,
     agent: AgentOption = None,
     project: ProjectOption = None,
+    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -51,12 +52,19 @@ def solutions_command(
                     call=None if command is None else ("bash", {"command": command}),
                     agent=agent,
                     project=project,
+                    peer=peer,
                     unsolved_too=unsolved_too,
                     limit=limit,
                 )
             query = " ".join(words or []) or None
             return await list_solutions(
-                database, query=query, agent=agent, project=project, unsolved_too=unsolved_too, limit=limit
+                database,
+                query=query,
+                agent=agent,
+                project=project,
+                peer=peer,
+                unsolved_too=unsolved_too,
+                limit=limit,
             )
 
     solutions = run_async(work())
