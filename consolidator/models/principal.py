@@ -107,9 +107,14 @@ def is_persons_word(principal: str | None, data: Mapping[str, Any]) -> bool:
     return data.get("origin", "user") == "user" and (principal is None or role_of(principal) is Role.USER)
 
 
-def may_decide(principal: str | None) -> bool:
-    """Tell whether the runtime may act on this principal's verdicts; events from before principals count."""
-    return principal is None or role_of(principal) in (Role.USER, Role.OPERATOR)
+def counts_for_runtime(principal: str | None, event_type: EventType, data: Mapping[str, Any]) -> bool:
+    """Tell whether the runtime may act on an event: what a client records is no part of what it drives.
+
+    Events from before principals count.
+    """
+    if principal is None:
+        return True
+    return role_of(principal) is not Role.CLIENT and may_append(principal, event_type, data)
 
 
 def find_role(event_type: EventType, data: Mapping[str, Any]) -> Role:

@@ -79,6 +79,11 @@ class SessionRow:
     recorded_by: str | None  # the client or import that writes it, where the runtime does not: it is never driven
 
     @property
+    def is_driven_elsewhere(self) -> bool:
+        """Whether the log is the record of another harness (imported, or recorded by a client): never driven here."""
+        return self.origin is not None or self.recorded_by is not None
+
+    @property
     def ingest_bounds(self) -> tuple[datetime, datetime]:
         """Between which times its events were ingested: readers skip the partitions outside."""
         return self.created_at, self.last_event_at
@@ -94,7 +99,14 @@ class SessionTable(SQLModel, table=True):
         Index(
             "session_late", "agent", "id", postgresql_where=text("greatest(extracted_to, pruned_to) < consolidated_to")
         ),
-        Index("session_key_current", "key", unique=True, postgresql_where=text("current")),
+        Index("session_key_current", "key", unique=True, postgresql_where=text("current and recorded_by is null")),
+        Index(
+            "session_key_recorded",
+            "recorded_by",
+            "key",
+            unique=True,
+            postgresql_where=text("current and recorded_by is not null"),
+        ),
         Index("session_awaits_model", "id", postgresql_where=text("awaits_model")),
         Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
         Index("session_root", "root_id"),

@@ -1,6 +1,7 @@
 """Folds the open end of a log: calls without a result, an unfinished generation, unanswered messages. Pure.
 
-It reads all events after the mark, never just the last one: a steer after a tool call does not hide the call.
+It reads all events after the mark, never just the last one: a steer after a tool call does not hide the call. An event
+counts only if its principal may say it: the principal is the door's word, the payload anybody's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Literal, assert_never
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.principal import counts_for_runtime
 from consolidator.runtime.turn_limits import TurnUse
 
 CallState = Literal["maybe_ran", "waiting", "granted", "denied", "not_started"]
@@ -161,7 +163,8 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earl
     for event in earlier:
         fold.turn.feed(event)
     for event in events:
-        fold.feed(event)
+        if counts_for_runtime(event.principal, event.type, event.data):
+            fold.feed(event)
     unanswered = [event for event in fold.messages if event.seq > fold.seen_to or event.seq in fold.withheld]
     unseen_results = [seq for seq in fold.results if seq > fold.seen_to]
     calls = _open_calls(fold)

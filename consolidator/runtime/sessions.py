@@ -39,6 +39,13 @@ def parse_key(key: str) -> tuple[str, str | None, str | None]:
     return agent, channel or None, peer or None
 
 
+def check_driven_here(session: SessionRow) -> None:
+    """Raise UsageError for a session that another harness drives: nothing in its record is acted on."""
+    if session.is_driven_elsewhere:
+        by = f"recorded by {session.recorded_by}" if session.recorded_by else f"imported ({session.origin})"
+        raise UsageError(f"session {session.id} was {by}: it can be read, but not continued here; open another key")
+
+
 async def open_session(
     database: Database,
     key: str,
@@ -109,13 +116,14 @@ async def send_message(
 ) -> int:
     """Append a person's message for a harness to answer, and return its seq; `surface` is where the person wrote it.
 
-    Raises UsageError for a blank message, which no model accepts, and if the session has ended.
+    Raises UsageError for a blank message, which no model accepts, and if the session has ended or is not driven here.
     """
     if not text.strip():
         raise UsageError("the message is blank: there is nothing to answer")
     data = {"text": text, "mode": mode, "origin": "user", **({"speaker": speaker} if speaker else {})}
     with boundary("commit message"):
         async with database.transaction() as conn:
+            check_driven_here(await sessions.get(conn, session_id))
             now = database.clock.now()
             new = NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
             appended = await events.append(conn, session_id, [new], now=now)
@@ -187,7 +195,7 @@ async def resume_session(database: Database, session_id: str) -> SessionRow:
     with boundary("commit key"):
         async with database.transaction() as conn:
             if not await sessions.make_current(conn, session_id):
-                await sessions.get(conn, session_id)
+                check_driven_here(await sessions.get(conn, session_id))
                 raise UsageError(f"session {session_id} has ended: `consolidator replay {session_id}` shows it again")
             return await sessions.get(conn, session_id)
 

@@ -17,6 +17,7 @@ from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage
 from consolidator.runtime.lease import hold_session
+from consolidator.runtime.sessions import check_driven_here
 from consolidator.runtime.step import SessionStepper
 from consolidator.store.log import lease as store
 
@@ -36,8 +37,12 @@ class WakeResult:
 
 @asynccontextmanager
 async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[SessionStepper]:
-    """Hold a session to drive it. Raises SessionBusy if another process does, and UsageError if tools are missing."""
+    """Hold a session to drive it.
+
+    Raises SessionBusy if another process does, and UsageError if tools are missing or another harness drives it.
+    """
     async with hold_session(harness.database, session_id, seconds=harness.settings.session_lease_seconds) as lease:
+        check_driven_here(lease.session)
         missing = harness.missing_tools(lease.session)
         if missing:
             raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")

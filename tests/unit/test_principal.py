@@ -12,10 +12,10 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import (
     Role,
     check_name,
+    counts_for_runtime,
     find_role,
     is_persons_word,
     may_append,
-    may_decide,
     name_principal,
     role_of,
 )
@@ -97,7 +97,7 @@ def test_a_persons_word_is_told_by_the_door(principal: str | None, data: dict[st
 def test_an_unknown_principal_may_say_nothing(principal: str) -> None:
     assert role_of(principal) is None
     assert not any(may_append(principal, kind, CALL) for kind in EventType)
-    assert not may_decide(principal)
+    assert not any(counts_for_runtime(principal, kind, CALL) for kind in EventType)
 
 
 @pytest.mark.parametrize(

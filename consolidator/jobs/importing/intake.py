@@ -26,6 +26,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
 from consolidator.jobs.importing.report import BatchResult, ImportReport
 from consolidator.models.event import NewEvent
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
+from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions, sources
 
 BATCH_EVENTS = 1000
@@ -126,6 +127,8 @@ class Intake:
             self._report.add_batch(result)
             for line in result.contradictions:
                 self._report.add_problem(self._path, Problem(_CONTRADICTION, line))
+            for reason in result.refused:
+                self._report.add_problem(self._path, Problem(reason))
         except _UNSTORABLE as error:
             buffered = [(origin, event) for origin, events_of in buffers.items() for event in events_of]
             if len(buffered) <= 1:
@@ -151,6 +154,7 @@ class Intake:
         heads = await sessions.lock(conn, locked)
         if await sources.filter_erased(conn, locked):
             raise _ErasedMeanwhile
+        driven = {row.id for row in await sessions.get_each(conn, sorted(own)) if _is_driven_here(row)}
         for session_id in sorted(new_events):
             await self._open_session(conn, session_id, self._sessions[origins[session_id]], own, now)
         for session_id, buffered in new_events.items():
@@ -161,7 +165,13 @@ class Intake:
                 if session_id not in own or (event.seq or 0) > heads.get(session_id, 0)
             ]
             result.repeated += len(buffered) - len(unseen)
-            if unseen:
+            if unseen and session_id in driven:
+                result.refused.append(
+                    f"session {session_id} is driven here: {len(unseen)} events of a file were not added"
+                )
+            elif unseen:
+                if session_id in own:
+                    await sessions.mark_recorded(conn, session_id, f"import:{self._format.NAME}")
                 await events.load_bulk(conn, session_id, unseen, now=now, blobs_kept=True)
                 result.events += len(unseen)
                 result.sessions.add(session_id)
@@ -263,6 +273,11 @@ def _exported_columns(exported: Any) -> dict[str, Any]:
         "pruned_to": _number(values.get("pruned_to")) or 0,
         "simulated": values.get("simulated") is True,
     }
+
+
+def _is_driven_here(session: SessionRow) -> bool:
+    """Tell whether the runtime has driven or opened a session: a file must not put words into it."""
+    return not session.is_driven_elsewhere and bool(session.lease_epoch or session.config or session.pending)
 
 
 def _principal(item: ForeignEvent, format_name: str) -> str:

@@ -30,6 +30,7 @@ class BatchResult:
     erased: int = 0  # of erased sessions
     sessions: set[str] = field(default_factory=set)  # with new events
     contradictions: list[int | None] = field(default_factory=list)  # lines whose id other content had before
+    refused: list[str] = field(default_factory=list)  # why events were left out
 
 
 @dataclass(slots=True)

@@ -15,6 +15,12 @@ depends_on = None
 TABLES = """
 alter table event add column principal text;
 alter table session add column recorded_by text;
+-- Sessions with a key that the runtime never opened were recorded by a client.
+update session set recorded_by = 'owner'
+where key is not null and origin is null and lease_epoch = 0 and config = '{}'::jsonb;
+drop index session_key_current;
+create unique index session_key_current on session (key) where current and recorded_by is null;
+create unique index session_key_recorded on session (recorded_by, key) where current and recorded_by is not null;
 
 create table credential (
     name text not null,
@@ -65,5 +71,8 @@ def downgrade() -> None:
     op.execute(PARTITION_FUNCTION.format(old=NEW_COLUMNS, new=OLD_COLUMNS))
     op.execute(GUARD.format(columns=OLD_COLUMNS))
     op.execute("drop table credential")
+    op.execute("update session set current = false where recorded_by is not null")
+    op.execute("drop index session_key_recorded; drop index session_key_current")
+    op.execute("create unique index session_key_current on session (key) where current")
     op.execute("alter table session drop column recorded_by")
     op.execute("alter table event drop column principal")

@@ -17,6 +17,7 @@ update session set lease_until = %(until)s where id = %(id)s and lease_epoch = %
 select s.lease_epoch = %(epoch)s as held, s.head > %(seen)s and exists (
     select from event e where e.session_id = s.id and e.seq > %(seen)s and e.created_at >= %(low)s
       and e.event_type = 'UserMessage' and e.data ->> 'mode' = 'steer'
+      and (e.principal is null or e.principal = 'user' or e.principal like 'user:%%')
 ) as steered
 from session s where s.id = %(id)s
 
@@ -34,11 +35,12 @@ returning head
 
 -- name: mark_pending
 -- Marks that a harness must look at the session; after the append, so that no release comes between the two.
-update session set pending = true where id = %(id)s and status = 'open'
+update session set pending = true
+where id = %(id)s and status = 'open' and origin is null and recorded_by is null
 
 -- name: list_pending
 -- Sessions that a wake must look at, the longest quiet first.
-select id from session where pending and status = 'open' order by last_event_at, id limit %(limit)s
+select id from session where pending and status = 'open' and origin is null and recorded_by is null order by last_event_at, id limit %(limit)s
 
 -- name: set_attention
 -- The calls that wait for a person: a cache of what the log says.
@@ -47,7 +49,8 @@ update session set attention = (attention - %(settled)s::text[]) || %(requested)
 -- name: lock_waiting_call
 -- Locks the session in which a call waits for a person.
 select id as session_id, attention -> %(call)s as requested from session
-where attention <> '{}'::jsonb and attention ? %(call)s and status = 'open' for update
+where attention <> '{}'::jsonb and attention ? %(call)s and status = 'open' and origin is null and recorded_by is null
+for update
 
 -- name: list_attention
 select id, key, agent, attention, last_event_at from session where attention <> '{}'::jsonb and not hidden

@@ -80,8 +80,11 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
 
 
 async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:
-    """Return the id of the one session that a key names now; create it from `values` if there is none."""
-    full = {**values, "now": now}
+    """Return the id of the one session that a key names now; create it from `values` if there is none.
+
+    With `recorded_by` (a client) in `values`, the key is one of that client's: each has its own.
+    """
+    full = {"recorded_by": None, **values, "now": now}
     await execute(conn, _SQL["end_current"], full)
     while (session_id := await fetch_value(conn, _SQL["open_current"], full)) is None:
         continue  # another transaction is creating it at this moment
@@ -197,6 +200,11 @@ async def make_current(conn: Connection, session_id: str) -> bool:
         return False
     await execute(conn, _SQL["set_current"], {"id": session_id})
     return True
+
+
+async def mark_recorded(conn: Connection, session_id: str, by: str) -> None:
+    """Note that an import adds to a session: the runtime does not drive it any more."""
+    await execute(conn, _SQL["mark_recorded"], {"id": session_id, "by": by})
 
 
 async def release_key(conn: Connection, session_id: str) -> None:

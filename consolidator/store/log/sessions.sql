@@ -19,7 +19,7 @@ where session.model is null and excluded.model is not null or session.project is
 select * from session where id = %(id)s
 
 -- name: get_current
-select * from session where key = %(key)s and current
+select * from session where key = %(key)s and current and recorded_by is null
 
 -- name: get_each
 select * from session where id = any(%(ids)s)
@@ -50,18 +50,21 @@ select id, head from session where id = any(%(ids)s) order by id collate "C" for
 select id from session where id = any(%(ids)s) order by id collate "C" for key share
 
 -- name: end_current
--- A key whose session has ended names no session.
-update session set current = false where key = %(key)s and current and status = 'ended'
+-- A key whose session has ended names no session. What a client records has keys of its own.
+update session set current = false
+where key = %(key)s and current and status = 'ended' and recorded_by is not distinct from %(recorded_by)s
 
 -- name: open_current
 -- The one session that a key names now, created if there is none.
 with created as (
-    insert into session (id, key, agent, channel, peer, project, root_id, current, created_at, last_event_at, last_occurred_at)
-    values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, true, %(now)s, %(now)s,
-            '0001-01-01 00:00:00+00')
-    on conflict (key) where current do nothing returning id
+    insert into session (id, key, agent, channel, peer, project, root_id, current, recorded_by, created_at, last_event_at,
+                         last_occurred_at)
+    values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, true, %(recorded_by)s, %(now)s,
+            %(now)s, '0001-01-01 00:00:00+00')
+    on conflict do nothing returning id
 )
-select id from created union all select id from session where key = %(key)s and current limit 1
+select id from created union all
+select id from session where key = %(key)s and current and recorded_by is not distinct from %(recorded_by)s limit 1
 
 -- name: mark_started
 -- A session's first event needs no answer.
@@ -83,10 +86,18 @@ select id from session where key = (select key from session where id = %(id)s) o
 
 -- name: clear_other_current
 -- The session that the key names now is no longer current.
-with chosen as (select id, key from session where id = %(id)s and status = 'open' and not hidden), cleared as (
-    update session s set current = false from chosen where s.key = chosen.key and s.current and s.id <> chosen.id
+with chosen as (
+    select id, key from session
+    where id = %(id)s and status = 'open' and not hidden and origin is null and recorded_by is null
+), cleared as (
+    update session s set current = false from chosen
+    where s.key = chosen.key and s.current and s.recorded_by is null and s.id <> chosen.id
 )
 select id from chosen
+
+-- name: mark_recorded
+-- What an import adds to is not driven any more.
+update session set recorded_by = %(by)s where id = %(id)s and recorded_by is null
 
 -- name: set_current
 update session set current = key is not null where id = %(id)s
