@@ -10,9 +10,11 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -26,24 +28,33 @@ from pydantic import Field
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.service.credentials import find_viewer
 from consolidator.service.database import Database
 from consolidator.service.json_encoding import encode_json
-from consolidator.service.log.record import MAX_EVENTS, record_events
+from consolidator.service.log.record import MAX_EVENTS, RECORDER, record_events
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.request_limits import RequestLimits
+from consolidator.service.viewer import Scope, Viewer
 from consolidator.service.visible_text import strip_invisible_in
 from consolidator.settings import Settings
 
 T = TypeVar("T")
 MCP_PATH = "/mcp"
 TOKEN_FILE = "token"
+_TOOL_SCOPES: tuple[frozenset[Scope], ...] = (
+    frozenset({"read"}),
+    frozenset({"record"}),
+    frozenset({"read", "record"}),
+)
+_CALLER: ContextVar[Viewer] = ContextVar("caller")  # of the request; without one, tools fail
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _INSTRUCTIONS = (
@@ -58,15 +69,19 @@ Project = Annotated[
 Words = Annotated[str, Field(min_length=1, max_length=8000)]
 
 
-def build_server(database: Database, settings: Settings) -> MCPServer[Any]:
-    """Return the server over an open database."""
+def build_server(
+    database: Database, settings: Settings, scopes: Collection[Scope], viewer: Callable[[], Viewer]
+) -> MCPServer[Any]:
+    """Return the server over an open database, with the tools of some scopes; `viewer` tells who calls."""
     server: MCPServer[Any] = MCPServer(
         "consolidator", instructions=_INSTRUCTIONS, version=version("consolidator"), log_level="WARNING"
     )
-    tools = MemoryTools(database, settings)
-    for reading in (tools.recall, tools.lookup_error, tools.suggest_next, tools.list_procedures, tools.explain):
-        server.tool(annotations=_READS)(reading)
-    server.tool(annotations=_WRITES)(tools.record_events)
+    tools = MemoryTools(database, settings, viewer)
+    if "read" in scopes:
+        for reading in (tools.recall, tools.lookup_error, tools.suggest_next, tools.list_procedures, tools.explain):
+            server.tool(annotations=_READS)(reading)
+    if "record" in scopes or "drive" in scopes:
+        server.tool(annotations=_WRITES)(tools.record_events)
     return server
 
 
@@ -76,6 +91,7 @@ class MemoryTools:
 
     database: Database
     settings: Settings
+    viewer: Callable[[], Viewer]
 
     async def recall(
         self,
@@ -86,12 +102,13 @@ class MemoryTools:
         token_budget: Annotated[int, Field(ge=100, le=100_000)] = DEFAULT_TOKEN_BUDGET,
     ) -> dict[str, Any]:
         """Recall what is known about a question or task: a block for the prompt, and the same as cited items."""
+        viewer = self._narrow(agent, project, peer)
         recalling = recall(
             self.database,
             query,
-            agent=agent,
-            project=project,
-            peer=peer,
+            agent=viewer.agent,
+            project=viewer.project,
+            peer=viewer.peer,
             token_budget=token_budget,
             settings=self.settings,
         )
@@ -109,13 +126,15 @@ class MemoryTools:
         limit: Limit = 5,
     ) -> dict[str, Any]:
         """Look an error up: a fix bound to this case or what was done last time, how often it worked, the evidence."""
+        viewer = self._narrow(agent, project)
         finding = find_solutions(
             self.database,
             error,
             tool=tool if arguments is None else None,
             call=None if tool is None or arguments is None else (tool, arguments),
-            agent=agent,
-            project=project,
+            agent=viewer.agent,
+            project=viewer.project,
+            peer=viewer.peer,
             limit=limit,
         )
         return _to_json({"solutions": await _with_tool_errors(finding)})
@@ -126,7 +145,7 @@ class MemoryTools:
         limit: Limit = 5,
     ) -> dict[str, Any]:
         """Suggest the calls that usually follow where a session is now, with their arguments and confidence."""
-        suggesting = suggest_next_calls(self.database, session, limit=limit)
+        suggesting = suggest_next_calls(self.database, session, limit=limit, viewer=self.viewer())
         return _to_json({"suggestions": await _with_tool_errors(suggesting)})
 
     async def list_procedures(
@@ -138,8 +157,15 @@ class MemoryTools:
         limit: Limit = 20,
     ) -> dict[str, Any]:
         """List the procedures worth knowing that sessions have in common: steps, purpose, support, success rate."""
+        viewer = self._narrow(agent, project)
         listing = list_procedures(
-            self.database, query=query, agent=agent, project=project, everything=everything, limit=limit
+            self.database,
+            query=query,
+            agent=viewer.agent,
+            project=viewer.project,
+            peer=viewer.peer,
+            everything=everything,
+            limit=limit,
         )
         return _to_json({"procedures": await _with_tool_errors(listing)})
 
@@ -148,7 +174,7 @@ class MemoryTools:
         id: Annotated[str, Field(max_length=200, description="of a fact, a procedure or a solution")],
     ) -> dict[str, Any]:
         """Explain anything that was learned: the quotes, sessions and run it rests on, and its history."""
-        return _to_json(await _with_tool_errors(explain(self.database, id)))
+        return _to_json(await _with_tool_errors(explain(self.database, id, viewer=self.viewer())))
 
     async def record_events(
         self,
@@ -161,8 +187,22 @@ class MemoryTools:
         idempotency_key: Annotated[str | None, Field(max_length=200, description="a repeat writes nothing")] = None,
     ) -> dict[str, Any]:
         """Record what happened in the log; tonight it becomes memory. All events are written, or none."""
-        recording = record_events(self.database, session_key, events, project=project, idempotency_key=idempotency_key)
+        recording = record_events(
+            self.database,
+            session_key,
+            events,
+            project=project,
+            idempotency_key=idempotency_key,
+            viewer=self.viewer(),
+        )
         return await _with_tool_errors(recording)
+
+    def _narrow(self, agent: str | None, project: str | None, peer: str | None = None) -> Viewer:
+        """Return who calls, narrowed by arguments: they can only take away from what the credential reaches."""
+        try:
+            return self.viewer().narrow(agent=agent, project=project, peer=peer)
+        except UsageError as error:
+            raise ToolError(str(error)) from error
 
 
 async def _with_tool_errors(work: Awaitable[T]) -> T:
@@ -190,37 +230,78 @@ class HttpMount:
 
 
 def mount_http(database: Database, settings: Settings) -> HttpMount:
-    """Return the server over HTTP: it requires the bearer token of the data directory and a local host name."""
+    """Return the server over HTTP: it requires a bearer token, of the owner or a credential, and a local host.
+
+    Each set of tools is a server of its own, so that what lies outside a credential's scopes is not even listed.
+    """
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=["127.0.0.1:*", "localhost:*"],
         allowed_origins=["http://127.0.0.1:*", "http://localhost:*"],
     )
-    app = build_server(database, settings).streamable_http_app(
-        streamable_http_path=MCP_PATH, stateless_http=True, json_response=True, transport_security=security
-    )
-    guarded = BearerTokenGuard(RequestLimits(app), load_token(settings.home))
-    return HttpMount([Mount("/", app=guarded)], app.router.lifespan_context)
+    apps = {
+        scopes: build_server(database, settings, scopes, _CALLER.get).streamable_http_app(
+            streamable_http_path=MCP_PATH, stateless_http=True, json_response=True, transport_security=security
+        )
+        for scopes in _TOOL_SCOPES
+    }
+
+    @asynccontextmanager
+    async def lifespan(outer: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(outer))
+            yield
+
+    limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app) for scopes, app in apps.items()}
+    guard = BearerTokenGuard(limited, load_token(settings.home), partial(find_viewer, database))
+    return HttpMount([Mount("/", app=guard)], lifespan)
 
 
 @dataclass(frozen=True, slots=True)
 class BearerTokenGuard:
-    """An ASGI application that requires a bearer token."""
+    """An ASGI application that requires a bearer token, and passes a request on to the application of its scopes."""
 
-    app: ASGIApp
-    token: str
+    apps: Mapping[frozenset[Scope], ASGIApp]  # by the scopes that make a difference for what is offered
+    token: str  # of the machine's owner
+    find_viewer: Callable[[str], Awaitable[Viewer | None]]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on if its token is right; else answer 401."""
-        if scope["type"] == "http" and not self._is_authorized(dict(scope["headers"]).get(b"authorization", b"")):
-            message = "the bearer token is missing or wrong; it is in the file `token` of CONSOLIDATOR_HOME"
-            headers = {"www-authenticate": "Bearer"}
-            await JSONResponse({"error": message}, status_code=401, headers=headers)(scope, receive, send)
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Pass a request on if its token is right; else answer 401. Nothing is remembered of an earlier request."""
+        if scope["type"] != "http":
             return
-        await self.app(scope, receive, send)
+        headers = [value for name, value in scope["headers"] if name == b"authorization"]
+        viewer = await self._authorize(headers[0]) if len(headers) == 1 else None
+        app = None if viewer is None else self.apps.get(_tool_scopes(viewer))
+        if viewer is None or app is None:
+            message = "the bearer token is missing or wrong; the owner's is in the file `token` of CONSOLIDATOR_HOME"
+            challenge = {"www-authenticate": "Bearer"}
+            await JSONResponse({"error": message}, status_code=401, headers=challenge)(scope, receive, send)
+            return
+        caller = _CALLER.set(viewer)
+        try:
+            await app(scope, receive, send)
+        finally:
+            _CALLER.reset(caller)
 
-    def _is_authorized(self, header: bytes) -> bool:
-        return hmac.compare_digest(header, f"Bearer {self.token}".encode())
+    async def _authorize(self, header: bytes) -> Viewer | None:
+        """Return who a header's token belongs to; None for a wrong one."""
+        if not header.startswith(b"Bearer "):
+            return None
+        token = header.removeprefix(b"Bearer ")
+        if hmac.compare_digest(token, self.token.encode()):
+            return RECORDER
+        return await self.find_viewer(token.decode("latin-1"))
+
+
+def _tool_scopes(viewer: Viewer) -> frozenset[Scope]:
+    """Return the scopes of a viewer that decide which tools it is offered: recording is one tool, however it counts."""
+    wanted: set[Scope] = set()
+    if viewer.may("read"):
+        wanted.add("read")
+    if viewer.may("record") or viewer.may("drive"):
+        wanted.add("record")
+    return frozenset(wanted)
 
 
 def load_token(home: Path) -> str:

@@ -12,7 +12,7 @@ import typer
 from rich.logging import RichHandler
 
 from consolidator.cli.agents import approvals, chat, context, cost, replay, wake
-from consolidator.cli.log import backup, database, erase, events, export, sessions
+from consolidator.cli.log import backup, database, erase, events, export, sessions, tokens
 from consolidator.cli.memory import explain, facts, mcp, procedures, recall, revisions, solutions, suggestions, summary
 from consolidator.cli.nights import backfill, runs, serve
 from consolidator.cli.output import ERR, OutputClosed, flush_output, print_line
@@ -53,13 +53,13 @@ _PANELS = {
     "Start here": ("demo", "import", "learned"),
     "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "revisions", "mcp"),
     "Nights": ("serve", "run", "runs", "retry", "backfill"),
-    "Log": ("sessions", "events", "export", "backup", "restore", "erase", "db"),
+    "Log": ("sessions", "events", "export", "backup", "restore", "erase", "tokens", "db"),
     "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
 }
 for module in (
     approvals, backfill, backup, chat, context, cost, database, demo, erase, events, explain, export, facts,
     import_logs, learned, mcp, procedures, recall, replay, revisions, runs, serve, sessions, solutions, suggestions,
-    summary, wake,
+    summary, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

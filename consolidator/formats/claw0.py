@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -23,6 +22,7 @@ from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.origin import derive_origin
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.session_key import SessionKey
 
 NAME = "claw0"
 MAX_OPEN_CALLS = 1024  # calls kept while they wait for a result; beyond it the oldest is dropped
@@ -38,32 +38,6 @@ _COLLIDING = "more"  # the field for event data whose names a line uses for some
 _NOT_DATA = ("type", "ts", "is_error", "v", "occurred_at")
 _SESSION_FIELDS = ("type", "id", "key")
 _KEY_IN_NAME = re.compile(r"^(.+)_[0-9a-f]{12}$")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionKey:
-    """The owner of a session: `agent:channel:peer`, or `agent:<id>:<channel>:<kind>:<peer>` and its shorter forms."""
-
-    agent: str
-    channel: str | None = None
-    peer: str | None = None
-
-    @classmethod
-    def parse(cls, key: str) -> SessionKey:
-        """Parse a key. A peer that is not a single person keeps its kind, as in "group:ops"."""
-        parts = key.split(":")
-        if parts[0] == "agent" and len(parts) >= 3 and (len(parts) != 3 or parts[2] == "main"):
-            agent, rest = parts[1], parts[2:]
-            if rest == ["main"]:  # all direct messages share one session
-                return cls(agent)
-            if rest[0] == "direct":
-                return cls(agent, None, ":".join(rest[1:]))
-            if len(rest) == 2:
-                return cls(agent, rest[0], rest[1])
-            return cls(agent, rest[0], ":".join(rest[2:] if rest[1] in ("direct", "dm") else rest[1:]))
-        if len(parts) >= 3:
-            return cls(parts[0], parts[1], ":".join(parts[2:]))
-        return cls(parts[0], parts[1] if len(parts) == 2 else None)
 
 
 def default_paths(home: Path) -> list[Path]:

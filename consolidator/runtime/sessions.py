@@ -18,6 +18,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
+from consolidator.models.session_key import SessionKey
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.budget import check_cap
 from consolidator.store.log import events, sessions
@@ -32,11 +33,10 @@ _OPERATOR = Role.OPERATOR.value
 
 def parse_key(key: str) -> tuple[str, str | None, str | None]:
     """Return agent, channel and peer of a key. Raises UsageError for an invalid key."""
-    agent, _, rest = key.partition(":")
-    channel, _, peer = rest.partition(":")
-    if not agent.strip() or len(key) > _MAX_KEY_LENGTH or escape(key) != key:  # NUL, lone surrogates
+    parsed = SessionKey.parse(key)
+    if not parsed.agent.strip() or len(key) > _MAX_KEY_LENGTH or escape(key) != key:  # NUL, lone surrogates
         raise UsageError(f"{key[:80]!r} is not a valid session key, such as main:cli:mara")
-    return agent, channel or None, peer or None
+    return parsed.agent, parsed.channel or None, parsed.peer or None
 
 
 def check_driven_here(session: SessionRow) -> None:

@@ -38,9 +38,9 @@ async def learned(database: Database, clock: FrozenClock, settings: Settings) ->
 
 
 @asynccontextmanager
-async def connect_over_stdio(environment: Mapping[str, str]) -> AsyncIterator[Client]:
+async def connect_over_stdio(environment: Mapping[str, str], *options: str) -> AsyncIterator[Client]:
     parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "consolidator", "mcp"], env=dict(environment)
+        command=sys.executable, args=["-m", "consolidator", "mcp", *options], env=dict(environment)
     )
     with Path(os.devnull).open("w", encoding="utf-8") as devnull:  # noqa: ASYNC230
         async with Client(stdio_client(parameters, errlog=devnull)) as client:
@@ -83,7 +83,8 @@ async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night
     database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str]
 ) -> None:
     events = [{"type": "UserMessage", "data": {"text": "From now on, always use tabs for indentation."}}]
-    async with connect_over_stdio(environment) as client:
+    options = ("--scope", "read", "--scope", "drive", "--client", "bot")  # what people write to a bot
+    async with connect_over_stdio(environment, *options) as client:
         first = await call_tool(
             client, "record_events", session_key="main:cli:mara", events=events, idempotency_key="k1"
         )

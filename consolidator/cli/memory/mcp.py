@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from consolidator.cli.common import open_configured, run_async
+from consolidator.models.principal import check_name
+from consolidator.service.credentials import check_narrowing, parse_scopes
+from consolidator.service.viewer import OWNER_NAME, Viewer
 
 
 def register(app: typer.Typer) -> None:
@@ -12,17 +17,29 @@ def register(app: typer.Typer) -> None:
     app.command("mcp")(mcp_command)
 
 
-def mcp_command() -> None:
+def mcp_command(
+    scope: Annotated[
+        list[str] | None, typer.Option(help="read, record or drive, each given once. Without it: read and record.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's memory and sessions.")] = None,
+    project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Only this person's.")] = None,
+    client: Annotated[str, typer.Option(help="The name under which its records are kept.")] = OWNER_NAME,
+) -> None:
     """Serve memory over MCP on standard input and output, for Claude Code, Codex, Cursor and others to start.
 
     Tools: recall, lookup_error, suggest_next, list_procedures, explain, record_events. `serve` offers the same over
-    HTTP at /mcp, behind the token in CONSOLIDATOR_HOME.
+    HTTP at /mcp, behind the token in CONSOLIDATOR_HOME or one of `consolidator tokens`.
     """
 
     from consolidator.mcp_server import build_server  # a second of loading, which no other command has to wait for
 
+    check_narrowing(agent=agent, project=project, peer=peer)
+    scopes = parse_scopes(scope or ("read", "record"))
+    viewer = Viewer(check_name(client), scopes, agent, project, peer)
+
     async def work() -> None:
         async with open_configured() as (database, settings):
-            await build_server(database, settings).run_stdio_async()
+            await build_server(database, settings, scopes, lambda: viewer).run_stdio_async()
 
     run_async(work())

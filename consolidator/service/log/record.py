@@ -1,4 +1,8 @@
-"""Records what an agent elsewhere did, in the current session of its key."""
+"""Records what an agent elsewhere did, in the current session that a client has under a key.
+
+The events are the client's, whatever their payloads claim: it appends to no session but those it opened itself, and
+says nothing that only a person, an operator or the runtime may say.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,17 @@ from typing import Any
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.errors import InvalidEvent
+from consolidator.errors import InvalidEvent, UsageError
 from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.sessions import parse_key
+from consolidator.service.viewer import Viewer
 from consolidator.store.log import events, sessions
 
 MAX_EVENTS = 500  # in one call
-OWNER = "owner"  # the client's name where no credential gives one
+RECORDER = Viewer(scopes=frozenset({"read", "record"}))  # the owner's own agents: their records are no person's word
 
 
 async def record_events(
@@ -27,23 +32,37 @@ async def record_events(
     *,
     project: str | None = None,
     idempotency_key: str | None = None,
-    client: str = OWNER,
+    viewer: Viewer = RECORDER,
 ) -> dict[str, Any]:
-    """Append events to the current session of a key (`agent:channel:peer`); open one if there is none.
+    """Append events to the session that a client has under a key (`agent:channel:peer`); open one if there is none.
 
-    Each event is `{"type": "UserMessage", "data": {...}}`. With an `idempotency_key`, a repeated call writes nothing
-    and returns the first call's seqs. Raises UsageError for a malformed key and InvalidEvent for a malformed event;
-    then nothing is written.
+    Each event is `{"type": "UserMessage", "data": {...}, "task_id": ...}`. With an `idempotency_key`, a repeated call
+    writes nothing and returns the first call's seqs, also after its session has ended. Raises UsageError for a
+    malformed key and for what the viewer may not do, and InvalidEvent for a malformed event or one that no client may
+    record; then nothing is written.
     """
+    if not (viewer.may("record") or viewer.may("drive")):
+        raise UsageError("this credential may not record events")
     agent, channel, peer = parse_key(key)
+    narrowed = viewer.narrow(agent=agent, project=project, peer=peer)
     if not 1 <= len(new_events) <= MAX_EVENTS:
         raise InvalidEvent(f"between 1 and {MAX_EVENTS} events can be recorded at once, not {len(new_events)}")
-    principal = name_principal(Role.CLIENT, client)
-    parsed = [_parse_event(number, event, principal) for number, event in enumerate(new_events, 1)]
-    values = {"agent": agent, "channel": channel, "peer": peer, "project": project, "key": key, "id": str(ULID())}
+    parsed = [_parse_event(number, event, viewer) for number, event in enumerate(new_events, 1)]
+    values = {
+        "id": str(ULID()),
+        "key": key,
+        "agent": narrowed.agent,
+        "channel": channel,
+        "peer": narrowed.peer,
+        "project": narrowed.project,
+        "recorded_by": viewer.name,
+    }
     async with database.transaction() as conn:
         now = database.clock.now()
-        session_id = await sessions.open_current(conn, values, now=now)
+        answered = None
+        if idempotency_key is not None:
+            answered = await sessions.find_answered(conn, key, viewer.name, idempotency_key)
+        session_id = answered or await sessions.open_current(conn, values, now=now)
         result = await events.append(conn, session_id, parsed, now=now, key=idempotency_key)
     return {
         "session": session_id,
@@ -53,7 +72,7 @@ async def record_events(
     }
 
 
-def _parse_event(number: int, event: Mapping[str, Any], principal: str) -> NewEvent:
+def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer) -> NewEvent:
     event_type, data = event.get("type"), event.get("data", {})
     if not isinstance(event_type, str) or event_type not in set(EventType):
         raise InvalidEvent(f"event {number}: {str(event_type)[:100]!r} is not an event type: {', '.join(EventType)}")
@@ -61,4 +80,10 @@ def _parse_event(number: int, event: Mapping[str, Any], principal: str) -> NewEv
         raise InvalidEvent(f"event {number}: data is a {type(data).__name__}, not an object")
     if exceeds_max_depth(data):
         raise InvalidEvent(f"event {number}: data is nested deeper than {MAX_DEPTH} levels")
-    return NewEvent(EventType(event_type), data, principal=principal)
+    task_id = event.get("task_id", data.get("task_id"))
+    if task_id is not None and not isinstance(task_id, str):
+        raise InvalidEvent(f"event {number}: task_id is a {type(task_id).__name__}, not a text")
+    kind = EventType(event_type)
+    is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("drive") and data.get("origin", "user") == "user"
+    principal = name_principal(Role.USER if is_forwarded else Role.CLIENT, viewer.name)
+    return NewEvent(kind, data, task_id, principal=principal)

@@ -14,6 +14,8 @@ from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.procedures import describe_purpose
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import sessions as session_store
 from consolidator.store.memory import lookup
 from consolidator.store.memory.lookup import SessionOriginRow
 from consolidator.store.memory.visibility import find_own_sessions, find_visible_facts
@@ -22,25 +24,50 @@ _NOTHING = "nothing learned has the id {!r}; `facts`, `procedures` and `solution
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
 
 
-async def explain(database: Database, memory_id: str, *, peer: str | None = None) -> dict[str, Any]:
+async def explain(
+    database: Database, memory_id: str, *, peer: str | None = None, viewer: Viewer = OWNER
+) -> dict[str, Any]:
     """Return the title, lines and evidence of a fact, procedure, solution or candidate; raise NotFound for none.
 
-    For a peer there is none, too, where it may not see it.
+    For a peer there is none, too, where it may not see it; for a viewer where it lies outside its reach.
     """
+    peer = viewer.narrow(peer=peer).peer
     async with database.connection() as conn:
         row = await lookup.load_by_id(conn, memory_id, peer)
-        if row is None:
+        if row is None or not _is_of_scope(row, viewer):
             raise NotFound(_NOTHING.format(memory_id))
         if peer is not None and not await _is_visible(conn, row, peer):
             raise NotFound(_NOTHING.format(memory_id))
-        if isinstance(row, FactRow):
-            explanation = await _explain_fact(conn, row, peer)
-        elif isinstance(row, ProcedureRow):
-            explanation = await _explain_procedure(conn, row)
-        elif isinstance(row, SolutionRow):
-            explanation = await _explain_solution(conn, row)
-        else:
-            return {**await _explain_candidate(conn, row), "by": f"by run {row.run_id}"}
+        explanation = await _explain(conn, row, peer)
+        if not await _is_evidence_reached(conn, explanation, viewer):
+            raise NotFound(_NOTHING.format(memory_id))
+        return explanation
+
+
+def _is_of_scope(row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer) -> bool:
+    """Whether something learned belongs to the viewer's agent and, where it has one, to the viewer's project."""
+    return viewer.agent in (None, row.agent) and (viewer.project is None or row.project in (None, viewer.project))
+
+
+async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any], viewer: Viewer) -> bool:
+    """Whether every session that an explanation quotes is of the viewer's agent and project."""
+    if viewer.agent is None and viewer.project is None:
+        return True
+    rows = await session_store.get_each(conn, sorted({str(proof["session_id"]) for proof in explanation["evidence"]}))
+    return all(viewer.reaches(agent=row.agent, project=row.project, peer=viewer.peer) for row in rows)
+
+
+async def _explain(
+    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, peer: str | None
+) -> dict[str, Any]:
+    if isinstance(row, FactRow):
+        explanation = await _explain_fact(conn, row, peer)
+    elif isinstance(row, ProcedureRow):
+        explanation = await _explain_procedure(conn, row)
+    elif isinstance(row, SolutionRow):
+        explanation = await _explain_solution(conn, row)
+    else:
+        return {**await _explain_candidate(conn, row), "by": f"by run {row.run_id}"}
     return {**explanation, "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}")}
 
 

@@ -15,6 +15,7 @@ from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import events, sessions
 from consolidator.store.memory import lookup
 from consolidator.store.memory.visibility import find_own_sessions, load_person
@@ -23,15 +24,15 @@ MAX_EVENTS_READ = 2000
 
 
 async def suggest_next_calls(
-    database: Database, session_name: str, *, peer: str | None = None, limit: int = 5
+    database: Database, session_name: str, *, peer: str | None = None, limit: int = 5, viewer: Viewer = OWNER
 ) -> list[dict[str, Any]]:
     """Return the calls that usually follow in a session, from its last two thousand events.
 
-    They are predicted from what the person whose session it is may see. With `peer` the session must be that person's;
-    any other raises NotFound.
+    They are predicted from what the person whose session it is may see. With `peer` the session must be that person's,
+    and it must be within the viewer's reach; any other raises NotFound.
     """
     async with database.connection() as conn:
-        session = await _find_session(conn, session_name, peer)
+        session = await _find_session(conn, session_name, viewer.narrow(peer=peer))
         rows = await lookup.load_tool_profiles(
             conn, session.agent, session.project, await load_person(conn, session.id)
         )
@@ -41,13 +42,15 @@ async def suggest_next_calls(
     return await asyncio.to_thread(suggest_from_events, profiles, latest, limit)
 
 
-async def _find_session(conn: Connection, name: str, peer: str | None) -> SessionRow:
+async def _find_session(conn: Connection, name: str, viewer: Viewer) -> SessionRow:
     not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
     try:
         session = await sessions.get(conn, await sessions.find_session_id(conn, name))
     except UsageError as error:  # it would name the sessions of others
-        raise (error if peer is None else not_found) from error
-    if peer is not None and not await find_own_sessions(conn, [session.id], peer):
+        raise (not_found if viewer.is_narrowed else error) from error
+    if viewer.peer is not None and not await find_own_sessions(conn, [session.id], viewer.peer):
+        raise not_found
+    if not viewer.reaches(agent=session.agent, project=session.project, peer=viewer.peer):
         raise not_found
     return session
 

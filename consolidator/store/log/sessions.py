@@ -91,6 +91,14 @@ async def open_current(conn: Connection, values: Mapping[str, Any], *, now: date
     return str(session_id)
 
 
+async def find_answered(conn: Connection, key: str, recorded_by: str, idempotency_key: str) -> str | None:
+    """Return the session in which a client's idempotency key was answered, if any; locks that key."""
+    values = {"key": key, "recorded_by": recorded_by, "idempotency": idempotency_key}
+    await execute(conn, _SQL["lock_client_key"], values)
+    session_id = await fetch_value(conn, _SQL["find_answered"], values)
+    return None if session_id is None else str(session_id)
+
+
 async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Lock sessions in order of id, and return the heads of those that exist."""
     locked = await fetch_all(conn, LockedSession, _SQL["lock"], {"ids": list(ids)})

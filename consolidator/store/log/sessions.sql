@@ -66,6 +66,16 @@ with created as (
 select id from created union all
 select id from session where key = %(key)s and current and recorded_by is not distinct from %(recorded_by)s limit 1
 
+-- name: lock_client_key
+-- Two calls with the same idempotency key come one after the other, also when the first ends its session.
+select pg_advisory_xact_lock(hashtextextended(%(recorded_by)s || ':' || %(idempotency)s, 0))
+
+-- name: find_answered
+-- The session in which a client's idempotency key was answered.
+select s.id from session s join idempotency i on i.session_id = s.id and i.key = %(idempotency)s
+where s.key = %(key)s and s.recorded_by = %(recorded_by)s
+order by i.created_at limit 1
+
 -- name: mark_started
 -- A session's first event needs no answer.
 update session set settled_to = %(seq)s, delivered_to = %(seq)s where id = %(id)s and settled_to < %(seq)s

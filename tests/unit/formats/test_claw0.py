@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from consolidator.formats import claw0
 from consolidator.formats.base import Item
-from consolidator.formats.claw0 import SessionKey
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.session_key import SessionKey
 from tests.unit.formats.format_logs import (
     NO_DEADLINE,
     NOW,

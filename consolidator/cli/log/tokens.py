@@ -1,0 +1,80 @@
+"""consolidator tokens: credentials of other programs, with their scopes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.output import AsJson, print_json, print_line, print_note, print_table
+from consolidator.models.credential import CredentialRow
+from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
+
+tokens_app = typer.Typer(no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A credential's name.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(tokens_app, name="tokens", help="Tokens for other programs: what each may do, and for whom.")
+
+
+@tokens_app.command("create")
+def create_command(
+    name: Name,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="read: ask memory; record: log what its agent did; drive: forward what people say. Repeatable."
+        ),
+    ],
+    agent: Annotated[str | None, typer.Option(help="Only this agent's memory and sessions.")] = None,
+    project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Only this person's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a credential and print its token, once: only its SHA-256 is kept."""
+
+    async def work() -> str:
+        async with open_configured() as (database, _):
+            return await create_credential(database, name, scope, agent=agent, project=project, peer=peer)
+
+    token = run_async(work())
+    if as_json:
+        print_json({"name": name, "token": token})
+        return
+    print_line(token)
+    print_note("it is not shown again; send it as `Authorization: Bearer TOKEN`")
+
+
+@tokens_app.command("list")
+def list_command(as_json: AsJson = False) -> None:
+    """List the credentials, revoked ones included."""
+
+    async def work() -> list[CredentialRow]:
+        async with open_configured() as (database, _):
+            return await list_credentials(database)
+
+    rows = run_async(work())
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("name", "scopes", "agent", "project", "peer", "created", "revoked")
+    cells = (
+        (row.name, ", ".join(row.scopes), row.agent, row.project, row.peer, row.created_at, row.revoked_at)
+        for row in rows
+    )
+    print_table("tokens", columns, cells)
+
+
+@tokens_app.command("revoke")
+def revoke_command(name: Name) -> None:
+    """Revoke a credential: its next request is refused."""
+
+    async def work() -> None:
+        async with open_configured() as (database, _):
+            await revoke_credential(database, name)
+
+    run_async(work())
+    print_line(f"revoked {name}")

@@ -1,0 +1,92 @@
+"""Credentials for other programs: made, listed and revoked by the owner; looked up for each request."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection
+from typing import cast
+
+from consolidator.database import Database
+from consolidator.database.jsonb import escape
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.credential import CredentialRow
+from consolidator.models.principal import check_name
+from consolidator.service.viewer import OWNER_NAME, SCOPES, Scope, Viewer
+from consolidator.store.log import credentials
+
+_RESERVED = (OWNER_NAME, "import")
+
+
+def parse_scopes(scopes: Collection[str]) -> frozenset[Scope]:
+    """Return scopes by their names. Raises UsageError for none or an unknown one."""
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise UsageError(f"a credential needs one or more of the scopes {', '.join(SCOPES)}")
+    return cast(frozenset[Scope], frozenset(scopes))
+
+
+def check_narrowing(**values: str | None) -> None:
+    """Raise UsageError for an agent, project or peer that no session can have."""
+    for what, value in values.items():
+        if value is not None and (not value.strip() or escape(value) != value):
+            raise UsageError(f"{value!r} is no {what}")
+
+
+async def create_credential(
+    database: Database,
+    name: str,
+    scopes: Collection[str],
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+) -> str:
+    """Create a credential and return its token, which is shown only now.
+
+    Raises UsageError for an invalid name, scope or value, and for a name that was used before.
+    """
+    if check_name(name) in _RESERVED:
+        raise UsageError(f"{name!r} is the name of the machine's own records")
+    check_narrowing(agent=agent, project=project, peer=peer)
+    token = f"cns_{secrets.token_urlsafe(32)}"
+    async with database.transaction() as conn:
+        added = await credentials.add(
+            conn,
+            name,
+            _hash_token(token),
+            scopes=sorted(parse_scopes(scopes)),
+            agent=agent,
+            project=project,
+            peer=peer,
+            now=database.clock.now(),
+        )
+    if not added:
+        raise UsageError(f"there is or was a credential named {name!r}: its records keep that name")
+    return token
+
+
+async def list_credentials(database: Database) -> list[CredentialRow]:
+    """Return every credential, revoked ones included."""
+    async with database.connection() as conn:
+        return await credentials.list_all(conn)
+
+
+async def revoke_credential(database: Database, name: str) -> None:
+    """Revoke a credential at once. Raises NotFound."""
+    async with database.transaction() as conn:
+        if not await credentials.revoke(conn, name, now=database.clock.now()):
+            raise NotFound(f"no credential is named {name!r}; `consolidator tokens list` shows them")
+
+
+async def find_viewer(database: Database, token: str) -> Viewer | None:
+    """Return what a token may do; None for a wrong or revoked one."""
+    async with database.connection() as conn:
+        found = await credentials.find(conn, _hash_token(token))
+    if found is None:
+        return None
+    scopes = cast(frozenset[Scope], frozenset(found.scopes) & frozenset(SCOPES))
+    return Viewer(found.name, scopes, found.agent, found.project, found.peer)
+
+
+def _hash_token(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
