@@ -108,7 +108,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
         await in_thread(run_cli, "tokens", "revoke", "writer", environment=environment)
         async with httpx2.AsyncClient(headers=JSON, timeout=PATIENCE) as plain:
             for header in (
-                f"Bearer {writer}", f"Bearer {reader}x", f"Bearer {reader[:-1]}", f"bearer {reader}", reader, "Bearer ",
+                f"Bearer {writer}", f"Bearer {reader}x", f"Bearer {reader[:-1]}", f"bearer {reader}", reader, "Bearer",
                 f"Basic {reader}", f"Bearer  {reader}", "Bearer \u00e9",
             ):  # fmt: skip
                 answer = await plain.post(

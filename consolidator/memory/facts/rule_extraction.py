@@ -33,7 +33,6 @@ from consolidator.memory.text.sentences import split_sentences
 from consolidator.memory.text.surroundings import paragraph_around
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.models.principal import may_decide
 
 RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
@@ -154,7 +153,7 @@ def _read_approval(
     proposals: Proposals,
 ) -> None:
     call = describe_approval(event, around)
-    if call is None or not may_decide(event.principal):
+    if call is None or not event.is_persons_word:
         return
     answer = "granted" if event.type is EventType.APPROVAL_GRANTED else "denied"
     operation = redact(strip_invisible(call))

@@ -26,7 +26,6 @@ from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.models.principal import may_decide
 
 MAX_LINE_CHARS = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}
 MAX_FILE_CHARS = 200  # of a result that shows what files hold
@@ -277,7 +276,7 @@ def _line_of_approval(
     reason = strip_recalled(reason).strip() if isinstance(reason, str) else reason
     if operation is None and not reason:
         return None
-    is_persons = not session.is_subagent and may_decide(event.principal)
+    is_persons = not session.is_subagent and event.is_persons_word
     text = f"{answer} {operation or 'a call'}" + (f": {reason}" if isinstance(reason, str) and reason else "")
     return _make_line(event, "approval", redact(strip_invisible(text)), "user" if is_persons else None)
 

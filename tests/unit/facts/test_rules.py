@@ -441,3 +441,23 @@ def test_every_quote_is_in_the_redacted_text(before: str, stated: str, after: st
     for candidate in propose_from(text).candidates:
         assert is_quote_in(candidate.quote, redact(text))
         assert len(candidate.quote) <= 300
+
+
+STANDING = "From now on, always use tabs for indentation."
+
+
+@pytest.mark.parametrize(
+    ("principal", "counts"),
+    [(None, True), ("user:chat", True), ("user:codex", True), ("client:bot", False), ("client:user", False),
+     ("agent", False), ("tool:mail", False), ("harness", False), ("operator", False), ("users:x", False)],
+)  # fmt: skip
+def test_only_what_a_persons_door_brought_is_the_users_word(principal: str | None, counts: bool) -> None:
+    data: dict[str, Any] = {"text": STANDING, "origin": "user"}
+    said = replace(make_event(EventType.USER_MESSAGE, **data), principal=principal)
+    assert bool(propose_candidates([said], WORK, redact).candidates) is counts
+    (line,) = transcript_lines([said], WORK, redact)
+    assert line.trust == ("user" if counts else "agent")
+    call = make_event(EventType.TOOL_CALL, call_id="c", tool="Bash", arguments={"command": "git push --force"})
+    denied = make_event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason=STANDING)
+    log = [call, replace(denied, principal=principal)]
+    assert bool(propose_candidates(log, WORK, redact).candidates) is counts
