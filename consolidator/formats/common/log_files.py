@@ -84,7 +84,7 @@ def _is_worth_telling(link: os.DirEntry[str], real_root: str, suffixes: tuple[st
 
 def is_below(path: Path, root: Path) -> bool:
     """Tell whether a file that was found below `root` still is: a folder between may have become a link."""
-    if not os.path.isdir(root):
+    if path == root or not os.path.isdir(root):
         return True  # it was named itself
     real_root = os.path.realpath(root)
     return os.path.commonpath((real_root, os.path.realpath(path.parent))) == real_root

@@ -29,6 +29,9 @@ class _Kind:
     held_back: int = 0
 
 
+_Kinds = OrderedDict[tuple[str, int, str], _Kind]  # by logger, level and text, oldest first
+
+
 class RepeatedLines(logging.Filter):
     """A filter of a handler: passes the first lines of a kind, and the number of those that it held back."""
 
@@ -36,7 +39,8 @@ class RepeatedLines(logging.Filter):
         super().__init__()
         self._handler = handler
         self._clock = clock
-        self._kinds: OrderedDict[tuple[str, int, bool, str], _Kind] = OrderedDict()
+        self._same: _Kinds = OrderedDict()
+        self._similar: _Kinds = OrderedDict()  # apart: many different lines must not push out what they have in common
         self._lock = threading.RLock()  # writing a count comes back to this filter
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -48,20 +52,20 @@ class RepeatedLines(logging.Filter):
         except Exception:  # noqa: BLE001 - logging itself reports a message that does not fit its values
             return True
         template = str(record.msg)[:_COMPARED] if record.args else text
-        same = (record.name, record.levelno, True, text)
-        similar = (record.name, record.levelno, False, _NUMBER.sub("#", template))
+        same = (record.name, record.levelno, text)
+        similar = (record.name, record.levelno, _NUMBER.sub("#", template))
         with self._lock:
             self.write_counts(only_ended=True)
-            is_new = self._count(same, record, SAME_LINES)
-            return is_new and self._count(similar, record, SIMILAR_LINES)
+            is_new = self._count(self._same, same, record, SAME_LINES)
+            return is_new and self._count(self._similar, similar, record, SIMILAR_LINES)
 
-    def _count(self, key: tuple[str, int, bool, str], record: logging.LogRecord, most: int) -> bool:
+    def _count(self, kinds: _Kinds, key: tuple[str, int, str], record: logging.LogRecord, most: int) -> bool:
         """Count a line of a kind; return whether it is one of the first."""
-        kind = self._kinds.get(key)
+        kind = kinds.get(key)
         if kind is None:
-            while len(self._kinds) >= _MAX_KINDS:
-                self._write_count(self._kinds.popitem(last=False)[1])
-            kind = self._kinds[key] = _Kind(self._clock(), record)
+            while len(kinds) >= _MAX_KINDS:
+                self._write_count(kinds.popitem(last=False)[1])
+            kind = kinds[key] = _Kind(self._clock(), record)
         kind.record = record
         if kind.written < most:
             kind.written += 1
@@ -72,12 +76,13 @@ class RepeatedLines(logging.Filter):
     def write_counts(self, *, only_ended: bool = False) -> None:
         """Write how many lines were held back; with `only_ended` those of windows that are over."""
         with self._lock:
-            while self._kinds:
-                key, kind = next(iter(self._kinds.items()))
-                if only_ended and self._clock() - kind.began < WINDOW_SECONDS:
-                    return
-                del self._kinds[key]
-                self._write_count(kind)
+            for kinds in (self._same, self._similar):
+                while kinds:
+                    key, kind = next(iter(kinds.items()))
+                    if only_ended and self._clock() - kind.began < WINDOW_SECONDS:
+                        break
+                    del kinds[key]
+                    self._write_count(kind)
 
     def _write_count(self, kind: _Kind) -> None:
         if not kind.held_back:
