@@ -21,15 +21,14 @@ from consolidator.runtime.fold import OpenCall
 from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
+from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import CallContext
 from consolidator.runtime.turn_limits import (
-    MAX_ARGUMENT_DEPTH,
     MAX_NAME_LENGTH,
     RepeatNotes,
     TurnLimits,
     TurnUse,
-    nesting_depth,
 )
 from consolidator.store.log import events
 from consolidator.store.log import lease as store
@@ -73,8 +72,8 @@ def call_events(harness: Harness, answer: StreamedAnswer, message_id: str) -> li
 
 def _refusal(arguments: Any) -> str | None:
     """Return why a call is not run, whatever its tool."""
-    if nesting_depth(arguments) > MAX_ARGUMENT_DEPTH:
-        return f"Not run: its arguments are nested deeper than {MAX_ARGUMENT_DEPTH} levels."
+    if nesting_depth(arguments) > MAX_DEPTH:
+        return f"Not run: its arguments are nested deeper than {MAX_DEPTH} levels."
     return None
 
 

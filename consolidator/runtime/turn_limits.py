@@ -19,7 +19,6 @@ from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 
-MAX_ARGUMENT_DEPTH = 100  # levels of a call's arguments
 MAX_NAME_LENGTH = 64  # characters of a tool's name that are kept
 
 
@@ -148,17 +147,3 @@ def call_key(tool: str, arguments: Any, status: Any, content: Any) -> str:
     except (ValueError, RecursionError, TypeError):
         text = repr((tool, status, type(content).__name__))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def nesting_depth(value: Any, limit: int = MAX_ARGUMENT_DEPTH) -> int:
-    """Return how many levels of objects and lists a value has; at most `limit` + 1 are counted."""
-    depth, level = 0, [value]
-    while level and depth <= limit:
-        level = [
-            item
-            for container in level
-            if isinstance(container, (dict, list))
-            for item in (container.values() if isinstance(container, dict) else container)
-        ]
-        depth += 1 if level else 0
-    return depth

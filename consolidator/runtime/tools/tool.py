@@ -16,8 +16,8 @@ from typing import Any, overload
 from consolidator.errors import UsageError
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
+from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 from consolidator.runtime.tools.outcome import Outcome, to_text, truncate
-from consolidator.runtime.turn_limits import MAX_ARGUMENT_DEPTH, nesting_depth
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model
@@ -207,7 +207,7 @@ def _to_outcome(tool: Tool, result: call_runner.FunctionResult) -> Outcome:
 
 def _limit_content(content: Any) -> Any:
     """Return a result as the log keeps it; raise ValueError for one that is nested too deep."""
-    if nesting_depth(content) > MAX_ARGUMENT_DEPTH:
+    if nesting_depth(content) > MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(content, str) and len(content) > MAX_LOGGED_BYTES:  # before it is encoded, which copies it
         half = MAX_LOGGED_BYTES // 2

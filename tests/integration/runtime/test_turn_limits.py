@@ -10,7 +10,8 @@ import pytest
 from consolidator import Outcome, tool
 from consolidator.database import Database
 from consolidator.runtime import sessions
-from consolidator.runtime.turn_limits import call_key, nesting_depth
+from consolidator.runtime.tools.nesting import nesting_depth
+from consolidator.runtime.turn_limits import call_key
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect
 
