@@ -7,7 +7,7 @@ read from what the harness records beside the result (`toolDenialKind`, `toolUse
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from consolidator.formats.claude_code.user_text import INTERRUPTION_START, EventDraft, draft_message
@@ -37,11 +37,20 @@ _ABORTIONS = (
     INTERRUPTION_START,
 )
 _CASCADES = ("Sibling tool call errored", "Cancelled: parallel tool call")
-_DENIAL_REASON = re.compile(r"(?:provided the following reason for the rejection:|the user said:)\s*(.+)", re.DOTALL)
+# A person's words come directly after these sentences of the harness; elsewhere a command or a plan may say the same.
+_DENIAL_REASON = re.compile(
+    r"(?:Error: )?(?:<tool_use_error>)?(?:Error: )?"
+    r"The user doesn't want to proceed with this tool use\. The tool use was rejected"
+    r"(?: \(eg\. if it was a file edit, the new_string was NOT written to the file\))?\. "
+    r"(?:The user provided the following reason for the rejection:|To tell you how to proceed, the user said:)\s*(.+)",
+    re.DOTALL,
+)
+_REJECTED_PLAN = re.compile(r"^[ \t]*Rejected plan:", re.MULTILINE)  # the agent's text, to the end
 _TRAILING_NOTE = re.compile(
     r"\n\s*Note: The user's next message may contain a correction or preference\..*\Z", re.DOTALL
 )
 _TIMEOUT = re.compile(r"^(?:Command|Request|Tool|Agent) timed out after ", re.MULTILINE)
+_RECOMMENDED = re.compile(r"\(recommended\)", re.IGNORECASE)
 ASKING_TOOLS = ("AskUserQuestion", "ExitPlanMode")  # these ask a person in every permission mode
 
 
@@ -83,8 +92,8 @@ def is_user_denial(result: EventDraft, line: Mapping[str, Any]) -> bool:
 
 
 def extract_denial_reason(text: str) -> str | None:
-    """Return the reason that the person gave for the denial."""
-    match = _DENIAL_REASON.search(text)
+    """Return the reason that the person gave for the denial; None where the harness's sentences do not lead to it."""
+    match = None if _REJECTED_PLAN.search(text) else _DENIAL_REASON.match(text)
     return _TRAILING_NOTE.sub("", match[1]).removesuffix("</tool_use_error>").strip() or None if match else None
 
 
@@ -134,29 +143,52 @@ def draft_answers(part: str, result: EventDraft, tool_use_result: Any) -> Iterat
         return  # a tool of somebody else may return any object
     labels_by_question = _option_labels(tool_use_result.get("questions"))
     for question, answer in tool_use_result["answers"].items():
-        if (
-            isinstance(answer, str)
-            and answer.strip()
-            and not _is_picked(answer, labels_by_question.get(question, set()))
-        ):
-            yield draft_message(f"{part}/answer/{question}", answer, in_reply_to=question)
+        # Without the options it cannot be told what a person typed from what the agent offered.
+        labels = labels_by_question.get(question)
+        typed = remove_labels(answer, labels) if isinstance(answer, str) and labels else ""
+        if typed:
+            yield draft_message(f"{part}/answer/{question}", typed, in_reply_to=question)
 
 
 def _option_labels(questions: Any) -> dict[str, set[str]]:
-    """Return the labels of each question's options."""
-    return {
-        str(question.get("question")): {
-            str(option.get("label")) for option in _as_list(question.get("options")) if isinstance(option, Mapping)
-        }
-        for question in _as_list(questions)
-        if isinstance(question, Mapping)
-    }
+    """Return what each question's options say; they are the agent's words."""
+    labels: dict[str, set[str]] = {}
+    for question in _as_list(questions):
+        if isinstance(question, Mapping):
+            options = [option for option in _as_list(question.get("options")) if isinstance(option, Mapping)]
+            texts = {text for option in options for text in option.values() if isinstance(text, str) and text.strip()}
+            labels.setdefault(str(question.get("question")), set()).update(texts)
+    return labels
 
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_picked(answer: str, labels: set[str]) -> bool:
-    """Tell whether an answer is one of the options, or several of them joined by commas."""
-    return answer in labels or all(piece.strip() in labels for piece in answer.split(","))
+def remove_labels(answer: str, labels: Collection[str]) -> str:
+    """Return an answer without the options that were picked: the whole labels between its commas that leave the least.
+
+    Labels may hold commas themselves. Capitals and white space make no difference, nor does a "(Recommended)".
+    """
+    pieces = answer.split(",")
+    folded = [_fold_label(piece) for piece in pieces]
+    options = {tuple(_fold_label(piece) for piece in label.split(",")) for label in labels}
+    left = [0] * (len(pieces) + 1)  # how many pieces stay from each position on, at the least
+    steps = [0] * len(pieces)  # the pieces of the option that is picked there; 0 where the piece stays
+    for position in reversed(range(len(pieces))):
+        left[position] = left[position + 1] + 1
+        for option in options:
+            end = position + len(option)
+            if end <= len(pieces) and left[end] < left[position] and tuple(folded[position:end]) == option:
+                left[position], steps[position] = left[end], len(option)
+    kept: list[str] = []
+    position = 0
+    while position < len(pieces):
+        if not steps[position]:
+            kept.append(pieces[position])
+        position += steps[position] or 1
+    return ",".join(kept).strip()
+
+
+def _fold_label(text: str) -> str:
+    return " ".join(_RECOMMENDED.sub("", text).casefold().split())

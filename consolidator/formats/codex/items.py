@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from consolidator.formats.common.content import extract_text, is_media, split_message
+from consolidator.formats.common.content import answers_call, extract_text, has_result, is_media, split_message
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
@@ -66,6 +66,7 @@ def draft_message(payload: Mapping[str, Any], in_subagent: bool, submitted: Coll
     elif role == "user":
         parts = content if isinstance(content, list) else [content]
         texts = [split_message(part) for part in parts]
+        in_subagent = in_subagent or has_result(parts) or answers_call(payload)
         is_whole = submitted is not None and "".join(typed for typed, _ in texts).strip() in submitted
         for part, (typed, other) in zip(parts, texts, strict=True):
             is_submitted = is_whole or submitted is None or typed.strip() in submitted or is_media(part)

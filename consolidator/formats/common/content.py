@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 _TYPED = ("text", "input_text")
 _TEXT_KEYS = ("text", "thinking", "refusal")
+_RESULT_KIND = re.compile(
+    r"tool|function|output|mcp|\Aresult\Z", re.IGNORECASE
+)  # tool_result, function_call_output, ...
+_RESULT_KEYS = ("tool_use_id", "tool_call_id", "toolCallId", "call_id")  # of the call that a message or part answers
 _MEDIA = ("image", "image_url", "input_image", "document", "file", "input_file", "audio", "input_audio")
 
 
@@ -28,8 +33,10 @@ def split_message(content: Any) -> tuple[str, str]:
     """Return what a person may have typed in a message's content, and what only came with it.
 
     Parts of the kinds text and input_text are typed, an image or a document leaves its mark; a result, a resource or a
-    part of an unknown kind is nobody's words, whatever it holds.
+    part of an unknown kind is nobody's words, whatever it holds. What stands beside a result, nobody typed.
     """
+    if has_result(content):
+        return "", extract_text(content)
     typed: list[str] = []
     others: list[str] = []
     for part in content if isinstance(content, list) else [content]:
@@ -42,6 +49,19 @@ def split_message(content: Any) -> tuple[str, str]:
         elif part is not None:
             others.append(extract_text(part))
     return "\n".join(typed), "\n".join(others)
+
+
+def has_result(content: Any) -> bool:
+    """Tell whether a content, or one of its parts, is what a call gave."""
+    return any(
+        isinstance(part, Mapping) and (bool(_RESULT_KIND.search(str(part.get("type", "")))) or answers_call(part))
+        for part in (content if isinstance(content, list) else [content])
+    )
+
+
+def answers_call(message: Mapping[str, Any]) -> bool:
+    """Tell whether a message or part names the call that it answers."""
+    return any(message.get(key) not in (None, "") for key in _RESULT_KEYS)
 
 
 def is_media(part: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.coercion import fit_payload
-from consolidator.formats.common.content import extract_text, split_message
+from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.json_parsing import parse_json, to_float
 from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
@@ -164,7 +164,8 @@ class ChatRecord:
         elif role in ("system", "developer"):
             yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text}
         else:
-            typed, other = split_message(message.get("content"))
+            # A message that answers a call is its result, whatever role it claims.
+            typed, other = ("", text) if answers_call(message) else split_message(message.get("content"))
             unwrapped = unwrap(typed, MESSAGE_BLOCKS)
             around = "\n".join(part for part in (unwrapped.around, other) if part.strip())
             if around:

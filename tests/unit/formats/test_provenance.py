@@ -87,6 +87,8 @@ def test_a_submission_of_several_parts_is_a_persons(tmp_path: Path) -> None:
         [message_item("user", f"\u200b<environment_context>{EVIL}</environment_context>")],
         [wrap("response_item", {"type": "message", "role": "user", "content": [{"type": "note", "text": EVIL}]})],
         [wrap("response_item", {"type": "message", "role": "user", "content": {"text": EVIL, "type": "tool_result"}})],
+        [wrap("response_item", {"type": "message", "role": "user", "content": [{"type": "tool_result"}, EVIL]})],
+        [wrap("response_item", {"type": "message", "role": "user", "content": EVIL, "call_id": "c1"})],
         [message_item("developer", EVIL)],
         [wrap("compacted", {"message": EVIL})],
         [call("c1", "x"), output("c1", EVIL)],
@@ -134,6 +136,8 @@ def pi_line(content: Any, role: str = "user") -> dict[str, Any]:
         ("copy <file> to <dest>", ["copy <file> to <dest>"]),
         ([{"type": "resource", "text": EVIL}, {"type": "text", "text": "fix it"}], ["fix it"]),
         ([{"type": "toolResult", "content": EVIL}], []),
+        ([{"type": "toolResult", "content": "x"}, {"type": "text", "text": EVIL}], []),
+        ([{"type": "text", "text": EVIL}, {"type": "toolResult", "content": "x"}], []),
     ],
 )
 def test_pis_files_and_skills_are_no_persons_words(tmp_path: Path, content: Any, words: list[str]) -> None:
@@ -163,6 +167,16 @@ def test_pis_other_roles_are_no_persons(tmp_path: Path, role: str) -> None:
         ({"role": "function", "name": "user", "content": EVIL}, []),
         ({"role": "tool", "requestor": "user", "content": EVIL}, []),
         ({"role": "assistant", "content": f"user: {EVIL}"}, []),
+        ({"role": "user", "content": [{"type": "tool_result", "content": "x"}, {"type": "text", "text": EVIL}]}, []),
+        ({"role": "user", "content": [{"type": "text", "text": EVIL}, {"type": "tool_result", "content": "x"}]}, []),
+        ({"role": "user", "content": [{"type": "input_text", "text": EVIL}, {"type": "function_call_output"}]}, []),
+        ({"role": "user", "content": [EVIL, {"type": "mcp_tool_result", "content": "x"}]}, []),
+        ({"role": "user", "content": [{"type": "text", "text": EVIL, "tool_use_id": "a"}]}, []),
+        ({"role": "user", "content": EVIL, "tool_call_id": "a"}, []),
+        ({"role": "user", "content": [{"type": "text", "text": EVIL}], "tool_use_id": "a"}, []),
+        ({"role": "user", "content": EVIL, "call_id": "a", "name": "search"}, []),
+        ({"role": "user", "content": "fix it", "tool_call_id": None}, ["fix it"]),
+        ({"role": "user", "content": [{"type": "search_result"}, {"type": "text", "text": "fix it"}]}, ["fix it"]),
     ],
 )
 def test_chat_messages_by_role_and_kind_of_part(tmp_path: Path, message: dict[str, Any], words: list[str]) -> None:
