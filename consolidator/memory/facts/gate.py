@@ -140,8 +140,14 @@ def _names_subject(subject: str, named: frozenset[str], project: str | None) -> 
     words = content_words(subject)
     return is_project(subject, project) or (
         any(_is_in(word, named) for word in words)
-        and all(has_thing_word(word) or _are_in(content_words(word), named) for word in subject.split())
+        and all(has_thing_word(word) or _is_named(word, named) for word in subject.split())
     )
+
+
+def _is_named(word: str, named: frozenset[str]) -> bool:
+    """Tell whether a word is among words, whole or in all of its parts ("PostgreSQL" is "postgres", too)."""
+    parts = content_words(word)
+    return not parts or _is_in(max(parts, key=len), named) or _are_in(parts, named)
 
 
 def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str | None:
