@@ -102,15 +102,15 @@ class MemoryTools:
         token_budget: Annotated[int, Field(ge=100, le=100_000)] = DEFAULT_TOKEN_BUDGET,
     ) -> dict[str, Any]:
         """Recall what is known about a question or task: a block for the prompt, and the same as cited items."""
-        viewer = self._narrow(agent, project, peer)
         recalling = recall(
             self.database,
             query,
-            agent=viewer.agent,
-            project=viewer.project,
-            peer=viewer.peer,
+            agent=agent,
+            project=project,
+            peer=peer,
             token_budget=token_budget,
             settings=self.settings,
+            viewer=self.viewer(),
         )
         return _to_json((await _with_tool_errors(recalling)).as_json())
 
@@ -126,16 +126,15 @@ class MemoryTools:
         limit: Limit = 5,
     ) -> dict[str, Any]:
         """Look an error up: a fix bound to this case or what was done last time, how often it worked, the evidence."""
-        viewer = self._narrow(agent, project)
         finding = find_solutions(
             self.database,
             error,
             tool=tool if arguments is None else None,
             call=None if tool is None or arguments is None else (tool, arguments),
-            agent=viewer.agent,
-            project=viewer.project,
-            peer=viewer.peer,
+            agent=agent,
+            project=project,
             limit=limit,
+            viewer=self.viewer(),
         )
         return _to_json({"solutions": await _with_tool_errors(finding)})
 
@@ -157,15 +156,14 @@ class MemoryTools:
         limit: Limit = 20,
     ) -> dict[str, Any]:
         """List the procedures worth knowing that sessions have in common: steps, purpose, support, success rate."""
-        viewer = self._narrow(agent, project)
         listing = list_procedures(
             self.database,
             query=query,
-            agent=viewer.agent,
-            project=viewer.project,
-            peer=viewer.peer,
+            agent=agent,
+            project=project,
             everything=everything,
             limit=limit,
+            viewer=self.viewer(),
         )
         return _to_json({"procedures": await _with_tool_errors(listing)})
 
@@ -196,13 +194,6 @@ class MemoryTools:
             viewer=self.viewer(),
         )
         return await _with_tool_errors(recording)
-
-    def _narrow(self, agent: str | None, project: str | None, peer: str | None = None) -> Viewer:
-        """Return who calls, narrowed by arguments: they can only take away from what the credential reaches."""
-        try:
-            return self.viewer().narrow(agent=agent, project=project, peer=peer)
-        except UsageError as error:
-            raise ToolError(str(error)) from error
 
 
 async def _with_tool_errors(work: Awaitable[T]) -> T:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_GROUP_KINDS = frozenset({"group", "supergroup", "channel", "room", "thread"})
+
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
@@ -29,3 +31,9 @@ class SessionKey:
         if len(parts) >= 3:
             return cls(parts[0], parts[1], ":".join(parts[2:]))
         return cls(parts[0], parts[1] if len(parts) == 2 else None)
+
+
+def is_group(peer: str) -> bool:
+    """Tell whether a key's peer is several people, by its kind, as in "group:ops"; one that does not say is one."""
+    kind, separator, name = peer.partition(":")
+    return kind in _GROUP_KINDS and bool(separator and name)

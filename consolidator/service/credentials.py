@@ -14,6 +14,7 @@ from consolidator.models.credential import CredentialRow
 from consolidator.models.principal import check_name
 from consolidator.service.viewer import OWNER_NAME, SCOPES, Scope, Viewer
 from consolidator.store.log import credentials
+from consolidator.store.log.projects import resolve_project
 
 _RESERVED = (OWNER_NAME, "import")
 
@@ -43,6 +44,7 @@ async def create_credential(
 ) -> str:
     """Create a credential and return its token, which is shown only now.
 
+    A project may be named by the last part of its path; the credential is for the whole path, whatever comes later.
     Raises UsageError for an invalid name, scope or value, and for a name that was used before.
     """
     if check_name(name) in _RESERVED:
@@ -50,6 +52,7 @@ async def create_credential(
     check_narrowing(agent=agent, project=project, peer=peer)
     token = f"cns_{secrets.token_urlsafe(32)}"
     async with database.transaction() as conn:
+        project = await resolve_project(conn, project, agent=agent, peer=peer)
         added = await credentials.add(
             conn,
             name,
@@ -63,6 +66,20 @@ async def create_credential(
     if not added:
         raise UsageError(f"there is or was a credential named {name!r}: its records keep that name")
     return token
+
+
+async def make_viewer(
+    database: Database,
+    name: str,
+    scopes: frozenset[Scope],
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+) -> Viewer:
+    """Return the viewer that a credential of these values would be; its project is looked up once, now."""
+    async with database.connection() as conn:
+        return Viewer(name, scopes, agent, await resolve_project(conn, project, agent=agent, peer=peer), peer)
 
 
 async def list_credentials(database: Database) -> list[CredentialRow]:

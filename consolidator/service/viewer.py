@@ -37,6 +37,11 @@ class Viewer:
         """Whether there is anything that the credential does not reach."""
         return any(value is not None for value in (self.agent, self.project, self.peer))
 
+    @property
+    def is_of_project(self) -> bool:
+        """Whether nothing may be shown that rests on another project's sessions, or on sessions without one."""
+        return self.project is not None
+
     def narrow(self, *, agent: str | None = None, project: str | None = None, peer: str | None = None) -> Viewer:
         """Return the viewer narrowed by what a caller asks for: an absent value becomes the credential's own.
 

@@ -8,8 +8,8 @@ import typer
 
 from consolidator.cli.common import open_configured, run_async
 from consolidator.models.principal import check_name
-from consolidator.service.credentials import check_narrowing, parse_scopes
-from consolidator.service.viewer import OWNER_NAME, Viewer
+from consolidator.service.credentials import check_narrowing, make_viewer, parse_scopes
+from consolidator.service.viewer import OWNER_NAME
 
 
 def register(app: typer.Typer) -> None:
@@ -36,10 +36,11 @@ def mcp_command(
 
     check_narrowing(agent=agent, project=project, peer=peer)
     scopes = parse_scopes(scope or ("read", "record"))
-    viewer = Viewer(check_name(client), scopes, agent, project, peer)
+    name = check_name(client)
 
     async def work() -> None:
         async with open_configured() as (database, settings):
+            viewer = await make_viewer(database, name, scopes, agent=agent, project=project, peer=peer)
             await build_server(database, settings, scopes, lambda: viewer).run_stdio_async()
 
     run_async(work())

@@ -7,6 +7,7 @@ says nothing that only a person, an operator or the runtime may say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from ulid import ULID
@@ -14,14 +15,16 @@ from ulid import ULID
 from consolidator.database import Database
 from consolidator.errors import InvalidEvent, UsageError
 from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
-from consolidator.models.event import NewEvent
+from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
+from consolidator.models.session_key import is_group
 from consolidator.runtime.sessions import parse_key
 from consolidator.service.viewer import Viewer
 from consolidator.store.log import events, sessions
 
 MAX_EVENTS = 500  # in one call
+MAX_AHEAD = timedelta(days=1)  # of the clock: what happens later has not happened
 RECORDER = Viewer(scopes=frozenset({"read", "record"}))  # the owner's own agents: their records are no person's word
 
 
@@ -47,7 +50,8 @@ async def record_events(
     narrowed = viewer.narrow(agent=agent, project=project, peer=peer)
     if not 1 <= len(new_events) <= MAX_EVENTS:
         raise InvalidEvent(f"between 1 and {MAX_EVENTS} events can be recorded at once, not {len(new_events)}")
-    parsed = [_parse_event(number, event, viewer) for number, event in enumerate(new_events, 1)]
+    latest = database.clock.now() + MAX_AHEAD
+    parsed = [_parse_event(number, event, viewer, latest) for number, event in enumerate(new_events, 1)]
     values = {
         "id": str(ULID()),
         "key": key,
@@ -72,7 +76,7 @@ async def record_events(
     }
 
 
-def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer) -> NewEvent:
+def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer, latest: datetime) -> NewEvent:
     event_type, data = event.get("type"), event.get("data", {})
     if not isinstance(event_type, str) or event_type not in set(EventType):
         raise InvalidEvent(f"event {number}: {str(event_type)[:100]!r} is not an event type: {', '.join(EventType)}")
@@ -80,6 +84,12 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer) -> NewEv
         raise InvalidEvent(f"event {number}: data is a {type(data).__name__}, not an object")
     if exceeds_max_depth(data):
         raise InvalidEvent(f"event {number}: data is nested deeper than {MAX_DEPTH} levels")
+    speaker = data.get("speaker")
+    if speaker is not None and not _may_speak_as(viewer, speaker):
+        raise InvalidEvent(f"event {number}: this credential is for one peer, who is the speaker: leave speaker out")
+    occurred_at = parse_timestamp(data.get("occurred_at"))
+    if occurred_at is not None and occurred_at > latest:
+        raise InvalidEvent(f"event {number}: occurred_at is more than a day ahead of the clock")
     task_id = event.get("task_id", data.get("task_id"))
     if task_id is not None and not isinstance(task_id, str):
         raise InvalidEvent(f"event {number}: task_id is a {type(task_id).__name__}, not a text")
@@ -87,3 +97,8 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer) -> NewEv
     is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("drive") and data.get("origin", "user") == "user"
     principal = name_principal(Role.USER if is_forwarded else Role.CLIENT, viewer.name)
     return NewEvent(kind, data, task_id, principal=principal)
+
+
+def _may_speak_as(viewer: Viewer, speaker: Any) -> bool:
+    """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many speakers."""
+    return viewer.peer is None or is_group(viewer.peer) or speaker == viewer.peer

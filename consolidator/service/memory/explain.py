@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
@@ -18,7 +19,14 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import sessions as session_store
 from consolidator.store.memory import lookup
 from consolidator.store.memory.lookup import SessionOriginRow
-from consolidator.store.memory.visibility import find_own_sessions, find_visible_facts
+from consolidator.store.memory.visibility import (
+    find_own_sessions,
+    find_project_facts,
+    find_project_sessions,
+    find_visible_facts,
+)
+
+Cut = TypeVar("Cut", FactRow, CitedCandidateRow)
 
 _NOTHING = "nothing learned has the id {!r}; `facts`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
@@ -31,22 +39,21 @@ async def explain(
 
     For a peer there is none, too, where it may not see it; for a viewer where it lies outside its reach.
     """
-    peer = viewer.narrow(peer=peer).peer
+    scope = viewer.narrow(peer=peer)
     async with database.connection() as conn:
-        row = await lookup.load_by_id(conn, memory_id, peer)
-        if row is None or not _is_of_scope(row, viewer):
+        row = await lookup.load_by_id(conn, memory_id, scope.peer)
+        if row is None or not _is_of_scope(row, viewer) or not await _is_visible(conn, row, scope):
             raise NotFound(_NOTHING.format(memory_id))
-        if peer is not None and not await _is_visible(conn, row, peer):
-            raise NotFound(_NOTHING.format(memory_id))
-        explanation = await _explain(conn, row, peer)
+        explanation = await _explain(conn, row, scope)
         if not await _is_evidence_reached(conn, explanation, viewer):
             raise NotFound(_NOTHING.format(memory_id))
         return explanation
 
 
 def _is_of_scope(row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer) -> bool:
-    """Whether something learned belongs to the viewer's agent and, where it has one, to the viewer's project."""
-    return viewer.agent in (None, row.agent) and (viewer.project is None or row.project in (None, viewer.project))
+    """Whether something learned belongs to the viewer's agent and project; a fact of none is judged by its quotes."""
+    projects = (None, viewer.project) if isinstance(row, FactRow | CitedCandidateRow) else (viewer.project,)
+    return viewer.agent in (None, row.agent) and (viewer.project is None or row.project in projects)
 
 
 async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any], viewer: Viewer) -> bool:
@@ -58,37 +65,60 @@ async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any],
 
 
 async def _explain(
-    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, peer: str | None
+    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, scope: Viewer
 ) -> dict[str, Any]:
     if isinstance(row, FactRow):
-        explanation = await _explain_fact(conn, row, peer)
+        explanation = await _explain_fact(conn, row, scope)
     elif isinstance(row, ProcedureRow):
         explanation = await _explain_procedure(conn, row)
     elif isinstance(row, SolutionRow):
         explanation = await _explain_solution(conn, row)
     else:
-        return {**await _explain_candidate(conn, row), "by": f"by run {row.run_id}"}
+        return {**await _explain_candidate(conn, _cut(row) if _is_cut(scope) else row), "by": f"by run {row.run_id}"}
     return {**explanation, "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}")}
 
 
 async def _is_visible(
-    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, peer: str
+    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, scope: Viewer
 ) -> bool:
-    """Whether a person may see it; procedures and solutions are found only where their audience has the person."""
+    """Whether a scope's person and project may see it; procedures and solutions are found only where they may."""
     if isinstance(row, FactRow):
-        return bool(await find_visible_facts(conn, [row.id], peer))
+        return row.id in await _visible_facts(conn, {row.id}, scope)
     if isinstance(row, ProcedureRow | SolutionRow):
         return True
-    return bool(await find_own_sessions(conn, [row.session_id], peer))
+    return row.session_id in await _reached_sessions(conn, {row.session_id}, scope)
 
 
-async def _explain_fact(conn: Connection, fact: FactRow, peer: str | None) -> dict[str, Any]:
+async def _visible_facts(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
+    if scope.peer is not None:
+        ids = await find_visible_facts(conn, ids, scope.peer)
+    return ids if scope.project is None else await find_project_facts(conn, ids, scope.project)
+
+
+async def _reached_sessions(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
+    if scope.peer is not None:
+        ids = await find_own_sessions(conn, ids, scope.peer)
+    return ids if scope.project is None else await find_project_sessions(conn, ids, scope.project)
+
+
+def _is_cut(scope: Viewer) -> bool:
+    """Whether what a candidate was compared with may be another person's or project's."""
+    return scope.peer is not None or scope.project is not None
+
+
+def _cut(row: Cut) -> Cut:
+    """Return a fact or candidate without what was decided about it by comparing it with others."""
+    return replace(row, flagged=None) if isinstance(row, FactRow) else replace(row, flagged=None, target=None, why=None)
+
+
+async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[str, Any]:
     cited = await lookup.load_cited_candidates(conn, fact.evidence)
     history = await lookup.load_fact_history(conn, fact)
-    if peer is not None:
-        own = await find_own_sessions(conn, [candidate.session_id for candidate in cited], peer)
-        visible = await find_visible_facts(conn, [other.id for other in history], peer)
-        cited = [candidate for candidate in cited if candidate.session_id in own]
+    if _is_cut(scope):
+        fact = _cut(fact)
+        own = await _reached_sessions(conn, {candidate.session_id for candidate in cited}, scope)
+        visible = await _visible_facts(conn, {other.id for other in history}, scope)
+        cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
     lines = [
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
@@ -100,9 +130,9 @@ async def _explain_fact(conn: Connection, fact: FactRow, peer: str | None) -> di
         + (f" until {fact.valid_to:%Y-%m-%d %H:%M}" if fact.valid_to else ""),
         *_predecessors(fact, history),
         *_superseded(fact, history),
-        *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate)),
+        *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate) and not _is_cut(scope)),
     ]
-    if peer is None and (rejections := await lookup.count_rejections(conn, fact)):
+    if not _is_cut(scope) and (rejections := await lookup.count_rejections(conn, fact)):
         reasons = ", ".join(f"{rejection.count} {rejection.reason}" for rejection in rejections)
         lines.append(f"of the same subject, {sum(rejection.count for rejection in rejections)} rejected: {reasons}")
     origins = await lookup.load_session_origins(conn, [candidate.session_id for candidate in cited])

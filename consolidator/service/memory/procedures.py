@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from consolidator.database import Database
 from consolidator.models.procedure import ProcedureRow
-from consolidator.store.log.projects import resolve_project
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import lookup
 
 
@@ -19,15 +20,23 @@ async def list_procedures(
     peer: str | None = None,
     everything: bool = False,
     limit: int = 50,
+    viewer: Viewer = OWNER,
 ) -> list[ProcedureRow]:
     """Return the procedures that are worth telling, or `everything`, the best first.
 
-    For a peer those of its own sessions, and what enough people share.
+    For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
         return await lookup.list_procedures(
-            conn, query=query, agent=agent, project=project, peer=peer, everything=everything, limit=limit
+            conn,
+            query=query,
+            agent=scope.agent,
+            project=scope.project,
+            peer=scope.peer,
+            project_alone=viewer.is_of_project,
+            everything=everything,
+            limit=limit,
         )
 
 

@@ -22,10 +22,17 @@ from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.solutions import answer_error, find_solutions
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import lookup
-from consolidator.store.memory.visibility import find_own_sessions, find_visible_facts, load_person
+from consolidator.store.memory.visibility import (
+    find_own_sessions,
+    find_project_facts,
+    find_project_sessions,
+    find_visible_facts,
+    load_person,
+)
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
@@ -61,22 +68,24 @@ async def recall(
     token_budget: int = DEFAULT_TOKEN_BUDGET,
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
+    viewer: Viewer = OWNER,
 ) -> RecallResult:
     """Return what memory knows about a query: known errors first, then procedures, then facts and turns by rank.
 
-    For a peer, only what comes from that person's own sessions, and what enough people share; without one, everything.
+    For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
+    project, only what rests on that project's sessions alone; without either, everything.
 
     Searches by words, and also by vectors if `settings` name an embedding model.
     """
     query = redact(query)
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
-    documents = await rank_documents(
-        database, query, agent=agent, project=project, peer=peer, limit=limit, settings=settings
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+    documents = await _rank_documents(
+        database, query, scope, project_alone=viewer.is_of_project, limit=limit, settings=settings
     )
-    solutions = await _find_solutions(database, query, agent=agent, project=project, peer=peer)
+    solutions = await _find_solutions(database, query, scope, viewer)
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
-    leading += await _find_procedures(database, query, agent=agent, project=project, peer=peer)
+    leading += await _find_procedures(database, query, scope, project_alone=viewer.is_of_project)
     text, items = render_block([*leading, *documents][:limit], token_budget)
     async with database.transaction(flushed=False) as conn:
         await index.count_recalls(
@@ -85,23 +94,32 @@ async def recall(
     return RecallResult(text, items)
 
 
-async def _find_solutions(
-    database: Database, query: str, *, agent: str | None, project: str | None, peer: str | None
-) -> list[SolutionRow]:
+async def _find_solutions(database: Database, query: str, scope: Viewer, viewer: Viewer) -> list[SolutionRow]:
     """Return the solutions of a query that reads like a known error; for any other, those with most of its words.
 
     An error that is not known has none: that of an error with many of the same words is another one's.
     """
     if looks_like_error(query):
         solutions = await find_solutions(
-            database, query, agent=agent, project=project, peer=peer, limit=MAX_LEADING_ITEMS
+            database,
+            query,
+            agent=scope.agent,
+            project=scope.project,
+            peer=scope.peer,
+            limit=MAX_LEADING_ITEMS,
+            viewer=viewer,
         )
         if solutions or not looks_like_question(query):
             return solutions
     words = split_words(query)
     async with database.connection() as conn:
         solutions = await lookup.find_solutions_for_request(
-            conn, query[:MAX_SOLUTION_QUERY_LENGTH], agent=agent, project=project, peer=peer
+            conn,
+            query[:MAX_SOLUTION_QUERY_LENGTH],
+            agent=scope.agent,
+            project=scope.project,
+            peer=scope.peer,
+            project_alone=viewer.is_of_project,
         )
     # One shared word alone does not identify an error.
     scored = [(query_coverage(words, [row.search], min_shared=2), row) for row in solutions]
@@ -109,13 +127,13 @@ async def _find_solutions(
     return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
-async def _find_procedures(
-    database: Database, query: str, *, agent: str | None, project: str | None, peer: str | None
-) -> list[RecallItem]:
+async def _find_procedures(database: Database, query: str, scope: Viewer, *, project_alone: bool) -> list[RecallItem]:
     """Return the procedures whose goals or tools fit a request."""
     words = split_words(query)
     async with database.connection() as conn:
-        procedures = await lookup.find_procedures_for_request(conn, query, agent=agent, project=project, peer=peer)
+        procedures = await lookup.find_procedures_for_request(
+            conn, query, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
+        )
     scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].worth, pair[1].id))
     return [
@@ -146,17 +164,26 @@ async def rank_documents(
     settings: Settings | None = None,
 ) -> list[RecallItem]:
     """Return the facts and turns that fit a query, in one ranking."""
+    async with database.connection() as conn:
+        scope = await narrow_scope(conn, OWNER, agent=agent, project=project, peer=peer)
+    return await _rank_documents(database, query, scope, project_alone=False, limit=limit, settings=settings)
+
+
+async def _rank_documents(
+    database: Database, query: str, scope: Viewer, *, project_alone: bool, limit: int, settings: Settings | None
+) -> list[RecallItem]:
     vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
-        sums = await scope_sizes.load_corpus(conn, agent=agent, project=project, peer=peer)
+        sums = await scope_sizes.load_corpus(
+            conn, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
+        )
         if not sums.scopes:
             return []
         channels = await _search_words(conn, words, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
             channels += await search_vectors(conn, settings.embed_model, vector, sums)
-        turns, facts = await load_documents(conn, channels, peer)
+        turns, facts = await load_documents(conn, channels, scope.peer, scope.project if project_alone else None)
     return fuse_channels(turns, facts, channels, limit=limit, query_words=words)
 
 
@@ -223,11 +250,12 @@ def _rank_hits(
 
 
 async def load_documents(
-    conn: Connection, channels: Sequence[Channel], peer: str | None = None
+    conn: Connection, channels: Sequence[Channel], peer: str | None = None, project: str | None = None
 ) -> tuple[list[RecalledTurn], list[RecalledFact]]:
     """Return the documents of some channels that still exist, and the turns that prove the best facts among them.
 
-    For a peer only those that this person may see, whatever the channels found.
+    For a peer only those that this person may see, for a project only those of its sessions alone, whatever the
+    channels found.
     """
     numbers: dict[str, set[int]] = {TURN: set(), FACT: set()}
     for channel in channels:
@@ -237,12 +265,16 @@ async def load_documents(
     if peer is not None and fact_rows:
         visible = await find_visible_facts(conn, [row.id for row in fact_rows], peer)
         fact_rows = [row for row in fact_rows if row.id in visible]
+    if project is not None and fact_rows:
+        visible = await find_project_facts(conn, [row.id for row in fact_rows], project)
+        fact_rows = [row for row in fact_rows if row.id in visible]
     turns, facts = [_recalled_turn(row) for row in turn_rows], [_recalled_fact(row) for row in fact_rows]
     if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
         turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
-    if peer is not None:
-        sessions = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
-        own = await find_own_sessions(conn, sessions, peer)
+    if peer is not None or project is not None:
+        own = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
+        own = own if peer is None else await find_own_sessions(conn, own, peer)
+        own = own if project is None else await find_project_sessions(conn, own, project)
         turns = [turn for turn in turns if turn.event[0] in own]
         facts = [replace(fact, events=tuple(event for event in fact.events if event[0] in own)) for fact in facts]
     return turns, facts

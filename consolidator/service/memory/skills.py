@@ -18,6 +18,7 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
+from consolidator.service.viewer import OWNER, Viewer
 
 MAX_NAME_LENGTH = 64
 MAX_DESCRIPTION_LENGTH = 1024
@@ -33,14 +34,15 @@ async def export_skills(
     peer: str | None = None,
     everything: bool = False,
     limit: int,
+    viewer: Viewer = OWNER,
 ) -> list[Path]:
     """Write the best procedures into a directory, one folder each, and return the files."""
     written = []
     listed = await list_procedures(
-        database, agent=agent, project=project, peer=peer, everything=everything, limit=limit
+        database, agent=agent, project=project, peer=peer, everything=everything, limit=limit, viewer=viewer
     )
     for procedure in listed:
-        explanation = await explain(database, procedure.id, peer=peer)
+        explanation = await explain(database, procedure.id, peer=peer, viewer=viewer)
         folder = directory / skill_name(procedure.title, procedure.id)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "SKILL.md"

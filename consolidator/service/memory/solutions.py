@@ -21,7 +21,8 @@ from consolidator.memory.solutions.fix_suggestion import (
     suggest_fix,
 )
 from consolidator.models.solution import SolutionRow
-from consolidator.store.log.projects import resolve_project
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import lookup
 
 
@@ -34,15 +35,23 @@ async def list_solutions(
     peer: str | None = None,
     unsolved_too: bool = False,
     limit: int = 50,
+    viewer: Viewer = OWNER,
 ) -> list[SolutionRow]:
     """Return solutions, confirmed ones first; errors without a known fix only if asked for.
 
-    For a peer those of its own sessions, and what enough people share.
+    For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
         return await lookup.list_solutions(
-            conn, query=query, agent=agent, project=project, peer=peer, unsolved_too=unsolved_too, limit=limit
+            conn,
+            query=query,
+            agent=scope.agent,
+            project=scope.project,
+            peer=scope.peer,
+            project_alone=viewer.is_of_project,
+            unsolved_too=unsolved_too,
+            limit=limit,
         )
 
 
@@ -57,6 +66,7 @@ async def find_solutions(
     peer: str | None = None,
     unsolved_too: bool = False,
     limit: int = 5,
+    viewer: Viewer = OWNER,
 ) -> list[SolutionRow]:
     """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
 
@@ -71,26 +81,33 @@ async def find_solutions(
     line = headline(text)
     family = family_fingerprint(tool or "", line)
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
         rows = await lookup.find_solutions_for_error(
             conn,
             fingerprint=exact,
             signature=signature(text),
             text=line,
-            agent=agent,
-            project=project,
-            peer=peer,
+            agent=scope.agent,
+            project=scope.project,
+            peer=scope.peer,
+            project_alone=viewer.is_of_project,
             unsolved_too=unsolved_too,
             limit=limit,
         )
         of_family = None
         if family is not None:
-            families = await lookup.find_solutions_by_fingerprint(
-                conn, family, any_tool=tool is None, agent=agent, project=project, peer=peer
-            )
-            own = await lookup.find_solutions_by_fingerprint(
-                conn, exact or fingerprint("", text), any_tool=True, agent=agent, project=project, peer=peer
-            )
+            families, own = [
+                await lookup.find_solutions_by_fingerprint(
+                    conn,
+                    wanted,
+                    any_tool=any_tool,
+                    agent=scope.agent,
+                    project=scope.project,
+                    peer=scope.peer,
+                    project_alone=viewer.is_of_project,
+                )
+                for wanted, any_tool in ((family, tool is None), (exact or fingerprint("", text), True))
+            ]
             of_family = _answer_by_family(families, own, text, call)
     error_signature = signature(text)
     same = [row for row in rows if row.fingerprint.endswith(f"|{error_signature}")]

@@ -33,8 +33,9 @@ async def suggest_next_calls(
     """
     async with database.connection() as conn:
         session = await _find_session(conn, session_name, viewer.narrow(peer=peer))
+        person = await load_person(conn, session.id)
         rows = await lookup.load_tool_profiles(
-            conn, session.agent, session.project, await load_person(conn, session.id)
+            conn, session.agent, session.project, person, project_alone=viewer.is_of_project
         )
         after = max(session.head - MAX_EVENTS_READ, session.pruned_to)
         latest = await events.read(conn, session.id, after=after, bounds=session.ingest_bounds)

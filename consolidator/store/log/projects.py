@@ -26,9 +26,10 @@ async def resolve_project(
     if not name:
         return None
     name = escape(name)
-    if await fetch_value(conn, _SQL["is_known"], {"project": name}):
+    within = {"agent": agent or None, "peer": peer}
+    if await fetch_value(conn, _SQL["is_known"], {"project": name, **within}):
         return name
-    known = await fetch_column(conn, _SQL["projects"], {"agent": agent or None, "peer": peer or None})
+    known = await fetch_column(conn, _SQL["projects"], within)
     return match_project(name, known)
 
 

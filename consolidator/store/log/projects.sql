@@ -1,5 +1,8 @@
 -- name: is_known
-select exists (select from session where project = %(project)s) as is_known
+select exists (
+    select from session s where s.project = %(project)s and (%(agent)s::text is null or s.agent = %(agent)s)
+      and (%(peer)s::text is null or coalesce(s.peer, '') = %(peer)s)
+) as is_known
 
 -- name: projects
 -- Every project, from one index entry to the next, so that many sessions of few projects cost little.
@@ -11,5 +14,5 @@ with recursive known as (
 )
 select project from known k where project is not null and exists (
     select from session s where s.project = k.project and (%(agent)s::text is null or s.agent = %(agent)s)
-      and (%(peer)s::text is null or s.peer = %(peer)s)
+      and (%(peer)s::text is null or coalesce(s.peer, '') = %(peer)s)
 )

@@ -186,6 +186,7 @@ async def list_procedures(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    project_alone: bool = False,
     everything: bool = False,
     retired_too: bool = False,
     limit: int = 50,
@@ -193,7 +194,8 @@ async def list_procedures(
     """Return the procedures that are worth telling, or `everything`, the best first.
 
     Those of an agent as a whole belong to each of its projects. `peer` selects what that person may see, here
-    and in all functions of this module; None is the owner of the machine, who sees what all sessions taught.
+    and in all functions of this module; None is the owner of the machine, who sees what all sessions taught. So does
+    `project_alone`: it leaves out what an agent learned from several projects, or from sessions without one.
     """
     order = col(ProcedureTable.worth).desc(), col(ProcedureTable.rank).desc(), col(ProcedureTable.id)
     statement = select(ProcedureTable).order_by(*order)
@@ -201,7 +203,7 @@ async def list_procedures(
         statement = statement.where(col(ProcedureTable.worth) > 0)
     if not retired_too:
         statement = statement.where(col(ProcedureTable.retired_at).is_(None))
-    scoped = _in_scope(statement, ProcedureTable, agent, project, peer)
+    scoped = _in_scope(statement, ProcedureTable, agent, project, peer, project_alone)
     return await _search(conn, ProcedureRow, scoped, col(ProcedureTable.title), query, limit)
 
 
@@ -212,6 +214,7 @@ async def list_solutions(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    project_alone: bool = False,
     unsolved_too: bool = False,
     limit: int = 50,
 ) -> list[SolutionRow]:
@@ -224,19 +227,34 @@ async def list_solutions(
     statement = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
     if not unsolved_too:
         statement = statement.where(func.jsonb_array_length(col(SolutionTable.body)["fixes"]) > 0)
-    scoped = _in_scope(statement.order_by(*order, col(SolutionTable.id)), SolutionTable, agent, project, peer)
+    statement = statement.order_by(*order, col(SolutionTable.id))
+    scoped = _in_scope(statement, SolutionTable, agent, project, peer, project_alone)
     return await _search(conn, SolutionRow, scoped, col(SolutionTable.search), query, limit)
 
 
-def _in_scope(statement: Any, table: Any, agent: str | None, project: str | None, peer: str | None) -> Any:
+def _in_scope(
+    statement: Any, table: Any, agent: str | None, project: str | None, peer: str | None, project_alone: bool
+) -> Any:
     audiences = audiences_for(peer)
     audience = col(table.audience)
     statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
     if agent:
         statement = statement.where(table.agent == agent)
+    if project_alone:
+        return statement.where(table.project == project)
     if project:
         statement = statement.where(or_(table.project.is_(None), table.project == project))
     return statement
+
+
+def _scope_values(agent: str | None, project: str | None, peer: str | None, project_alone: bool) -> dict[str, Any]:
+    """Return what the queries call a scope."""
+    return {
+        "agent": agent or None,
+        "project": project if project_alone else project or None,
+        "project_alone": project_alone,
+        "audiences": audiences_for(peer),
+    }
 
 
 async def find_solutions_for_error(
@@ -248,6 +266,7 @@ async def find_solutions_for_error(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    project_alone: bool = False,
     unsolved_too: bool = False,
     limit: int = 5,
 ) -> list[SolutionRow]:
@@ -262,8 +281,7 @@ async def find_solutions_for_error(
         "text": escape(text),
         "limit": limit,
     }
-    values |= {"agent": agent or None, "project": project or None, "error": True, "unsolved_too": unsolved_too}
-    values |= {"audiences": audiences_for(peer)}
+    values |= {"error": True, "unsolved_too": unsolved_too, **_scope_values(agent, project, peer, project_alone)}
     by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
     if not by_fingerprint:
         return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
@@ -278,36 +296,46 @@ async def find_solutions_by_fingerprint(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    project_alone: bool = False,
 ) -> list[SolutionRow]:
     """Return the solutions of an error or a family, also without a fix; those of other tools only if asked for."""
     signature = fingerprint.partition("|")[2] if any_tool else fingerprint  # a whole fingerprint is nobody's signature
     values = {"fingerprint": escape(fingerprint), "signature": escape(signature), "limit": MAX_FITTING_SOLUTIONS}
-    values |= {"agent": agent or None, "project": project or None, "audiences": audiences_for(peer)}
+    values |= _scope_values(agent, project, peer, project_alone)
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
 
 
 async def find_solutions_for_request(
-    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
+    conn: Connection,
+    text: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    project_alone: bool = False,
 ) -> list[SolutionRow]:
     """Return solutions that may fit a request: those with a fix that share the most words with it."""
     values = {
         "text": escape(text),
-        "agent": agent or None,
-        "project": project or None,
         "error": False,
         "unsolved_too": False,
-        "audiences": audiences_for(peer),
+        **_scope_values(agent, project, peer, project_alone),
         "limit": MAX_FITTING_SOLUTIONS,
     }
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
 
 
 async def find_procedures_for_request(
-    conn: Connection, text: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
+    conn: Connection,
+    text: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    project_alone: bool = False,
 ) -> list[FittingProcedureRow]:
     """Return procedures that may fit a request, those whose tools it names first."""
-    values: dict[str, Any] = {"text": escape(text), "agent": agent or None, "project": project or None}
-    values |= {"audiences": audiences_for(peer)}
+    values = {"text": escape(text), **_scope_values(agent, project, peer, project_alone)}
     return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
 
 
@@ -380,12 +408,16 @@ async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str
 
 
 async def load_tool_profiles(
-    conn: Connection, agent: str, project: str | None, peer: str | None = None
+    conn: Connection, agent: str, project: str | None, peer: str | None = None, *, project_alone: bool = False
 ) -> list[ToolProfileRow]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there.
+
+    Those of the agent as a whole are left out for `project_alone`.
 
     For a peer a tool may have two: of this person's sessions, and of what enough people share.
     """
     query, values = _SQL["tool_profiles"], {"agent": agent, "audiences": audiences_for(peer)}
     of_project = await fetch_all(conn, ToolProfileRow, query, {**values, "project": project or ""})
-    return of_project or await fetch_all(conn, ToolProfileRow, query, {**values, "project": ""})
+    if of_project or project_alone:
+        return of_project
+    return await fetch_all(conn, ToolProfileRow, query, {**values, "project": ""})

@@ -37,7 +37,7 @@ select * from solution
 where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
   and (fingerprint = %(fingerprint)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature)s)
   and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or project = %(project)s)
+  and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: solutions_by_shared_words
@@ -55,7 +55,7 @@ where retired_at is null and (%(audiences)s::text[] is null and starts_with(audi
   and (not %(error)s or overlap.shared * 2 >= cardinality(requested.words))
   and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)
   and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or project = %(project)s)
+  and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
 order by overlap.shared desc, confirmed desc, sessions desc, id limit %(limit)s
 
 -- name: tool_profiles
@@ -74,5 +74,5 @@ select id, title, worth, jsonb_path_query_array(body, '$.evidence[*][2]') as goa
 from procedure, requested
 where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
   and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project is null or project = %(project)s)
+  and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
 order by to_tsvector('simple', title) @@ requested.words desc, worth desc, id limit 40

@@ -25,6 +25,16 @@ async def find_visible_facts(conn: Connection, ids: Iterable[str], peer: str) ->
     return set(await fetch_column(conn, _SQL["facts_for"], values))
 
 
+async def find_project_sessions(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
+    """Return which of some sessions are of this project itself."""
+    return set(await fetch_column(conn, _SQL["sessions_of_project"], {"ids": sorted(set(ids)), "project": project}))
+
+
+async def find_project_facts(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
+    """Return which of some facts rest on sessions of this project alone."""
+    return set(await fetch_column(conn, _SQL["facts_of_project"], {"ids": sorted(set(ids)), "project": project}))
+
+
 async def load_person(conn: Connection, session_id: str) -> str | None:
     """Return whose session it is: the peer of its lineage root, None for the owner of the machine."""
     peer = await fetch_value(conn, _SQL["person_of"], {"id": session_id})

@@ -24,3 +24,17 @@ cross join lateral (
 where f.id = any(%(ids)s)
   and case when f.trust = 'person' then f.level = 'peer' and f.peer = %(peer)s
       else f.evidence <> '{}' and (cited.of_others = 0 or f.level <> 'peer' and cited.people >= %(min_people)s) end
+
+-- name: sessions_of_project
+select id from session where id = any(%(ids)s) and coalesce(project, '') = %(project)s
+
+-- name: facts_of_project
+-- Facts of which every quote is from a session of this project that is there; what a person put right has no quote.
+select f.id from fact f
+where f.id = any(%(ids)s) and coalesce(f.project, %(project)s) = %(project)s
+  and case when f.trust = 'person' or f.evidence = '{}' then f.level = 'project' and f.project = %(project)s
+      else not exists (
+          select from unnest(f.evidence) as cited (id)
+          left join candidate c on c.id = cited.id left join session s on s.id = c.session_id
+          where s.id is null or coalesce(s.project, '') <> %(project)s
+      ) end

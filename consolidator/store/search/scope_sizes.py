@@ -111,9 +111,19 @@ async def compact_counts(conn: Connection, agent: str) -> None:
     await execute(conn, _SQL["compact_counts"], {"agent": agent})
 
 
-async def load_corpus(conn: Connection, *, agent: str | None, project: str | None, peer: str | None) -> CorpusSums:
-    """Return the scopes that a query may read, the largest first, and their size together."""
-    values = {"agent": agent or None, "project": project or None, "peer": peer}
+async def load_corpus(
+    conn: Connection, *, agent: str | None, project: str | None, peer: str | None, project_alone: bool = False
+) -> CorpusSums:
+    """Return the scopes that a query may read, the largest first, and their size together.
+
+    For `project_alone` no turns outside of the project; facts that belong to no project may be of its words, too.
+    """
+    values = {
+        "agent": agent or None,
+        "project": project if project_alone else project or None,
+        "peer": peer,
+        "project_alone": project_alone,
+    }
     sizes = await fetch_all(conn, ScopeSizeRow, _SQL["scopes"], values)
     with_turns = [size for size in sizes if size.has_turns]
     return CorpusSums(

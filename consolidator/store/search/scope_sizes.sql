@@ -27,7 +27,8 @@ having (sum(turns), sum(turn_words), sum(facts), sum(fact_words)) is distinct fr
 -- name: scopes
 -- The scopes that a query may read, the largest first. A peer reads its own turns; a fact that belongs to nobody in
 -- particular may be of its words, too. The owner's turns belong to nobody in particular.
-select scope, coalesce(%(peer)s::text is null or coalesce(peer, '') = %(peer)s, true) as has_turns, sum(turns)::bigint as turns, sum(turn_words)::bigint as turn_words,
+select scope, (%(peer)s::text is null or coalesce(peer, '') = %(peer)s)
+       and (not %(project_alone)s or coalesce(project, '') = %(project)s) as has_turns, sum(turns)::bigint as turns, sum(turn_words)::bigint as turn_words,
        sum(facts)::bigint as facts, sum(fact_words)::bigint as fact_words
 from corpus
 where (%(agent)s::text is null or agent = %(agent)s)

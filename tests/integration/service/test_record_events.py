@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, timedelta, timezone
 from typing import Any
 
 import pytest
 
+from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import InvalidEvent, UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.service.log.record import record_events
+from consolidator.service.log.record import RECORDER, record_events
 from consolidator.service.viewer import Scope, Viewer
 from consolidator.store.log import events, sessions
 
@@ -171,3 +173,62 @@ def test_every_type_is_allowed_or_refused_on_purpose() -> None:
     assert refused == {
         EventType.APPROVAL_GRANTED, EventType.APPROVAL_DENIED, EventType.APPROVAL_REQUESTED, EventType.POLICY_DECISION,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "speaker", ["bob", "Mara", "mara ", "ma\u200bra", "", "user", "owner", ["mara"], {"name": "bob"}, 5]
+)
+@pytest.mark.parametrize("kind", ["UserMessage", "AssistantResponse"])
+@pytest.mark.parametrize("scope", ["record", "drive"])
+async def test_a_credential_of_one_person_speaks_as_nobody_else(
+    database: Database, scope: Scope, kind: str, speaker: Any
+) -> None:
+    said = {"type": kind, "data": {"text": "I live in Rome", "speaker": speaker}}
+    with pytest.raises(InvalidEvent, match="for one peer"):
+        await record_events(database, KEY, [message(), said], viewer=client("chat", scope, peer="mara"))
+    async with database.connection() as conn:
+        assert await sessions.list_ids(conn) == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "key", "speaker"),
+    [
+        ("mara", KEY, "mara"),
+        ("mara", KEY, None),
+        ("group:ops", "agent:main:telegram:group:ops", "bob"),
+        (None, KEY, "bob"),
+    ],
+)
+async def test_a_speaker_is_named_where_there_are_several(
+    database: Database, peer: str | None, key: str, speaker: str | None
+) -> None:
+    recorded = await record_events(database, key, [message(speaker=speaker)], viewer=client("chat", "drive", peer=peer))
+    (event,) = await read_session(database, recorded["session"])
+    assert event.data.get("speaker") == speaker
+
+
+@pytest.mark.parametrize("peer", ["group:", "groups:ops", "Group:ops", "@mara:example.org", "a:b", "group"])
+async def test_a_peer_that_is_not_surely_a_group_is_one_person(database: Database, peer: str) -> None:
+    with pytest.raises(InvalidEvent, match="for one peer"):
+        await record_events(
+            database, f"main:cli:{peer}", [message(speaker="bob")], viewer=client("chat", "drive", peer=peer)
+        )
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=1, minutes=1), timedelta(days=400), timedelta(days=365 * 73)])
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-12)), None])
+async def test_what_has_not_happened_yet_is_refused(
+    database: Database, clock: FrozenClock, ahead: timedelta, zone: timezone | None
+) -> None:
+    when = (clock.now() + ahead).astimezone(zone or UTC).replace(tzinfo=zone)
+    for viewer in (client(), client("chat", "drive"), RECORDER):
+        with pytest.raises(InvalidEvent, match="more than a day ahead"):
+            await record_events(database, KEY, [message(occurred_at=when.isoformat())], viewer=viewer)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=23), timedelta(0), timedelta(days=-4000)])
+async def test_another_clock_may_be_a_little_ahead(database: Database, clock: FrozenClock, ahead: timedelta) -> None:
+    when = clock.now() + ahead
+    recorded = await record_events(database, KEY, [message(occurred_at=when.isoformat())], viewer=client())
+    (event,) = await read_session(database, recorded["session"])
+    assert event.occurred_at == when

@@ -1,0 +1,288 @@
+"""A credential of one project is shown nothing that rests on another project's sessions, by any tool.
+
+Every project's sessions plant words of their own, canaries, in every place of an event; all are one person's, the
+owner's, so that what keeps them apart is the project alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.mcpserver.exceptions import ToolError
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.mcp_server import MemoryTools
+from consolidator.service.credentials import create_credential, find_viewer
+from consolidator.service.memory.facts import correct_fact
+from consolidator.service.memory.skills import export_skills
+from consolidator.service.viewer import Viewer
+from consolidator.settings import Settings
+from tests.integration.service.test_i16_isolation import AGENT, QUERIES, canary, persons_in, planted_events
+from tests.nights import query_rows, run_next_night
+from tests.support import log_events, user_message
+
+PROJECTS: dict[str, str | None] = {"ada": "/srv/ada", "bob": "/srv/bob", "eve": "/srv/ada/sub", "none": None}
+ERRORS = (
+    "Error: card of somebody was declined: 12",
+    "bash: deplyo: command not found",
+    "fatal: The current branch trunk has no upstream branch.",
+    "Error: card 'x' is locked",
+    "refused the connection",
+)
+
+
+async def log_projects(
+    database: Database, projects: dict[str, str | None] = PROJECTS, *, count: int = 3, form: str = "word"
+) -> None:
+    """Log sessions of projects, each with words of its own; a session is named by its project's name here."""
+    for name, project in projects.items():
+        for number in range(count):
+            events = planted_events(name, number, form)
+            await log_events(database, f"{name}-{number}", events, agent=AGENT, peer=None, project=project)
+
+
+def tools_of(database: Database, settings: Settings, **narrowed: Any) -> MemoryTools:
+    """Return the tools of a credential that reads."""
+    viewer = Viewer("shop", frozenset({"read"}), **narrowed)
+    return MemoryTools(database, settings, lambda: viewer)
+
+
+async def ask_all_tools(tools: MemoryTools, names: list[str], **arguments: Any) -> str:
+    """Return all that the tools answer, in one text; errors are answers, too."""
+    answers: list[Any] = []
+
+    async def ask(work: Any) -> None:
+        try:
+            answers.append(await work)
+        except ToolError as error:
+            answers.append(str(error))
+
+    planted = [f"q{name}zqstreet q{name}zqdebt q{name}zqgoal q{name}zqdog refund" for name in names]
+    for query in [*QUERIES, *planted]:
+        await ask(tools.recall(query, token_budget=50_000, **arguments))
+        await ask(tools.list_procedures(query, everything=True, limit=100, **arguments))
+    for error in [*ERRORS, *planted]:
+        await ask(tools.lookup_error(error, limit=100, **arguments))
+        await ask(tools.lookup_error(error, "Bash", {"command": "git push --to trunk"}, limit=100, **arguments))
+        await ask(tools.lookup_error(error, "unlock", limit=100, **arguments))
+    await ask(tools.list_procedures(everything=True, limit=100, **arguments))
+    for table in ("fact", "candidate", "procedure", "solution"):
+        for row in await query_rows(tools.database, f"select id from {table}"):
+            answers.append(await explain_or_nothing(tools, row["id"]))
+    for row in await query_rows(tools.database, "select id from session"):
+        try:
+            answers.append(await tools.suggest_next(row["id"], limit=50))
+        except ToolError as error:
+            answers.append(str(error))
+    return json.dumps(answers, ensure_ascii=False)
+
+
+async def explain_or_nothing(tools: MemoryTools, memory_id: str) -> dict[str, Any]:
+    """Return an explanation; nothing where there is none."""
+    try:
+        return await tools.explain(memory_id)
+    except ToolError:
+        return {}
+
+
+def sessions_in(text: str) -> set[str]:
+    """Return of which projects a text names sessions."""
+    return {name for name in PROJECTS for number in range(9) if f'"{name}-{number}' in text}
+
+
+@pytest.mark.parametrize("form", ["word", "name", "id", "mail"])
+async def test_a_credential_of_a_project_is_shown_that_project_alone(
+    database: Database, settings: Settings, clock: FrozenClock, tmp_path: Path, form: str
+) -> None:
+    await log_projects(database, form=form)
+    await run_next_night(database, clock, settings)
+    for name, project in PROJECTS.items():
+        if project is None:
+            continue
+        tools = tools_of(database, settings, agent=AGENT, project=project)
+        text = await ask_all_tools(tools, list(PROJECTS))
+        assert persons_in(text) == {name}
+        assert sessions_in(text) == {name}
+        folder = tmp_path / name
+        viewer = tools.viewer()
+        files = await export_skills(
+            database, folder, agent=None, project=None, everything=True, limit=100, viewer=viewer
+        )
+        assert persons_in("".join(file.read_text() for file in files)) <= {name}
+    everything = await ask_all_tools(tools_of(database, settings), list(PROJECTS))
+    assert persons_in(everything) == set(PROJECTS)
+
+
+@pytest.mark.parametrize(
+    "narrowed",
+    [
+        {"project": "/srv/bob"},
+        {"agent": AGENT, "project": "/srv/bob"},
+        {"agent": AGENT, "project": "/srv/bob", "peer": "mara"},
+        {"agent": "other", "project": "/srv/bob"},
+        {"agent": AGENT, "project": "/srv"},
+        {"agent": AGENT, "project": "/srv/bob/"},
+        {"agent": AGENT, "project": "bob"},
+        {"agent": AGENT, "project": "/SRV/BOB"},
+        {"agent": AGENT, "project": "%"},
+        {"agent": AGENT, "project": ""},
+        {"agent": "other"},
+        {"agent": AGENT[:-1]},
+    ],
+)
+async def test_other_ways_to_narrow(
+    database: Database, settings: Settings, clock: FrozenClock, narrowed: dict[str, Any]
+) -> None:
+    await log_projects(database, count=2)
+    await run_next_night(database, clock, settings)
+    is_bobs = narrowed.get("project") == "/srv/bob" and narrowed.get("agent") != "other" and "peer" not in narrowed
+    text = await ask_all_tools(tools_of(database, settings, **narrowed), list(PROJECTS))
+    seen = {"none"} if narrowed.get("project") == "" else {"bob"} if is_bobs else set()
+    assert persons_in(text) <= seen
+    assert bool(persons_in(text)) is is_bobs or narrowed.get("project") == ""
+    assert sessions_in(text) <= seen
+
+
+async def test_a_fact_that_several_projects_support_is_none_of_one(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    """Facts of the agent and of a person: told where every quote is of the project."""
+    for name, words in {
+        "ada": ["My name is Quentin.", "I live in Bergen.", "I have a dog called Rex."],
+        "bob": ["My name is Quentin.", "I am allergic to peanuts."],
+    }.items():
+        events = [user_message(text) for text in words]
+        for peer in (None, "mara"):
+            session = f"{name}-{peer or 'owner'}"
+            await log_events(database, session, events, agent=AGENT, peer=peer, project=PROJECTS[name])
+    await run_next_night(database, clock, settings)
+    facts = await query_rows(database, "select id, sentence, level from fact where superseded_at is null")
+    assert {"peer"} <= {fact["level"] for fact in facts}
+    told = {}
+    for name in ("ada", "bob"):
+        tools = tools_of(database, settings, agent=AGENT, project=PROJECTS[name])
+        told[name] = {fact["sentence"] for fact in facts if await explain_or_nothing(tools, fact["id"])}
+        recalled = json.dumps(await tools.recall("where does Quentin live, which dog, allergic to what", peer=None))
+        assert ("peanuts" in recalled) is (name == "bob")
+        assert ("Bergen" in recalled) is (name == "ada")
+    assert any("Bergen" in sentence for sentence in told["ada"])
+    assert any("peanuts" in sentence for sentence in told["bob"])
+    assert not told["ada"] & told["bob"]
+
+
+async def test_what_a_person_put_right_is_told_where_it_belongs_to_the_project(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    events = [user_message("I live in Bergen."), user_message("We use pnpm.")]
+    await log_events(database, "ada-1", events, agent=AGENT, peer=None, project="/srv/ada")
+    await run_next_night(database, clock, settings)
+    for fact in await query_rows(database, "select id, level, sentence from fact where superseded_at is null"):
+        corrected = await correct_fact(database, fact["id"], f"{fact['sentence'].rstrip('.')} for good.")
+        tools = tools_of(database, settings, agent=AGENT, project="/srv/ada")
+        assert bool(await explain_or_nothing(tools, corrected.id)) is (fact["level"] == "project")
+
+
+async def test_suggestions_and_explanations_are_within_agent_and_project(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    await log_projects(database, {"ada": "/srv/ada", "bob": "/srv/bob"})
+    for number in range(3):
+        events = planted_events("eve", number)
+        await log_events(database, f"eve-{number}", events, agent="other", peer=None, project="/srv/ada")
+    await run_next_night(database, clock, settings)
+    rows = {
+        table: await query_rows(database, f"select id, agent, project from {table}")
+        for table in ("fact", "procedure", "solution", "candidate")
+    }
+    for narrowed, name in (
+        ({"agent": AGENT, "project": "/srv/ada"}, "ada"),
+        ({"agent": AGENT, "project": "/srv/bob"}, "bob"),
+        ({"agent": "other"}, "eve"),
+        ({"agent": "other", "project": "/srv/ada"}, "eve"),
+    ):
+        tools = tools_of(database, settings, **narrowed)
+        refusals: list[str] = []
+        for session in ("ada-0", "bob-1", "eve-2", "ada", "b", "eve", ""):
+            try:
+                answer = await tools.suggest_next(session, limit=50)
+            except ToolError as error:
+                refusals.append(str(error).replace(repr(session), ""))
+                continue
+            assert session.startswith(name)
+            assert persons_in(json.dumps(answer)) <= {name}
+        assert not any(f"{other}-" in refusal for refusal in refusals for other in PROJECTS)
+        for table, learned in rows.items():
+            for row in learned:
+                explained = await explain_or_nothing(tools, row["id"])
+                if explained:
+                    assert row["agent"] == narrowed["agent"], table
+                    assert row["project"] in (narrowed.get("project"), None, "/srv/ada"), table
+                    assert persons_in(json.dumps(explained)) <= {name}
+        explained_at_all = [await explain_or_nothing(tools, row["id"]) for row in rows["candidate"]]
+        assert any(explained_at_all)
+
+
+async def test_a_project_without_profiles_of_its_own_is_suggested_nothing(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    await log_projects(database, {"ada": "/srv/ada", "bob": "/srv/bob"})
+    await run_next_night(database, clock, settings)
+    await log_events(database, "new-1", planted_events("new", 1), agent=AGENT, peer=None, project="/srv/new")
+    tools = tools_of(database, settings, agent=AGENT, project="/srv/new")
+    assert await tools.suggest_next("new-1") == {"suggestions": []}
+    assert (await tools_of(database, settings, agent=AGENT).suggest_next("new-1"))["suggestions"]
+
+
+@pytest.mark.parametrize("project", ["shop", "/srv/shop/", "SHOP", "/srv"])
+async def test_a_credentials_project_is_what_it_says_whatever_comes_later(
+    database: Database, settings: Settings, clock: FrozenClock, project: str
+) -> None:
+    shops: dict[str, str | None] = {"ada": "/srv/shop", "bob": "/home/bob/shop"}
+    tools = tools_of(database, settings, agent=AGENT, project=project)
+    for name, path in shops.items():
+        await log_projects(database, {name: path})
+        await run_next_night(database, clock, settings)
+        text = await ask_all_tools(tools, list(shops))
+        assert persons_in(text) == set()
+        assert "/srv/shop" not in text.replace(project, "")
+        assert "/home" not in text
+
+
+async def test_a_credential_is_made_for_the_path_of_a_project(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    await log_projects(database, {"ada": "/srv/shop"})
+    viewer = await find_viewer(database, await create_credential(database, "shop-bot", ["read"], project="shop"))
+    assert viewer is not None
+    assert viewer.project == "/srv/shop"
+    await log_projects(database, {"bob": "/home/bob/shop", "eve": "shop"})
+    await run_next_night(database, clock, settings)
+    tools = MemoryTools(database, settings, lambda: viewer)
+    assert persons_in(await ask_all_tools(tools, ["ada", "bob", "eve"])) == {"ada"}
+
+
+async def test_an_argument_names_only_projects_that_the_credential_reaches(
+    database: Database, settings: Settings, clock: FrozenClock
+) -> None:
+    """What other agents or people call their projects changes neither the answer nor the error."""
+    await log_projects(database, {"ada": "/srv/shop"})
+    for name, agent, peer, project in (
+        ("b1", "other", None, "shop"),
+        ("b2", "other", None, "/x/shop"),
+        ("b3", AGENT, "mara", "/home/mara/shop"),
+    ):
+        await log_events(database, name, planted_events("bob", 1), agent=agent, peer=peer, project=project)
+    await run_next_night(database, clock, settings)
+    tools = tools_of(database, settings, agent=AGENT, peer="")
+    text = await ask_all_tools(tools, ["ada", "bob"], project="shop")
+    assert "ada" in persons_in(text)
+    assert "/home/mara" not in text
+    assert "/x/shop" not in text
+    with pytest.raises(ToolError, match="several projects") as refused:
+        await tools_of(database, settings, agent=AGENT).recall("refund", project="shop")
+    assert "/x/shop" not in str(refused.value)
+    assert canary("ada", "street") in text
