@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import Integer, Text
 from sqlmodel import Field, SQLModel
 
-from consolidator.models.columns import bigint_column, boolean_column, bytes_column, text_column
+from consolidator.models.audience import ALL
+from consolidator.models.columns import bigint_column, bytes_column, text_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,10 @@ class ScopeSumRow:
 
     agent: str
     project: str  # "" is all projects
-    by_person: bool  # whether `roots` counts people instead
+    audience: str  # whose sessions are summed, as `models.audience` explains: all, one person's; shared counts people
     keys: bytes  # int64: hashes of what is counted
     totals: bytes  # int32, or int64 if one is too large: how often
-    roots: bytes  # the same: in how many lineage roots, or of how many people
+    roots: bytes  # the same: in how many lineage roots, or of how many people if shared
 
 
 class ScopeSumTable(SQLModel, table=True):
@@ -48,7 +49,7 @@ class ScopeSumTable(SQLModel, table=True):
 
     agent: str = text_column(primary_key=True)
     project: str = Field(default="", sa_type=Text, primary_key=True)
-    by_person: bool = boolean_column(primary_key=True)
+    audience: str = text_column(primary_key=True, default=ALL)
     keys: bytes = bytes_column()
     totals: bytes = bytes_column()
     roots: bytes = bytes_column()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,13 +17,13 @@ from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.scope_sums import (
     ALL_PROJECTS,
     AgentSums,
+    group_by_person,
     has_shared_scope,
-    load_counts,
     update_sums,
     with_people_as_roots,
 )
 from consolidator.memory.procedures.digest import unpack_quotes
-from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS, KeySums
+from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
 from consolidator.memory.procedures.patterns import DigestArrays, mine_patterns
 from consolidator.memory.procedures.publication_rule import PublicationRule, exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
@@ -53,8 +53,9 @@ async def merge_procedures(
         changed = {scope.project for scope in changed_scopes}
         if sums.is_republished:
             changed |= sums.by_project.keys()
-        for audience in _audiences(sums, min_support):
-            await _merge_audience(conn, sums, audience, changed, writer, min_support)
+        for audience, by_project in _select_digests(sums, _audiences(sums, min_support)):
+            projects = changed if audience.person is None else sums.news[audience.person]
+            await _merge_audience(conn, sums, audience, by_project, projects, writer, min_support)
         await _delete_other_audiences(conn, sums, changed, min_support)
         for scope in changed_scopes:
             await scopes.mark_merged(conn, scope, sessions=len(sums.by_project.get(scope.project, [])))
@@ -68,6 +69,11 @@ class _Audience:
     person: str | None = None  # learn from this person's sessions alone
     counts_people: bool = False  # in place of lineage roots
 
+    @property
+    def kept_sums(self) -> str:
+        """The audience whose sums are used: where only one person has sessions, those of all."""
+        return ALL if self.name.startswith(ALL) else self.name
+
 
 def _audiences(sums: AgentSums, min_support: int) -> list[_Audience]:
     """Return for whom an agent's scopes are published now; of single people only those who have news."""
@@ -77,7 +83,7 @@ def _audiences(sums: AgentSums, min_support: int) -> list[_Audience]:
     audiences = [_Audience(ALL)]
     if len(people) >= min_support:
         audiences.append(_Audience(SHARED, counts_people=True))
-    own = sorted(sums.people_with_news & _people_with_audience(sums))
+    own = sorted(sums.news.keys() & _people_with_audience(sums))
     return audiences + [_Audience(own_audience(person), person) for person in own]
 
 
@@ -93,12 +99,13 @@ async def _merge_audience(
     conn: Connection,
     sums: AgentSums,
     audience: _Audience,
-    changed: set[str],
+    by_project: Mapping[str, Sequence[DigestArrays]],
+    changed: Collection[str],
     writer: _ScopeWriter,
     min_support: int,
 ) -> None:
-    by_project = await _select_digests(conn, sums, audience)
-    projects = set(by_project) if audience.person is not None else set(changed)
+    """Publish what an audience's projects share, and its projects that changed."""
+    projects = set(changed)
     shared = PublishedScope([], {})
     if has_shared_scope(by_project):
         shared = await _mine_patterns(conn, sums, audience, by_project, ALL_PROJECTS, min_support)
@@ -113,16 +120,19 @@ async def _merge_audience(
         await writer.save(project, PublishedScope(own, mined.profiles), audience)
 
 
-async def _select_digests(conn: Connection, sums: AgentSums, audience: _Audience) -> dict[str, list[DigestArrays]]:
-    """Return what is learned from for an audience, by project; one person's digests with what they count."""
-    if audience.counts_people:
-        return {project: with_people_as_roots(digests) for project, digests in sums.by_project.items()}
-    if audience.person is None:
-        return sums.by_project
-    by_project: dict[str, list[DigestArrays]] = defaultdict(list)
-    for digest in await load_counts(conn, sums, audience.person):
-        by_project[digest.project].append(digest)
-    return dict(by_project)
+def _select_digests(
+    sums: AgentSums, audiences: Iterable[_Audience]
+) -> Iterator[tuple[_Audience, Mapping[str, Sequence[DigestArrays]]]]:
+    """Yield each audience with what is learned from for it, by project."""
+    by_person: dict[str, dict[str, list[DigestArrays]]] = defaultdict(dict)
+    for project, of_project in sums.by_project.items():
+        for person, own in group_by_person(of_project).items():
+            by_person[person][project] = own
+    for audience in audiences:
+        if audience.counts_people:
+            yield audience, {project: with_people_as_roots(own) for project, own in sums.by_project.items()}
+        else:
+            yield audience, sums.by_project if audience.person is None else by_person[audience.person]
 
 
 async def _delete_other_audiences(conn: Connection, sums: AgentSums, changed: set[str], min_support: int) -> None:
@@ -158,10 +168,7 @@ async def _mine_patterns(
     """Return the procedures and profiles of a project, or what several projects share."""
     is_shared = project == ALL_PROJECTS
     digests = [*chain.from_iterable(by_project.values())] if is_shared else by_project.get(project, [])
-    if audience.person is not None:
-        scope_sums = await asyncio.to_thread(KeySums.of_sessions, digests)
-    else:
-        scope_sums = await sums.load(conn, project, by_person=audience.counts_people)
+    scope_sums = await sums.load(conn, project, audience.kept_sums)
     rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=len(by_project))
     if audience.counts_people:  # nothing that fewer people have is even looked at
         scope_sums = scope_sums.recurring(min_support)

@@ -17,6 +17,10 @@ with a: 1. The only root with news is r1, so s2 is not read:
     change = now - was         a: +3,        +0 roots;   b: 0, +0 roots
     sums + change              a: 5 + 3 = 8, in 2 roots; b: 1, in 1 root
 
+Where several people have sessions, each person's are summed apart, too, in the same way. The sums of audience `shared`
+count people in place of roots. What changes them is what changes each person's sums: a key that the person's sums did
+not have before has one more person now. So of a person, too, only the roots with news are read.
+
 The sums are rebuilt from all digests if a change would decrease a sum, or if a session that they include was erased,
 moved to another root, or became a simulation: `lineage`, stored beside the sums, is a hash that shows it.
 """
@@ -25,7 +29,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -38,11 +42,12 @@ from consolidator.memory.procedures.key_counts import Ints
 from consolidator.memory.procedures.key_sums import EMPTY_SUMS, MIN_RECURRING_ROOTS, KeySums, concatenate, hash_lineage
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays, task_outcome
+from consolidator.models.audience import ALL, SHARED, own_audience
 from consolidator.models.sums import AgentSumsRow, ScopeSumRow, SumTextRow
 from consolidator.store.memory import digests, sums
 from consolidator.store.memory.sums import DigestSequence, UnsummedDigest
 
-VERSION = "kept-2"  # of the form in which sums and texts are stored; those of another version are rebuilt
+VERSION = "kept-3"  # of the form in which sums and texts are stored; those of another version are rebuilt
 ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
 MAX_TEXT_PARTS = 64  # parts of an agent's texts, before they are stored as one
 _TERMS_BATCH = 500  # sessions whose terms are read at once
@@ -51,17 +56,18 @@ LineageEntry = tuple[str, str, str, str, str]  # session, root, project, person,
 
 @dataclass(slots=True)
 class AgentSums:
-    """All of an agent's digests, their sums by scope, and the texts of the keys that are summed.
+    """All of an agent's digests, their sums by scope and audience, and the texts of the keys that are summed.
 
-    Where several people have sessions, the same sums are kept by person, too: `roots` are people then.
+    Where several people have sessions, `ALL` is what all of them count, `own_audience(person)` what one of them does,
+    the owner of the machine included, and in `SHARED` the `roots` are people.
     """
 
     agent: str
     by_project: dict[str, list[DigestArrays]]
     texts: KeyTexts
-    people_with_news: frozenset[str] = frozenset()  # whose sessions changed what they count
+    news: Mapping[str, frozenset[str]] = field(default_factory=dict)  # projects to publish anew, by person with news
     is_republished: bool = True  # whether all scopes are published again: everything was summed anew
-    _sums: dict[tuple[str, bool], KeySums] = field(default_factory=dict)
+    _sums: dict[tuple[str, str], KeySums] = field(default_factory=dict)  # by project and audience
 
     @property
     def people(self) -> frozenset[str]:
@@ -73,19 +79,24 @@ class AgentSums:
         """Whether something is published of the agent as a whole."""
         return has_shared_scope(self.by_project)
 
-    async def load(self, conn: Connection, project: str, *, by_person: bool = False) -> KeySums:
+    async def load(self, conn: Connection, project: str, audience: str = ALL) -> KeySums:
         """Return the sums of a project, or of ALL_PROJECTS."""
-        key = (project, by_person)
+        key = (project, audience)
         if key not in self._sums:
-            row = await sums.get_scope_sum(conn, self.agent, project, by_person=by_person)
+            row = await sums.get_scope_sum(conn, self.agent, project, audience)
             self._sums[key] = KeySums.unpack(row.keys, row.totals, row.roots) if row else EMPTY_SUMS
         return self._sums[key]
 
-    async def save(self, conn: Connection, project: str, scope_sums: KeySums, *, by_person: bool = False) -> None:
+    async def save(self, conn: Connection, project: str, scope_sums: KeySums, audience: str = ALL) -> None:
         """Store the sums of a project, or of ALL_PROJECTS."""
-        self._sums[project, by_person] = scope_sums
-        row = ScopeSumRow(agent=self.agent, project=project, by_person=by_person, **scope_sums.pack())
+        self._sums[project, audience] = scope_sums
+        row = ScopeSumRow(agent=self.agent, project=project, audience=audience, **scope_sums.pack())
         await sums.save_scope_sum(conn, row)
+
+    async def add(self, conn: Connection, project: str, change: KeySums, audience: str = ALL) -> None:
+        """Add a change to the stored sums of a project, or of ALL_PROJECTS."""
+        before = await self.load(conn, project, audience)
+        await self.save(conn, project, before.plus(change), audience)
 
 
 def _people_of(digests: Iterable[DigestArrays | DigestSequence]) -> frozenset[str]:
@@ -127,20 +138,18 @@ async def _add_news(conn: Connection, agent: str) -> AgentSums | None:
     if has_several_people != (len(people_before) > 1):
         return None
     texts = _unpack_texts(await sums.list_texts(conn, agent))
-    people_with_news = frozenset(digest.peer for digest in news)
-    result = AgentSums(agent, dict(by_project), texts, people_with_news, is_republished=False)
+    result = AgentSums(agent, dict(by_project), texts, _projects_with_news(news, sequences), is_republished=False)
     if not news:
         return result
+    current, previous = await _load_changed_roots(conn, news, sequences)
     shared = result.has_shared_scope
-    changes = {False: await _compute_changes(conn, news, sequences, _root_of, shared=shared)}
-    if has_several_people:
-        changes[True] = await _compute_changes(conn, news, sequences, _person_of, shared=shared)
-    if any(change.has_decrease for by_project_changes in changes.values() for change in by_project_changes.values()):
+    changes = await asyncio.to_thread(_changes_by_scope, current, previous, shared)
+    by_person = await asyncio.to_thread(_changes_by_person, current, previous, shared) if has_several_people else {}
+    if any(change.has_decrease for scopes in (changes, *by_person.values()) for change in scopes.values()):
         return None
-    for by_person, by_project_changes in changes.items():
-        for project, change in by_project_changes.items():
-            before = await result.load(conn, project, by_person=by_person)
-            await result.save(conn, project, before.plus(change), by_person=by_person)
+    for project, change in changes.items():
+        await result.add(conn, project, change)
+    await _add_people(conn, result, by_person)
     await _add_texts(conn, result, news)
     # Of changed digests the root as it was summed: if it has moved since then, the next night must see that.
     entries = {
@@ -153,59 +162,63 @@ async def _add_news(conn: Connection, agent: str) -> AgentSums | None:
     return result
 
 
+def _projects_with_news(
+    news: Sequence[UnsummedDigest], sequences: Sequence[DigestSequence]
+) -> dict[str, frozenset[str]]:
+    """Return the projects to publish anew for each person with news: all of them if nothing could recur before."""
+    projects: dict[str, set[str]] = defaultdict(set)
+    for digest in news:
+        projects[digest.peer].add(digest.project)
+    roots_before: dict[str, set[str]] = defaultdict(set)
+    for before in sequences:
+        if before.size is not None:
+            roots_before[before.peer].add(before.root_id)
+    for sequence in sequences:
+        if sequence.peer in projects and len(roots_before[sequence.peer]) < MIN_RECURRING_ROOTS:
+            projects[sequence.peer].add(sequence.project)
+    return {person: frozenset(of_person) for person, of_person in projects.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class _DigestCounts:
     """What one session counts, or counted when it was summed."""
 
-    root_id: str  # or whose session it is, where people are counted
+    root_id: str
+    person: str
     project: str
     keys: Ints
     counts: Ints
 
 
-def _root_of(digest: UnsummedDigest | DigestSequence) -> str:
-    return digest.root_id
+def _counts_of(digest: UnsummedDigest | DigestSequence, keys: bytes, counts: bytes) -> _DigestCounts:
+    return _DigestCounts(digest.root_id, digest.peer, digest.project, _unpack_ints(keys), _unpack_ints(counts))
 
 
-def _person_of(digest: UnsummedDigest | DigestSequence) -> str:
-    return digest.peer
-
-
-async def _compute_changes(
-    conn: Connection,
-    news: Sequence[UnsummedDigest],
-    sequences: Sequence[DigestSequence],
-    counted: Callable[[UnsummedDigest | DigestSequence], str],
-    *,
-    shared: bool,
-) -> dict[str, KeySums]:
-    """Return how the sums of each scope change, computed over all sessions of the `counted` (roots) with news."""
+async def _load_changed_roots(
+    conn: Connection, news: Sequence[UnsummedDigest], sequences: Sequence[DigestSequence]
+) -> tuple[list[_DigestCounts], list[_DigestCounts]]:
+    """Return what all sessions of the roots with news count, and what they counted when they were summed."""
     changed = {digest.session_id for digest in news}
-    roots = {counted(digest) for digest in news}
+    roots = {digest.root_id for digest in news}
     relatives = {
         digest.session_id: digest
         for digest in sequences
-        if counted(digest) in roots and digest.session_id not in changed and digest.size is not None
+        if digest.root_id in roots and digest.session_id not in changed and digest.size is not None
     }
-    unchanged = []
-    for row in await sums.get_summed_counts(conn, list(relatives)):
-        relative = relatives[row.session_id]
-        unchanged.append(
-            _DigestCounts(counted(relative), relative.project, _unpack_ints(row.keys), _unpack_ints(row.counts))
-        )
+    rows = await sums.get_summed_counts(conn, list(relatives))
+    unchanged = [_counts_of(relatives[row.session_id], row.keys, row.counts) for row in rows]
     current, previous = list(unchanged), list(unchanged)
     for digest in news:
-        keys, counts = _unpack_ints(digest.keys), _unpack_ints(digest.counts)
-        current.append(_DigestCounts(counted(digest), digest.project, keys, counts))
+        current.append(_counts_of(digest, digest.keys, digest.counts))
         if digest.summed_keys is not None and digest.summed_counts is not None:
-            keys, counts = _unpack_ints(digest.summed_keys), _unpack_ints(digest.summed_counts)
-            previous.append(_DigestCounts(counted(digest), digest.project, keys, counts))
-    return await asyncio.to_thread(_changes_by_scope, current, previous, shared)
+            previous.append(_counts_of(digest, digest.summed_keys, digest.summed_counts))
+    return current, previous
 
 
 def _changes_by_scope(
     current: Sequence[_DigestCounts], previous: Sequence[_DigestCounts], shared: bool
 ) -> dict[str, KeySums]:
+    """Return how the sums of each scope change."""
     changes = {ALL_PROJECTS: KeySums.of_sessions(current).minus(KeySums.of_sessions(previous))} if shared else {}
     for project in sorted({session.project for session in current} - {ALL_PROJECTS}):
         project_now = KeySums.of_sessions(session for session in current if session.project == project)
@@ -214,13 +227,29 @@ def _changes_by_scope(
     return changes
 
 
-async def load_counts(conn: Connection, agent_sums: AgentSums, person: str) -> list[DigestArrays]:
-    """Return one person's digests with the keys that they count."""
-    own = {d.session_id: d for d in chain.from_iterable(agent_sums.by_project.values()) if d.peer == person}
-    return [
-        replace(own[row.session_id], keys=_unpack_ints(row.keys), counts=_unpack_ints(row.counts))
-        for row in await sums.get_summed_counts(conn, list(own))
-    ]
+def _changes_by_person(
+    current: Sequence[_DigestCounts], previous: Sequence[_DigestCounts], shared: bool
+) -> dict[str, dict[str, KeySums]]:
+    """Return how each person's sums of each scope change."""
+    now: dict[str, list[_DigestCounts]] = defaultdict(list)
+    was: dict[str, list[_DigestCounts]] = defaultdict(list)
+    for by_person, sessions in ((now, current), (was, previous)):
+        for session in sessions:
+            by_person[session.person].append(session)
+    return {person: _changes_by_scope(now[person], was[person], shared) for person in sorted(now)}
+
+
+async def _add_people(conn: Connection, result: AgentSums, changes: Mapping[str, Mapping[str, KeySums]]) -> None:
+    """Add what changed to the sums of each person, and to those that count people."""
+    shared_changes: dict[str, KeySums] = {}
+    for person, by_project in changes.items():
+        for project, change in by_project.items():
+            before = await result.load(conn, project, own_audience(person))
+            shared_change = shared_changes.get(project, EMPTY_SUMS)
+            shared_changes[project] = shared_change.plus(change.as_one_person(before))
+            await result.add(conn, project, change, own_audience(person))
+    for project, change in shared_changes.items():
+        await result.add(conn, project, change, SHARED)
 
 
 async def _rebuild(conn: Connection, agent: str) -> AgentSums:
@@ -231,7 +260,11 @@ async def _rebuild(conn: Connection, agent: str) -> AgentSums:
     for row in rows:
         keys, counts = _unpack_ints(row.keys), _unpack_ints(row.counts)
         by_project[row.project].append(_arrays(row, task_outcome(keys), keys, counts))
-    result = AgentSums(agent, dict(by_project), KeyTexts.from_dict({}), _people_of(chain(*by_project.values())))
+    projects: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        projects[row.peer].add(row.project)
+    with_news = {person: frozenset(of_person) for person, of_person in projects.items()}
+    result = AgentSums(agent, dict(by_project), KeyTexts.from_dict({}), with_news)
     scopes = {project: arrays for project, arrays in by_project.items() if project}
     if result.has_shared_scope:
         scopes[ALL_PROJECTS] = [digest for arrays in by_project.values() for digest in arrays]
@@ -240,7 +273,11 @@ async def _rebuild(conn: Connection, agent: str) -> AgentSums:
         await result.save(conn, project, await asyncio.to_thread(KeySums.of_sessions, arrays))
         if has_several_people:
             of_people = await asyncio.to_thread(KeySums.of_sessions, with_people_as_roots(arrays))
-            await result.save(conn, project, of_people, by_person=True)
+            await result.save(conn, project, of_people, SHARED)
+            for person, own in group_by_person(arrays).items():
+                await result.save(
+                    conn, project, await asyncio.to_thread(KeySums.of_sessions, own), own_audience(person)
+                )
     await _add_texts(conn, result, rows)
     await _save_lineage(conn, agent, [_lineage_entry(row, len(row.keys)) for row in rows])
     await sums.mark_summed(
@@ -334,6 +371,14 @@ def _arrays(
         goal=_unpack_ints(digest.goal),
         peer=digest.peer,
     )
+
+
+def group_by_person(digests: Iterable[DigestArrays]) -> dict[str, list[DigestArrays]]:
+    """Return digests by whose they are."""
+    by_person: dict[str, list[DigestArrays]] = defaultdict(list)
+    for digest in digests:
+        by_person[digest.peer].append(digest)
+    return dict(by_person)
 
 
 def with_people_as_roots(digests: Iterable[DigestArrays]) -> list[DigestArrays]:

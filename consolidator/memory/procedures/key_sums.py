@@ -113,6 +113,16 @@ class KeySums:
         """Subtract the sums of other roots."""
         return self.plus(other, -1)
 
+    def as_one_person(self, before: KeySums) -> KeySums:
+        """Return a change of one person's sums as a change of sums that count people.
+
+        `before` are the person's sums without the change: a key that they have not has one more person now.
+        """
+        if not len(before):
+            return KeySums(self.keys, self.totals, np.ones(len(self), np.int64))
+        at = np.minimum(np.searchsorted(before.keys, self.keys), len(before) - 1)
+        return KeySums(self.keys, self.totals, (before.keys[at] != self.keys).astype(np.int64))
+
     @property
     def has_decrease(self) -> bool:
         """Whether these sums, as a change, take anything away."""

@@ -108,9 +108,9 @@ async def delete(conn: Connection, agent: str) -> None:
     await execute(conn, _SQL["delete"], {"agent": agent})
 
 
-async def get_scope_sum(conn: Connection, agent: str, project: str, *, by_person: bool) -> ScopeSumRow | None:
-    """Return the packed sums of a scope; "" is all projects."""
-    values = {"agent": agent, "project": project, "by_person": by_person}
+async def get_scope_sum(conn: Connection, agent: str, project: str, audience: str) -> ScopeSumRow | None:
+    """Return the packed sums of a scope for an audience; "" is all projects."""
+    values = {"agent": agent, "project": project, "audience": audience}
     rows = await _fetch_binary(conn, ScopeSumRow, _SQL["get_scope_sum"], values)
     return rows[0] if rows else None
 

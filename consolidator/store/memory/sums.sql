@@ -40,13 +40,13 @@ with sums as (delete from scope_sum where agent = %(agent)s), texts as (delete f
 delete from agent_sums where agent = %(agent)s
 
 -- name: get_scope_sum
-select agent, project, by_person, keys, totals, roots from scope_sum
-where agent = %(agent)s and project = %(project)s and by_person = %(by_person)s
+select agent, project, audience, keys, totals, roots from scope_sum
+where agent = %(agent)s and project = %(project)s and audience = %(audience)s
 
 -- name: save_scope_sum
-insert into scope_sum (agent, project, by_person, keys, totals, roots)
-values (%(agent)s, %(project)s, %(by_person)s, %(keys)s, %(totals)s, %(roots)s)
-on conflict (agent, project, by_person) do update
+insert into scope_sum (agent, project, audience, keys, totals, roots)
+values (%(agent)s, %(project)s, %(audience)s, %(keys)s, %(totals)s, %(roots)s)
+on conflict (agent, project, audience) do update
 set keys = excluded.keys, totals = excluded.totals, roots = excluded.roots
 
 -- name: texts

@@ -94,7 +94,7 @@ async def updated_sums(conn: Connection) -> tuple[Any, dict[int, str | None], An
 
 
 async def scope_sum_rows(conn: Connection) -> Any:
-    query = "select agent, project, by_person::text, keys, totals, roots from scope_sum order by 1, 2, 3"
+    query = "select agent, project, audience, keys, totals, roots from scope_sum order by 1, 2, 3"
     cursor = await conn.execute(query)
     return [
         (agent, project, counted, *map(bytes, packed)) for agent, project, counted, *packed in await cursor.fetchall()
