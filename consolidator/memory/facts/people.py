@@ -35,6 +35,7 @@ _ROLES = word_set(
     colleagues coworker coworkers teammate teammates team staff crew friend friends partner neighbour neighbor kid kids
     admin administrator operator operators developer developers engineer engineers maintainer maintainers author
     authors reviewer supervisor director secretary assistant student teacher doctor nurse lawyer tenant landlord
+    mummy mommy mama daddy papa grandma grandpa granny grandad oma opa maman parents children kids
     wife husband spouse fiance fiancee girlfriend boyfriend mother father mom mum dad parents parent son daughter child
     children brother sister sibling siblings uncle aunt cousin nephew niece grandmother grandfather family boy girl man
     woman men women guy lady gentleman mr mrs ms mx dr sir madam persona speaker interlocutor requester caller
@@ -53,6 +54,21 @@ _ROLES = word_set(
 _OWN_ROLES = word_set(
     "user account accounts company team people family compte cuenta konto conta client clients partner"
 )
+_OWN_RELATIVES = word_set("mum mom mummy mommy mama dad daddy papa grandma grandpa granny grandad oma opa maman")
+_RELATIVES = {  # the names of one relative, the English one first
+    other: names.split()[0]
+    for names in (
+        "mother mum mom mummy mommy mama maman mutter mere madre", "father dad daddy papa vater pere padre",
+        "parents parent eltern padres", "children child kids kid kinder enfants hijos",
+        "wife femme esposa moglie frau", "husband mari marido marito ehemann mann",
+        "brother bruder frere hermano fratello",
+        "sister schwester soeur hermana sorella", "son sohn fils hijo figlio", "daughter tochter fille hija figlia",
+        "grandmother grandma granny oma", "grandfather grandpa grandad opa", "boss chef chefin",
+        "friend freund freundin ami amie amigo amiga amico", "colleague coworker kollege kollegin",
+        "customer kunde kundin", "neighbour neighbor nachbar nachbarin",
+    )
+    for other in names.split()
+}  # fmt: skip
 _STEMS = re.compile(  # of scripts and languages in which a word has many forms, or no spaces around it
     r"пользовател|клиент|владел|заказчик|покупател|жена|жены|брат|сестр|друг(?:а|у|ом)?\b|"
     r"用户|用戶|客户|客戶|顾客|顧客|主人|账户|帳戶|我|你|您|他|她|ユーザ|利用者|お客|私|僕|彼|持ち主|사용자|고객|회원|주인|나는|내가|그는|그녀|"
@@ -154,6 +170,16 @@ def is_project(subject: str, project: str | None) -> bool:
 def is_kin(word: str) -> bool:
     """Tell whether a folded word is a relative or another person by their role."""
     return word in _ROLES and word not in _OWN_ROLES
+
+
+def is_own_relative(word: str) -> bool:
+    """Tell whether a folded word alone means a relative of who says it, as "Mum" does."""
+    return word in _OWN_RELATIVES
+
+
+def relative_name(word: str) -> str:
+    """Return the English name of a relative; any other folded word itself."""
+    return _RELATIVES.get(word, word)
 
 
 def is_thing_word(word: str) -> bool:

@@ -18,11 +18,14 @@ from consolidator.memory.facts.people import (
     PERSONS_NAMES,
     has_thing_word,
     is_kin,
+    is_own_relative,
     is_project,
     is_thing_word,
     name_tokens,
+    relative_name,
 )
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.facts.verbs import begins_order, is_base_form, says_of_name, stands_after_opening
 from consolidator.memory.text.phrasing import word_set
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.surroundings import sentence_around
@@ -46,15 +49,18 @@ _MY = word_set(
 )
 _SECOND = word_set("you you're you've you'd you'll your yours yourself")
 _THIRD = word_set(
-    "he she he's she's he'd she'd he'll she'll his her hers him himself herself "
+    "they they're they've they'd they'll he she he's she's he'd she'd he'll she'll his her hers him himself herself "
     "er sie ihr sein seine il elle lui sa ella lei lui hij zij "
     "han hun hon hans hennes он она его ее"
 )
-_THIRD_SUBJECT = word_set("he she he's she's he'd she'd he'll she'll er sie il elle ella hij zij han hun hon он она")
+_THIRD_SUBJECT = word_set(
+    "they they're they've they'd they'll he she he's she's he'd she'd he'll she'll "
+    "er sie il elle ella hij zij han hun hon он она"
+)
 _NO_NAMES = word_set(
     """
     i the a an and but or so if when while then now also oh ok okay yes no not please thanks thank hi hello hey well
-    also still now it which whom whose they as user
+    also still now it which whom whose as user let lets
     just in on at for from to by of with since after before during last next this that these those it its my your his
     her our their what who where why how there here all any some every most many more monday tuesday wednesday thursday
     friday saturday sunday january february march april may june july august september october november december
@@ -67,16 +73,14 @@ _BEGINNINGS = word_set(
     hopefully maybe perhaps actually currently yep yeah nope sure nothing everything something everyone someone nobody
     """
 )
-_VERB = re.compile(
-    r"\s+(?:(?:also|just|still|now|always|never|really|already|recently|both|has|have|had|will|would|can|could|who)\s+)*"
-    r"(?:is|was|are|were|has|had|have|does|did|will|would|can|could|[a-z]{2,}(?:s|ed)|went|got|took|made|gave|said|told|"
-    r"bought|found|left|lost|kept|met|came|saw|works?|wohnt|lebt|arbeitet|heisst|ist|hat|habite|vit|est|a|vive|es|bor|ar)\b"
-    r"|['’]s\b"
-)
 _PERSONS_VERB = re.compile(
-    r"\s+(?:lives|resides|prefers|likes|wants|loves|hates|enjoys|owns|studies|wohnt|habite|vive|bor)\b"
+    r"\s+(?:lives|resides|prefers|likes|wants|loves|hates|enjoys|owns|uses|studies|wohnt|habite|vive|bor)\b"
 )
-_JOINED = re.compile(r",? (?:and|who)(?= )|,")
+_CLAUSE_END = re.compile(r"[.!?:;,\n\u2013\u2014(]\W*$")
+_SENTENCE_END = re.compile(r"[.!?:;\n]\W*$")
+_ACTIVITY = re.compile(r"(?:ing|ed|ly|tion|sion|ness|ship|ism)$")
+_ARTICLES = word_set("the a one of der die das den dem des ein eine einen le la les l un une el los")
+_DETERMINERS = _ARTICLES | word_set("all any every each no some this these that those")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|[\u4e00-\u9fff]")
 
 
@@ -85,7 +89,7 @@ class Mention:
     """Somebody in a sentence: the speaker, the addressee, a pronoun's person, a relative or a name."""
 
     start: int
-    who: str  # first | second | third | other
+    who: str  # first | implied (of an order) | second | third | other
     word: str  # of a relative or a name, folded
     governs: bool  # whether it is the subject of what follows it
 
@@ -124,7 +128,9 @@ def _objection(
     if is_speaker(subject, line, session):
         is_others = governing is not None and governing.who in ("third", "other")
         return NOT_THE_SPEAKER if is_others else None
-    words = name_tokens([subject])
+    words = _relatives_by_one_name(name_tokens([subject]))
+    mentions = [mention for mention in mentions if mention.who != "implied"]
+    governing = _governing(mentions, position)
     if words & people:
         return _objection_to_person(words, line, sentence, mentions, governing, position, session)
     if is_project(subject, session.project):
@@ -151,47 +157,139 @@ def find_mentions(
     `people` are words of names that need no capital, `own` those of the speaker's own name.
     """
     mentions: list[Mention] = []
-    tokens = list(_TOKEN.finditer(sentence))
-    for index, token in enumerate(tokens):
-        word = fold_for_rules(token[0])
-        before = fold_for_rules(tokens[index - 1][0]) if index else ""
-        bare = word.removesuffix("'s")
-        follows = _VERB.match(sentence, token.end() - (2 if word.endswith("'s") else 0)) is not None
-        if bare in own or (before.removesuffix("'s") in own and token[0][:1].isupper()):
-            mentions.append(Mention(token.start(), "first", "", follows))
+    words = _Words(sentence)
+    is_plural = False  # whether those who govern are several, so that a base form says something of them
+    for index, token in enumerate(words.tokens):
+        word, bare, before = words.folded[index], words.bare(index), words.before(index)
+        if words.ends_sentence_before(index):
+            is_plural = False
+        if not is_plural and words.is_order(index):
+            mentions.append(Mention(token.start(), "implied", "", governs=True))
+        elif bare in own or (before.removesuffix("'s") in own and token[0][:1].isupper()):
+            mentions.append(Mention(token.start(), "first", "", words.is_said_of(index)))
         elif word in _FIRST or token[0] == "I":
-            owned = fold_for_rules(tokens[index + 1][0]).removesuffix("'s") if index + 1 < len(tokens) else ""
-            if word not in _MY or not is_kin(owned):
+            if word not in _MY or not is_kin(words.bare(index + 1)):
                 mentions.append(Mention(token.start(), "first", "", word in _SUBJECT_FIRST or word in _MY))
         elif word in _SECOND:
             mentions.append(Mention(token.start(), "second", "", governs=True))
         elif word in _THIRD:
-            mentions.append(Mention(token.start(), "third", "", word in _THIRD_SUBJECT or follows))
-        elif is_kin(bare) and (before in _MY or before in _THIRD or before in ("the", "a", "one", "of")):
-            joined = _JOINED.match(sentence, token.end())
-            follows = follows or (joined is not None and _VERB.match(sentence, joined.end()) is not None)
-            mentions.append(Mention(token.start(), "other", bare, follows))
+            mentions.append(Mention(token.start(), "third", "", word in _THIRD_SUBJECT or words.is_said_of(index)))
+        elif is_kin(bare) and (before in _MY or before in _THIRD or before in _ARTICLES or is_own_relative(bare)):
+            several = words.are_said_of(index)
+            is_plural = is_plural or several
+            mentions.append(
+                Mention(token.start(), "other", relative_name(bare), several or words.is_said_of_relative(index))
+            )
         elif _PERSONS_VERB.match(sentence, token.end()) and word not in _NO_NAMES and not is_thing_word(word):
-            mentions.append(Mention(token.start(), "other", bare, governs=True))
-        elif bare in people or _is_name(token, sentence, word, index):
-            mentions.append(Mention(token.start(), "other", bare, follows and not is_thing_word(bare)))
+            mentions.append(Mention(token.start(), "other", relative_name(bare), governs=True))
+        elif bare in people or words.is_name(index):
+            several = before == "and" and words.are_said_of(index)
+            is_plural = is_plural or several
+            governs = (several or words.is_said_of(index)) and not is_thing_word(bare)
+            mentions.append(Mention(token.start(), "other", relative_name(bare), governs))
     return mentions
 
 
-def _is_name(token: re.Match[str], sentence: str, word: str, index: int) -> bool:
-    if not token[0][:1].isupper() or token[0].isupper() or word in _NO_NAMES or is_thing_word(word):
-        return False
-    starts = index == 0 or bool(re.search(r"[.!?:;\n]\W*$", sentence[: token.start()]))
-    if not starts:
-        return True
-    # At the beginning anything has a capital: a name is followed by a verb, and not by "is my", as an activity is.
-    if word in _BEGINNINGS or re.search(r"(?:ing|ed|ly)$", word) or _VERB.match(sentence, token.end()) is None:
-        return False
-    following = [fold_for_rules(after) for after in _TOKEN.findall(sentence[token.end() :])[:5]]
-    return not any(
-        mine in ("my", "me", "us", "our") and not is_kin(owned.removesuffix("'s"))
-        for mine, owned in zip(following, [*following[1:], ""], strict=True)
-    )
+class _Words:
+    """The words of a sentence, and what their places say of them."""
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+        self.tokens = list(_TOKEN.finditer(sentence))
+        self.folded = [fold_for_rules(token[0]) for token in self.tokens]
+
+    def bare(self, index: int) -> str:
+        """Return a word without the ending of its possessive; "" beyond the last."""
+        return self.folded[index].removesuffix("'s") if index < len(self.folded) else ""
+
+    def before(self, index: int) -> str:
+        """Return the word before another; "" before the first."""
+        return self.folded[index - 1] if index else ""
+
+    def ends_sentence_before(self, index: int) -> bool:
+        """Tell whether a word is the first of its sentence, or of what stands after a colon."""
+        return index == 0 or _SENTENCE_END.search(self._gap(index)) is not None
+
+    def begins_clause(self, index: int) -> bool:
+        """Tell whether a clause may begin at a word."""
+        return (
+            index == 0 or _CLAUSE_END.search(self._gap(index)) is not None or stands_after_opening(self.before(index))
+        )
+
+    def is_order(self, index: int) -> bool:
+        """Tell whether an order begins at a word: its subject is who is spoken to, at the speaker's wish."""
+        return self.begins_clause(index) and begins_order(self._phrase(index), 0) is not None
+
+    def is_said_of(self, index: int) -> bool:
+        """Tell whether a verb says something of a name, or the name owns what follows it."""
+        return self.folded[index].endswith("'s") or says_of_name(self._phrase(index), 0, self._is_subject(index))
+
+    def are_said_of(self, index: int) -> bool:
+        """Tell whether a verb says something of several, the last of whom stands here."""
+        following = self._phrase(index)[1:2]
+        return bool(following) and (is_base_form(following[0]) or following[0] in ("are", "were", "have"))
+
+    def is_said_of_relative(self, index: int) -> bool:
+        """Tell the same of a relative, after whom a name may stand, or "and", "who" or a comma."""
+        if self.is_said_of(index):
+            return True
+        after = index + 1
+        joined = after < len(self.folded) and self._gap(after).strip() == ","
+        if self.folded[after : after + 1] and self.folded[after] in ("and", "who"):
+            return says_of_name(self._phrase(after), 0, is_subject=True)
+        return joined and says_of_name(["", *self._phrase(after)], 0, is_subject=True)
+
+    def is_name(self, index: int) -> bool:
+        """Tell whether a word with a capital is a name, or the first of a sentence."""
+        token, bare = self.tokens[index], self.bare(index)
+        if not token[0][:1].isupper() or token[0].isupper() or bare in _NO_NAMES or is_thing_word(bare):
+            return False
+        if self.before(index) in _MY:  # a thing of the speaker's, unless it does what people do
+            return _PERSONS_VERB.match(self.sentence, token.end()) is not None
+        if not self.ends_sentence_before(index):
+            return True
+        # At the beginning anything has a capital: a name is followed by a verb, and not by "is my", as an activity is.
+        if bare in _BEGINNINGS or _ACTIVITY.search(bare) or not (self.is_said_of(index) or self._is_full_name(index)):
+            return False
+        following = self.folded[index + 1 : index + 6]
+        if self.folded[index].endswith("'s") and following and following[0].endswith("ing"):  # "Work's going well"
+            return False
+        return not any(
+            mine in ("my", "me", "us", "our") and not is_kin(owned.removesuffix("'s"))
+            for mine, owned in zip(following, [*following[1:], ""], strict=True)
+        )
+
+    def _gap(self, index: int) -> str:
+        """Return what stands between a word and the one before it."""
+        return self.sentence[self.tokens[index - 1].end() : self.tokens[index].start()]
+
+    def _phrase(self, index: int) -> list[str]:
+        """Return the words from one on that follow each other with nothing but spaces between them."""
+        end = index + 1
+        while end < len(self.folded) and not self._gap(end).strip():
+            end += 1
+        return self.folded[index:end]
+
+    def _is_full_name(self, index: int) -> bool:
+        following = self.tokens[index + 1 : index + 2]
+        return bool(
+            following
+            and following[0][0].istitle()
+            and self._gap(index + 1) == " "
+            and says_of_name(self._phrase(index + 1), 0, is_subject=True)
+            and not self.is_order(index)
+        )
+
+    def _is_subject(self, index: int) -> bool:
+        """Tell whether a name stands where a subject does: first in a clause, or after such a name."""
+        if self.begins_clause(index):
+            return True
+        if self._gap(index).strip() or self.is_order(index - 1) or self.before(index) in _DETERMINERS:
+            return False
+        before = self.before(index)
+        return is_kin(before) or (
+            self.tokens[index - 1][0].istitle() and before not in _NO_NAMES and self._is_subject(index - 1)
+        )
 
 
 def _position_of(value: str, quote: str, sentence: str) -> int:
@@ -254,6 +352,10 @@ def _objection_to_named(
     if stated & everything or has_thing_word(subject) or _is_alike(stated, everything):
         return None
     return NOT_GROUNDED
+
+
+def _relatives_by_one_name(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(relative_name, words))
 
 
 def _is_alike(words: frozenset[str], others: frozenset[str]) -> bool:

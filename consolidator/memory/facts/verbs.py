@@ -1,0 +1,153 @@
+"""Knows verbs: which form says something of a name before it, and which tells a listener what to do.
+
+Words are folded. A list of base forms gives all forms; what is as often a noun ("builds", "calls") is a verb only where
+its name stands as a subject does.
+"""
+
+from __future__ import annotations
+
+from consolidator.memory.text.phrasing import word_set
+
+_BASE = word_set(
+    """
+    accept achieve act add address admire adopt advise agree allow announce answer appear apply approve archive arrange
+    arrive ask assign attach attend avoid bake ban become begin believe belong book borrow break bring build burn buy
+    call cancel care carry celebrate change charge chase check choose clean close code collect come comment commit
+    commute compare compile complain complete consider contact contain continue convert cook copy count cover create cut
+    cycle dance deal decide define delete deliver deploy describe design despise detest develop dislike do document
+    draft draw dream drink drive drop earn eat edit email employ encrypt end enjoy ensure enter escape expect explain
+    export express feed feel fetch fill find finish fit fix fly follow forget format forward generate get give go
+    graduate grow handle hate have help hide hike hire hold hope host ignore import include indent insist inspect
+    install introduce invest invite join jump keep knit know label last laugh launch lead learn leave lend let lie like
+    limit link lint list listen live load log look lose love maintain make manage mark marry mean measure meet mention
+    merge migrate mind mount move name need negotiate never note notify number offer omit open optimise optimize order
+    organise organize owe own pack paint park pay phone pick pin place plan plant play post practise practice prefer
+    prefix prepare present print promise propose protect provide publish pull push put quote raise read rebase receive
+    recommend record refactor refer refuse reject release rely remain remember remind remove rename render rent repair
+    repeat replace reply report request require research reside respect respond rest restart resume retire return
+    review ride round run save say schedule search see seem select sell send separate serve set settle share ship shop
+    shorten show sign sing sit skip sleep smoke sort speak specify spell spend split squash stand start state stay stick
+    stop store structure study style suffer schreib schreibe antworte nutze benutze verwende nimm zeig
+    zeige sprich halte suggest summarise summarize supervise support surf swim switch tag take talk
+    teach tell tend test thank think throw track trade train translate travel treat trim trust try turn type understand
+    update upgrade upload use validate verify visit volunteer vote wait wake walk want warn wash watch wear weigh win
+    wish work worry wrap write
+    """
+) - {"never"}
+_ALSO_NOUNS = word_set(
+    """
+    act address answer archive ban book borrow break build burn call care cancel change charge check code comment commit
+    copy count cover cut cycle dance deal design document draft draw dream drink drive drop edit email end escape export
+    express feed feel fix fit format forward handle help hike hold hope host import insist jump label last laugh launch
+    lead lie limit link list load log look mark measure mention merge mind mount move name need note number offer order
+    pack paint park pay phone pick pin place plan plant play post prefix present print promise pull push quote raise
+    read rebase record release remain report request research respect rest result return review ride round run save
+    schedule search set share ship shop show sign sleep smoke sort split stand start state stay stick stop store
+    structure study style support surf switch tag talk test track trade train travel treat trust try turn type update
+    upgrade upload visit vote wait wake walk wash watch win wish work worry wrap
+    """
+)
+_NOT_ORDERS = word_set("like have mean last hope wish love hate want need prefer think believe thank know live do")
+_AUXILIARIES = word_set(
+    """
+    is was are were has had have does did will would can could
+    isn't wasn't aren't weren't hasn't hadn't haven't doesn't didn't won't wouldn't can't couldn't
+    ist war sind hat hatte kann will mag heisst wohnt lebt arbeitet est etait sont habite vit travaille aime
+    es vive trabaja bor ar prefiere prefere
+    """
+)
+_IRREGULAR = word_set(
+    """
+    went got took made gave said told bought found left lost kept met came saw became began brought built chose drove
+    ate fell felt flew forgot grew held knew led lent paid rode ran sang sat sold sent slept spoke spent stood taught
+    thought understood woke wore won wrote
+    """
+)
+_MODALS = word_set("must should might may shall cannot mustn't shouldn't muss soll darf doit debe")
+_ADVERBS = word_set(
+    "also just still now always never really already recently both often usually mostly only even too who probably "
+    "auch immer gern gerne nie toujours aussi siempre"
+)
+_OBJECTS = word_set("the an his her their its my our your every him them me us")
+_LEADS = word_set("please always never just also then do don't dont not now kindly bitte immer nie simply only and")
+_STRONG_LEADS = word_set("please always never don't dont not kindly bitte")
+_NOT_VERBS = word_set("i he she it we they you the a an my his her their our your this that no in on at for to")
+_OF_OPINION = word_set(
+    """
+    think thinks thought know knows knew believe believes guess hope heard hear say says said tell told remember note
+    mind bet suppose assume learned mentioned fyi glaube denke weiss dass que
+    """
+)
+_CONJUNCTIONS = word_set(
+    """
+    and but or so because since if when while whereas although though before after until unless that where once
+    und aber oder weil dass wenn da seit et mais ou parce quand puisque y pero porque
+    """
+)
+
+
+def _third_person(verb: str) -> str:
+    if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
+
+
+_THIRD_PERSON = frozenset(map(_third_person, _BASE))
+_NOUN_FORMS = frozenset(map(_third_person, _ALSO_NOUNS)) - {"works", "speaks", "reads", "needs", "drives"}
+
+
+def is_base_form(word: str) -> bool:
+    """Tell whether a word is a verb as "I", "they" and an order have it."""
+    return word in _BASE
+
+
+def is_order_lead(word: str) -> bool:
+    """Tell whether a word stands before the verb of an order, such as "please"."""
+    return word in _LEADS
+
+
+def begins_order(words: list[str], first: int) -> int | None:
+    """Return the index of the verb of an order whose words begin at `first`; None where they begin none."""
+    index = first
+    while index < len(words) and words[index] in _LEADS:
+        index += 1
+    if index >= len(words) or words[index] in _NOT_VERBS:
+        return None
+    leads = words[first:index]
+    verb = words[index]
+    is_verb = verb in _BASE and (verb not in _NOT_ORDERS or bool(leads) or verb == "prefer")
+    is_verb = is_verb or (bool(leads) and not _STRONG_LEADS.isdisjoint(leads) and not says_of_name(words, index, True))
+    return index if is_verb and not _is_said_plainly(words[index + 1 : index + 2]) else None
+
+
+def says_of_name(words: list[str], index: int, is_subject: bool) -> bool:
+    """Tell whether what follows a name says something of it.
+
+    `words` end where the sentence ends; `is_subject` tells whether the name stands where a subject does.
+    """
+    following = words[index + 1 :]
+    while following and following[0] in _ADVERBS:
+        following = following[1:]
+    if not following:
+        return False
+    verb = following[0]
+    if _is_said_plainly(following[:1]) or (verb == "a" and following[1:2] and following[1].endswith(("e", "i", "u"))):
+        return verb != "a" or len(following[1]) > 3
+    if verb in _MODALS:
+        return is_subject and following[1:2] != ["be"]
+    if not is_subject:
+        return False
+    return (
+        verb in _NOUN_FORMS
+        or (verb.endswith("ed") and len(verb) > 4)
+        or (verb.endswith("s") and following[1:2] != [] and following[1] in _OBJECTS)
+    )
+
+
+def stands_after_opening(before: str) -> bool:
+    """Tell whether a clause begins after a word, such as "because" or "I think"."""
+    return before in _CONJUNCTIONS or before in _OF_OPINION
+
+
+def _is_said_plainly(verb: list[str]) -> bool:
+    return bool(verb) and (verb[0] in _AUXILIARIES or verb[0] in _IRREGULAR or verb[0] in _THIRD_PERSON - _NOUN_FORMS)
