@@ -18,7 +18,7 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.service.log.record import record_events
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.unit.formats.sample_logs import SAMPLES, encode, places, put
-from tests.unit.formats.test_log_files import nest
+from tests.unit.formats.test_log_files import nested_folders
 
 INCOMPRESSIBLE = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=20_000))
 
@@ -30,7 +30,6 @@ async def test_odd_things_in_a_folder_stop_no_import(
     logs = tmp_path / "logs"
     write_log(logs / "a.jsonl", user_lines(1, "a"))
     write_log(tmp_path / "secret.jsonl", user_lines(1, "secret"))
-    nest(logs / "deep", 1_100)
     (logs / "linked.jsonl").symlink_to(tmp_path / "secret.jsonl")
     (logs / "loop.jsonl").symlink_to("loop.jsonl")
     os.mkfifo(logs / "pipe.jsonl")
@@ -38,7 +37,8 @@ async def test_odd_things_in_a_folder_stop_no_import(
         file.truncate(2**40)
     write_log(logs / "new\nline \x1b[2J\u202e.jsonl", ["{"])
     write_log(logs / "z.jsonl", user_lines(1, "z"))
-    report = await import_logs(database, logs, log_format)
+    with nested_folders(logs / "deep", 1_100):
+        report = await import_logs(database, logs, log_format)
     assert sorted(await read_texts(database)) == ["a", "z"]
     told = [problem.removeprefix(f"{logs}/") for problem in [*report.problems, *report.unrecognised]]
     assert all(problem.isprintable() for problem in told)

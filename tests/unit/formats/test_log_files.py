@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,17 +15,24 @@ from consolidator.formats.common.log_files import MAX_FOLDERS, find_files, is_be
 from consolidator.formats.registry import recognise_format
 
 
-def nest(folder: Path, depth: int) -> Path:
-    """Make folders in one another, more than a path's length allows to name at once; return the path of the last."""
+@contextmanager
+def nested_folders(folder: Path, depth: int) -> Iterator[Path]:
+    """Make folders in one another, more than a path's length allows to name at once; give the path of the last.
+
+    They are removed afterwards: pytest removes the folders of earlier runs by recursion, which ends at 1,000.
+    """
     folder.mkdir(exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir("d", dir_fd=descriptor)
-        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+        for _ in range(depth):
+            os.mkdir("d", dir_fd=descriptor)
+            inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
         os.close(descriptor)
-        descriptor = inner
-    os.close(descriptor)
-    return Path(folder, *["d"] * depth)
+        yield Path(folder, *["d"] * depth)
+    finally:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
 def why_not(path: Path) -> str:
@@ -35,19 +44,20 @@ def why_not(path: Path) -> str:
 
 @pytest.mark.parametrize("depth", [MAX_FOLDERS + 1, 300, 1_100, 2_500])
 def test_folders_in_folders_are_told_once_and_the_others_are_searched(tmp_path: Path, depth: int) -> None:
-    nest(tmp_path / "deep", depth)
     (tmp_path / "z").mkdir()
     (tmp_path / "z" / "a.jsonl").write_text("{}")
-    *others, log = find_files(tmp_path, ".jsonl")
-    assert log == tmp_path / "z" / "a.jsonl"
-    (too_deep,) = others
-    assert why_not(too_deep) == f"folders that are nested deeper than {MAX_FOLDERS} are not searched"
+    with nested_folders(tmp_path / "deep", depth):
+        *others, log = find_files(tmp_path, ".jsonl")
+        assert log == tmp_path / "z" / "a.jsonl"
+        (too_deep,) = others
+        assert why_not(too_deep) == f"folders that are nested deeper than {MAX_FOLDERS} are not searched"
 
 
 def test_the_deepest_folder_that_is_searched(tmp_path: Path) -> None:
-    log = nest(tmp_path / "deep", MAX_FOLDERS - 1) / "a.jsonl"
-    log.write_text("{}")
-    assert list(find_files(tmp_path, ".jsonl")) == [log]
+    with nested_folders(tmp_path / "deep", MAX_FOLDERS - 1) as deepest:
+        log = deepest / "a.jsonl"
+        log.write_text("{}")
+        assert list(find_files(tmp_path, ".jsonl")) == [log]
 
 
 OUTSIDE, INSIDE = "a symbolic link is not followed; name it to import what it leads to", None
