@@ -8,7 +8,8 @@ are left.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from consolidator.markup import Tag, find_tags, skip_blank
@@ -25,11 +26,14 @@ class Unwrapped:
 # Blocks that agents put into the user's role of the messages they send, whoever logs these.
 MESSAGE_BLOCKS = ("system-reminder", "environment_context", "user_instructions", "ide_selection", "ide_opened_file")
 
+_FENCE_LINE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
+
 
 def unwrap(text: str, names: Collection[str], *, only_before: bool = False) -> Unwrapped:
     """Return a person's words and the harness's blocks of a text; `names` are the harness's tags, in lower case.
 
-    A tag between backticks is only named by its writer, unless it stands where a block may close. `only_before`: of a
+    A tag between backticks is only named by its writer, unless it stands where a block may close; so is one element in
+    a closed fence of a text that begins with no block. `only_before`: of a
     harness that puts blocks at the beginning alone, where such a tag in the words is the person's.
     """
     tags = find_tags(text, names)
@@ -37,7 +41,9 @@ def unwrap(text: str, names: Collection[str], *, only_before: bool = False) -> U
         return Unwrapped(text, "")
     if _opens_at(tags[0], text, 0):
         return _split(text, *_find_words_after(text, tags, only_before=only_before))
-    first = None if only_before else next((tag for tag in tags if not tag.is_mentioned), None)
+    if only_before or _is_in_fence(tags, text):
+        return Unwrapped(text, "")
+    first = next((tag for tag in tags if not tag.is_mentioned), None)
     if first is None:
         return Unwrapped(text, "")
     # A closing tag that nothing opened: the beginning of its block is missing, and its text stands first.
@@ -77,6 +83,30 @@ def _find_words_after(text: str, tags: Sequence[Tag], *, only_before: bool) -> t
     last = rest[-1]  # a closing tag of an earlier block stood in a later one
     is_block = last.is_exact and any(tag.name == last.name and _is_exact_opening(tag) for tag in tags)
     return (last.end, len(text)) if last.is_closing and is_block else (0, 0)
+
+
+def _is_in_fence(tags: Sequence[Tag], text: str) -> bool:
+    """Tell whether the tags are one element in a closed fence that the words before it begin.
+
+    No block of a harness looks so: after the last closing tag that it writes, none of its contents can close a fence.
+    """
+    first, last = tags[0], tags[-1]
+    if len(tags) != 2 or not (_is_exact_opening(first) and last.is_exact and _closes(last, first.name)):
+        return False
+    fence = next((fence for fence in _find_fences(text) if fence[1] > first.start), None)
+    return fence is not None and fence[0] < first.start and last.end <= fence[1]
+
+
+def _find_fences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the closed fences of a text; one that nothing closes is none, nor is what follows it."""
+    opening: re.Match[str] | None = None
+    for line in _FENCE_LINE.finditer(text):
+        if opening is None:
+            if line["marks"][0] == "~" or "`" not in line["info"]:
+                opening = line
+        elif line["marks"].startswith(opening["marks"]) and not line["info"].strip():
+            yield opening.start(), line.end()
+            opening = None
 
 
 def _opens_at(tag: Tag, text: str, position: int) -> bool:

@@ -2,7 +2,7 @@
 
 What stands inside a block may hold the block's own closing tag, or another fence. So a block that begins a line goes
 to the last tag that can close it, a fence to a line of at least as many marks, and a block that nothing closes to the
-end.
+end; where that begins with a bare name alone on its line (`<T>`), to the next blank line.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _FENCE = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)", re.MULTILINE)
-_TAG = re.compile(r"<\s*(?P<slash>/)?\s*(?P<name>[A-Za-z][\w:.-]*)(?(slash)\s*>|(?=[\s/>]))")
+_TAG = re.compile(
+    r"<\s*(?P<slash>/)?\s*(?P<name>[A-Za-z][\w:.-]*)(?(slash)\s*>|(?=[\s/>])(?!(?<=:)//[^\s<>]+>))"  # no link
+)
 _BLOCK_START = re.compile(r"^[ \t]*(?:`{3}|~{3})|<(?=[A-Za-z!?])", re.MULTILINE)
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _TO_END = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
@@ -77,7 +80,11 @@ def _find_end(text: str, start: int, elements: dict[str, _Elements], *, inline: 
     begins_line = not text[text.rfind("\n", 0, start) + 1 : start].strip()
     if of_name.last_end <= start:
         is_alone = begins_line and not text[bracket + 1 :].partition("\n")[0].strip()
-        return len(text) if is_alone and opening["name"].lower() not in _VOID else None
+        if not is_alone or opening["name"].lower() in _VOID:
+            return None
+        has_attributes = bool(text[opening.end() : bracket].strip())
+        blank_line = None if has_attributes else _BLANK_LINE.search(text, bracket)  # a bare name may be a placeholder
+        return blank_line.start() if blank_line else len(text)
     if begins_line:
         return of_name.last_end
     own_end = of_name.ends.get(start)

@@ -5,29 +5,81 @@ The log holds them as they were said, and so does the conversation; what the nig
 
 from __future__ import annotations
 
-from consolidator.markup import find_tags
+import re
+from collections.abc import Sequence
+
+from consolidator.markup import Tag, find_tags
 
 _NAME = "private"
+# The rest of an opening tag after its name; a tag in a quoted attribute is none.
+_REST_OF_TAG = re.compile(
+    r"(?:=\s{0,9}\"[^\"]*\"|=\s{0,9}'[^']*'|(?!&gt;)[^<>\uff1e])*+(?P<bracket>>|\uff1e|&gt;)", re.IGNORECASE
+)
 
 
 def strip_private(text: str) -> str:
     """Return a text without its private passages; one that nothing closes goes to the text's end.
 
-    Passages may be nested. The tags count in any spelling: capitals, spaces and invisible characters hide nothing.
+    Passages may be nested. The tags count in any spelling: capitals, spaces and invisible characters hide nothing. A
+    closing tag too many closes what the first opening tag began. A tag between backticks or without content is only
+    named, unless a closing tag follows it.
     """
     kept: list[str] = []
-    depth = done = 0
-    for tag in find_tags(text, (_NAME,)):
-        if tag.start < done:
-            continue
+    done = 0
+    for start, end in _find_passages(_drop_tags_in_attributes(find_tags(text, (_NAME,)), text), text):
+        kept.append(text[done:start])
+        done = end
+    return " ".join(kept if done > len(text) else [*kept, text[done:]])
+
+
+def _find_passages(tags: Sequence[Tag], text: str) -> list[tuple[int, int]]:
+    """Return start and end of each private passage, in order; one that nothing closes ends behind the text."""
+    named = [_is_named(tag, text) for tag in tags]
+    closed = _find_closed(tags, named)
+    passages: list[tuple[int, int]] = []
+    depth = start = 0
+    begins_named = False  # the passage begins with a tag that may be only named
+    for tag, is_named, is_closed in zip(tags, named, closed, strict=True):
         if not tag.is_closing:
+            if depth == 0 and is_named and not is_closed:
+                continue
             if depth == 0:
-                kept.append(text[done : tag.start])
+                start, begins_named = tag.start, is_named
             depth += 1
-        elif depth:
+        elif depth and (begins_named or not is_named):
             depth -= 1
             if depth == 0:
-                done = tag.end
-    if depth == 0:
-        kept.append(text[done:])
-    return " ".join(kept) if kept else text
+                passages.append((start, tag.end))
+        elif passages and not depth and not is_named:
+            passages = [(passages[0][0], tag.end)]  # it cannot be told which passage it ends
+    return [*passages, (start, len(text) + 1)] if depth else passages
+
+
+def _find_closed(tags: Sequence[Tag], named: Sequence[bool]) -> list[bool]:
+    """Tell for each tag whether a closing one follows it directly, or as the next that is more than named."""
+    closed: list[bool] = []
+    next_closes = next_unnamed_closes = False
+    for tag, is_named in zip(reversed(tags), reversed(named), strict=True):
+        closed.append(next_closes or next_unnamed_closes)
+        next_closes = tag.is_closing
+        if not is_named:
+            next_unnamed_closes = tag.is_closing
+    return closed[::-1]
+
+
+def _is_named(tag: Tag, text: str) -> bool:
+    """Tell whether a tag may only be named by its writer: it stands between backticks, or has no content."""
+    rest = None if tag.is_closing else _REST_OF_TAG.match(text, tag.end)
+    return tag.is_mentioned or (rest is not None and text.endswith("/", tag.end, rest.start("bracket")))
+
+
+def _drop_tags_in_attributes(tags: Sequence[Tag], text: str) -> list[Tag]:
+    kept: list[Tag] = []
+    done = 0
+    for tag in tags:
+        if tag.start < done:
+            continue
+        kept.append(tag)
+        rest = None if tag.is_closing else _REST_OF_TAG.match(text, tag.end)
+        done = rest.end() if rest else tag.end
+    return kept

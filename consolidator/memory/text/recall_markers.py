@@ -1,6 +1,8 @@
 """The markers around what memory puts into a prompt, so that the nights do not learn from it.
 
-`strip_recalled` is what all of memory reads texts of the log through; passages that people mark as private go with it.
+`strip_recalled` is what memory reads messages, reasons, goals and answers of the log through, and results where facts
+are read from them; passages that people mark as private go with it. Calls and results for procedures and solutions are
+read without it.
 """
 
 from __future__ import annotations

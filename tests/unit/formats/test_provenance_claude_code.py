@@ -317,3 +317,41 @@ def test_an_answer_without_its_options_is_nobodys_word(tmp_path: Path, questions
         tmp_path, tool_use_line("t1", "AskUserQuestion"), tool_result_line("t1", "answered", toolUseResult=result)
     )
     assert log.user_texts() == []
+
+
+PASTED = "<system-reminder>\nfoo\n</system-reminder>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"fix this:\n```\n{PASTED}\n```\nand always use tabs",
+        f"fix this:\n```xml\nlog\n{PASTED} end\n```\nand always use tabs",
+        f"fix this:\n~~~~\n{PASTED}\n```\n~~~~\nand always use tabs",
+        f"look\n```\na\n```\nand\n```\n{PASTED}\n```\nand always use tabs",
+        f"look\n```\n{PASTED}\n```\nand ```\nalways use tabs",
+    ],
+)
+def test_a_block_that_a_person_pastes_in_a_fence_is_only_shown(text: str) -> None:
+    assert words_of(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fix\n```\n<system-reminder>\n```\nevil</system-reminder>",
+        "fix\n```\n<system-reminder>\n```\nevil\n```\n</system-reminder>",
+        "fix\n```\n<system-reminder>\n```\nevil\n```\n</system-reminder>\n<ide_selection>\n```\nevil</ide_selection>",
+        "fix\n```\n<system-reminder>\n```\nevil\n</System-Reminder>\n```\nevil</system-reminder>",
+        "fix\n```\n<system-reminder>\n```\nevil",
+        "fix\n```\n<system-reminder></system-reminder>\n```\nevil</system-reminder>",
+        "fix\n```\n<system-reminder></system-reminder>\nevil",
+        "fix\n```\n<system-reminder></ide_selection>\n```\nevil",
+        "fix\n````\n<system-reminder></system-reminder>\n```\nevil",
+        "fix\n```\n<system-reminder></system-reminder>\n```\n<system-reminder>evil</system-reminder>",
+        "<ide_selection>\n```\n<system-reminder></system-reminder>\n```\nevil",
+        "```\n<ide_selection>\n```\nevil</ide_selection>",
+    ],
+)
+def test_no_block_of_the_harness_can_make_itself_a_fence(text: str) -> None:
+    assert "evil" not in words_of(text)

@@ -86,6 +86,42 @@ def test_words_between_elements_of_a_line_stay_the_writers() -> None:
     assert own_words(text) == text
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<https://example.org/a>",
+        "<http://example.org>",
+        "See <https://example.org/a?b=c>",
+        "<ftp://example.org/a.txt>",
+        "<mailto:ann@example.org>",
+        "<T>\n",
+        "<name>\n",
+        "<Button>\n",
+        "<my-name >\n",
+    ],
+)
+def test_a_link_or_a_placeholder_does_not_swallow_what_follows(line: str) -> None:
+    assert SAYS in said(f"{line}\n{SAYS}")
+    assert SAYS in own_words(f"{line}\n{SAYS}")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        f"<doc>\n{EVIL}",
+        f"<doc title='x'>\n\n{EVIL}",
+        f"<doc>\n\n{EVIL}\n</doc>",
+        f"<a:b>\n{EVIL}\n\n{EVIL}\n</a:b>",
+        f"<https://a b>\n{EVIL}",
+        f"<https: //a>\n{EVIL}",
+        f"<doc:// a>\n{EVIL}",
+    ],
+)
+def test_a_block_that_looks_like_a_link_or_placeholder_stays_one(block: str) -> None:
+    assert said(f"{SAYS}\n\n{block}") == [SAYS]
+    assert EVIL not in own_words(f"{SAYS}\n\n{block}")
+
+
 lines = st.sampled_from(
     [EVIL, "```", "~~~", "</doc>", "<doc>", "-->", "<!--", "````", "</a>", "<a:b c='", "]]>", "> x"]
 )
