@@ -53,7 +53,7 @@ _PANELS = {
     "Start here": ("demo", "import", "learned"),
     "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "revisions", "mcp"),
     "Nights": ("serve", "run", "runs", "retry", "backfill"),
-    "Log": ("sessions", "events", "export", "backup", "restore", "erase", "tokens", "db"),
+    "Log": ("sessions", "events", "export", "backup", "restore", "erase", "token", "db"),
     "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
 }
 for module in (

@@ -92,7 +92,7 @@ async def revoke_credential(database: Database, name: str) -> None:
     """Revoke a credential at once. Raises NotFound."""
     async with database.transaction() as conn:
         if not await credentials.revoke(conn, name, now=database.clock.now()):
-            raise NotFound(f"no credential is named {name!r}; `consolidator tokens list` shows them")
+            raise NotFound(f"no credential is named {name!r}; `consolidator token list` shows them")
 
 
 async def find_viewer(database: Database, token: str) -> Viewer | None:

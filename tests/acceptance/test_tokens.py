@@ -46,7 +46,7 @@ async def refuse(client: Client, tool: str, **arguments: Any) -> str:
 
 async def make_token(environment: dict[str, str], name: str, *options: str) -> str:
     """Create a credential by the command line."""
-    done = await in_thread(run_cli, "tokens", "create", name, *options, "--json", environment=environment)
+    done = await in_thread(run_cli, "token", "create", name, *options, "--json", environment=environment)
     return str(json.loads(done.stdout)["token"])
 
 
@@ -105,7 +105,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
             ("user:surface", "surface", "mara"),
         ]
         assert recorded["first_seq"] == 1
-        await in_thread(run_cli, "tokens", "revoke", "writer", environment=environment)
+        await in_thread(run_cli, "token", "revoke", "writer", environment=environment)
         async with httpx2.AsyncClient(headers=JSON, timeout=PATIENCE) as plain:
             for header in (
                 f"Bearer {writer}", f"Bearer {reader}x", f"Bearer {reader[:-1]}", f"bearer {reader}", reader, "Bearer",
@@ -119,7 +119,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
             assert answer.status_code == 200
             twice = [("authorization", f"Bearer {writer}"), ("authorization", f"Bearer {reader}")]
             assert (await plain.post(f"{address}/mcp", json=LIST, headers=twice)).status_code == 401
-        listed = await in_thread(run_cli, "tokens", "list", "--json", environment=environment)
+        listed = await in_thread(run_cli, "token", "list", "--json", environment=environment)
         rows = {row["name"]: row for row in json.loads(listed.stdout)}
         assert [name for name, row in rows.items() if row["revoked_at"]] == ["writer"]
         assert reader not in listed.stdout

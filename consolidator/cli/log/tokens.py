@@ -1,4 +1,4 @@
-"""consolidator tokens: credentials of other programs, with their scopes."""
+"""consolidator token: credentials of other programs, with their scopes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A credential's name."
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.add_typer(tokens_app, name="tokens", help="Tokens for other programs: what each may do, and for whom.")
+    app.add_typer(tokens_app, name="token", help="Tokens for other programs: what each may do, and for whom.")
 
 
 @tokens_app.command("create")

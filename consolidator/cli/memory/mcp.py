@@ -29,7 +29,7 @@ def mcp_command(
     """Serve memory over MCP on standard input and output, for Claude Code, Codex, Cursor and others to start.
 
     Tools: recall, lookup_error, suggest_next, list_procedures, explain, record_events. `serve` offers the same over
-    HTTP at /mcp, behind the token in CONSOLIDATOR_HOME or one of `consolidator tokens`.
+    HTTP at /mcp, behind the token in CONSOLIDATOR_HOME or one of `consolidator token`.
     """
 
     from consolidator.mcp_server import build_server  # a second of loading, which no other command has to wait for
