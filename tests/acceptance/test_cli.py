@@ -139,7 +139,7 @@ JSON_COMMANDS = [
     "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
     "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
     "facts --flagged", "revisions",
-    "facts correct {fact} Short.", "facts forget {fact}",
+    "facts correct {fact} Short.", "facts forget {fact}", "token create laptop --scope read", "token list",
 ]  # fmt: skip
 
 
