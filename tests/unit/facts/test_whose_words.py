@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.facts.test_gate import read_message
@@ -97,11 +99,11 @@ def read_rows(table: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(("text", "value", "subject"), read_rows(OWN))
 def test_what_a_person_says_of_themselves_is_theirs(text: str, value: str, subject: str) -> None:
-    stated = {"quote": text, "value": value, "sentence": f"The {subject}: {value}.", "subject": subject}
+    stated: dict[str, Any] = {"quote": text, "value": value, "sentence": f"The {subject}: {value}.", "subject": subject}
     assert [refused.reason for refused in read_message(text, **stated).rejected] == []
 
 
 @pytest.mark.parametrize(("text", "value", "subject"), read_rows(OTHERS))
 def test_what_a_person_says_of_others_is_not_theirs(text: str, value: str, subject: str) -> None:
-    stated = {"quote": text, "value": value, "sentence": f"The {subject}: {value}.", "subject": subject}
+    stated: dict[str, Any] = {"quote": text, "value": value, "sentence": f"The {subject}: {value}.", "subject": subject}
     assert len(read_message(text, **stated).rejected) == 1
