@@ -168,8 +168,8 @@ def is_project(subject: str, project: str | None) -> bool:
 
 
 def is_kin(word: str) -> bool:
-    """Tell whether a folded word is a relative or another person by their role."""
-    return word in _ROLES and word not in _OWN_ROLES
+    """Tell whether a folded word is a relative or another person by their role, one or several."""
+    return (word in _ROLES or word.removesuffix("s") in _ROLES) and word not in _OWN_ROLES
 
 
 def is_own_relative(word: str) -> bool:

@@ -234,6 +234,10 @@ class _Words:
         if self.is_said_of(index):
             return True
         after = index + 1
+        # "My brother" at the beginning is who the clause is about, whatever the verb is.
+        is_first = self.before(index) in _MY and self.begins_clause(index - 1) and len(self._phrase(index)) > 1
+        if is_first and self.folded[after] not in ("and", "or", "in", "of", "from", "at", "who"):
+            return True
         joined = after < len(self.folded) and self._gap(after).strip() == ","
         if self.folded[after : after + 1] and self.folded[after] in ("and", "who"):
             return says_of_name(self._phrase(after), 0, is_subject=True)
@@ -287,8 +291,11 @@ class _Words:
         if self._gap(index).strip() or self.is_order(index - 1) or self.before(index) in _DETERMINERS:
             return False
         before = self.before(index)
-        return is_kin(before) or (
-            self.tokens[index - 1][0].istitle() and before not in _NO_NAMES and self._is_subject(index - 1)
+        is_of_role = index > 1 and self.before(index - 1) in _MY and self.tokens[index - 1][0].islower()
+        return (
+            is_kin(before)
+            or is_of_role
+            or (self.tokens[index - 1][0].istitle() and before not in _NO_NAMES and self._is_subject(index - 1))
         )
 
 

@@ -64,6 +64,9 @@ J'habite à Lyon | Lyon | user
 Réponds en français, s'il te plaît | français | user
 Ma mère habite à Lyon | Lyon | user's mother
 Mon anniversaire est le 4 mai | 4 mai | user
+My brother studies law, I study chess | chess | user
+My colleagues and I work from Ghent | Ghent | user
+My tests run in Docker and I like that | Docker | user
 """
 OTHERS = """
 Anna prefers pnpm, Tom uses npm | npm | user
@@ -90,6 +93,11 @@ Ma soeur habite à Lyon | Lyon | user
 Tom and Anna drink tea | tea | user
 Ask Tom, he owns a Volvo | Volvo | user
 Remember that Tom likes tea | tea | user
+My neighbours keep bees in the yard | bees | user
+Our accountant Paul charges 90 euros an hour | 90 euros | user
+Mein Bruder studiert Physik in Graz | Physik | user
+My cousins run a bakery in Faro | bakery | user
+My brother studies law, I study chess | law | user
 """
 
 
