@@ -85,7 +85,7 @@ async def test_a_night_that_cannot_ask_says_why(environment: dict[str, str], tmp
             run_cli, "import", "openai-messages", write_conversation(tmp_path / "talk.json"), environment=variables
         )
         variables["CONSOLIDATOR_CLOCK"] = "2026-05-02T12:00:00+00:00"
-        completed = await in_thread(run_cli, "run", "consolidation", environment=variables)
+        completed = await in_thread(run_cli, "run", "consolidation", environment=variables, code=8)
     output = " ".join((completed.stdout + completed.stderr).split())
     assert "4 deferred" in output
     assert "stopped: the model's server says 401" in output
