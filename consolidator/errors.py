@@ -2,6 +2,7 @@
 
 ConsolidatorError                exit code of the command line
 ├── UsageError                   2   a command's arguments or the settings are wrong
+│   └── Forbidden                2   the credential lacks the scope that this needs
 ├── NotFound                     3   nothing has that name or id
 ├── DatabaseError                4   the database cannot do what was asked
 │   ├── DatabaseUnavailable      4   it cannot be reached or started
@@ -52,6 +53,10 @@ class UsageError(ConsolidatorError):
     """A command's arguments or the settings are wrong."""
 
     exit_code = 2
+
+
+class Forbidden(UsageError):
+    """The credential lacks the scope that this needs; nothing was done."""
 
 
 class NotFound(ConsolidatorError):

@@ -80,7 +80,7 @@ def build_server(
     if "read" in scopes:
         for reading in (tools.recall, tools.lookup_error, tools.suggest_next, tools.list_procedures, tools.explain):
             server.tool(annotations=_READS)(reading)
-    if "record" in scopes or "drive" in scopes:
+    if "record" in scopes or "write" in scopes:
         server.tool(annotations=_WRITES)(tools.record_events)
     return server
 
@@ -290,7 +290,7 @@ def _tool_scopes(viewer: Viewer) -> frozenset[Scope]:
     wanted: set[Scope] = set()
     if viewer.may("read"):
         wanted.add("read")
-    if viewer.may("record") or viewer.may("drive"):
+    if viewer.may("record"):
         wanted.add("record")
     return frozenset(wanted)
 

@@ -24,6 +24,7 @@ from consolidator.store.nights import model_calls
 
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
+ANSWERS_KEPT = timedelta(days=1)  # to requests with a key, so that a repeated one is not done again
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)  # between this machine and the database
 MAX_SILENCE = timedelta(
     days=60
@@ -257,7 +258,7 @@ async def _count_orphan_blobs(database: Database, now: datetime, limits: dict[st
 
 
 async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) -> int:
-    """Delete orphan blobs, old idempotency keys and the claims of old runs; return the number of blobs."""
+    """Delete orphan blobs, old keys and answers of requests, and the claims of old runs; return the number of blobs."""
     collected = 0
     while True:
         async with database.connection() as conn:
@@ -265,6 +266,7 @@ async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) 
             collected += deleted
             if deleted < BATCH:
                 await store.forget_idempotency_keys(conn, cutoff)
+                await store.forget_api_requests(conn, now - ANSWERS_KEPT)
                 await store.forget_claims(conn, cutoff)
                 await revisions.delete_retired(conn, cutoff)
                 return collected

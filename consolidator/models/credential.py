@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from sqlalchemy import Index, LargeBinary
 from sqlmodel import Field, SQLModel
@@ -22,16 +23,23 @@ class CredentialRow:
     """A credential; its token is not kept."""
 
     name: str
-    scopes: list[str]  # of read | record | drive
+    scopes: list[str]  # of read | record | write | admin
     agent: str | None  # null: any
     project: str | None
     peer: str | None
     created_at: datetime
     revoked_at: datetime | None
+    expires_at: datetime | None  # null: never
+
+    def status(self, now: datetime) -> Literal["valid", "revoked", "expired"]:
+        """Tell whether its token is taken, or why not."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
 
 
 class CredentialTable(SQLModel, table=True):
-    """One row for each token that was ever made; a revoked one stays, so that its name is not used again."""
+    """One row for each token that was ever made; a revoked or expired one stays, so that its name is not used again."""
 
     __tablename__ = "credential"
     __table_args__ = (Index("credential_token", "token_hash", unique=True),)
@@ -44,3 +52,4 @@ class CredentialTable(SQLModel, table=True):
     peer: str | None = nullable_text_column()
     created_at: datetime = timestamp_column()
     revoked_at: datetime | None = nullable_timestamp_column()
+    expires_at: datetime | None = nullable_timestamp_column()

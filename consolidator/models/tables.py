@@ -3,6 +3,7 @@
 from sqlmodel import SQLModel
 
 from consolidator.models import (
+    api_request,
     blob,
     chunk,
     credential,
@@ -27,6 +28,7 @@ from consolidator.models import (
 
 METADATA = SQLModel.metadata
 MODULES = (
+    api_request,
     blob,
     credential,
     digest,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection
+from datetime import timedelta
 from typing import cast
 
 from consolidator.database import Database
@@ -41,8 +42,9 @@ async def create_credential(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    expires_in: timedelta | None = None,
 ) -> str:
-    """Create a credential and return its token, which is shown only now.
+    """Create a credential and return its token, which is shown only now; without `expires_in` it never expires.
 
     A project may be named by the last part of its path; the credential is for the whole path, whatever comes later.
     Raises UsageError for an invalid name, scope or value, and for a name that was used before.
@@ -50,18 +52,25 @@ async def create_credential(
     if check_name(name) in _RESERVED:
         raise UsageError(f"{name!r} is the name of the machine's own records")
     check_narrowing(agent=agent, project=project, peer=peer)
+    granted = parse_scopes(scopes)
+    if "admin" in granted and any(value is not None for value in (agent, project, peer)):
+        raise UsageError("the scope admin is for everything: a credential that has it takes no agent, project or peer")
+    if expires_in is not None and expires_in <= timedelta(0):
+        raise UsageError("a credential that expires is valid for some time, such as 30d")
     token = f"cns_{secrets.token_urlsafe(32)}"
     async with database.transaction() as conn:
         project = await resolve_project(conn, project, agent=agent, peer=peer)
+        now = database.clock.now()
         added = await credentials.add(
             conn,
             name,
             _hash_token(token),
-            scopes=sorted(parse_scopes(scopes)),
+            scopes=sorted(granted),
             agent=agent,
             project=project,
             peer=peer,
-            now=database.clock.now(),
+            expires_at=None if expires_in is None else now + expires_in,
+            now=now,
         )
     if not added:
         raise UsageError(f"there is or was a credential named {name!r}: its records keep that name")
@@ -83,7 +92,7 @@ async def make_viewer(
 
 
 async def list_credentials(database: Database) -> list[CredentialRow]:
-    """Return every credential, revoked ones included."""
+    """Return every credential, also those that are revoked or have expired."""
     async with database.connection() as conn:
         return await credentials.list_all(conn)
 
@@ -96,9 +105,9 @@ async def revoke_credential(database: Database, name: str) -> None:
 
 
 async def find_viewer(database: Database, token: str) -> Viewer | None:
-    """Return what a token may do; None for a wrong or revoked one."""
+    """Return what a token may do; None for a wrong, revoked or expired one."""
     async with database.connection() as conn:
-        found = await credentials.find(conn, _hash_token(token))
+        found = await credentials.find(conn, _hash_token(token), now=database.clock.now())
     if found is None:
         return None
     scopes = cast(frozenset[Scope], frozenset(found.scopes) & frozenset(SCOPES))

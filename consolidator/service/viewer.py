@@ -8,18 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import Forbidden, NotFound, UsageError
 
-Scope = Literal["read", "record", "drive"]
+Scope = Literal["read", "record", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 OWNER_NAME = "owner"
+_IMPLIED: dict[Scope, Scope] = {"record": "write"}  # who may speak for people may record, too
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """A credential's rights. `read`: ask memory; `record`: append to own sessions; `drive`: forward people's words.
+    """A credential's rights, and its narrowing: exact names, or None where the credential does not narrow.
 
-    `agent`, `project` and `peer` are exact names; None where the credential does not narrow.
+    `read`: ask memory, read sessions; `record`: append to own sessions what happened elsewhere; `write`: act for people
+    in sessions, which implies `record`; `admin`: nights, erasures, credentials and agents.
     """
 
     name: str = OWNER_NAME
@@ -29,8 +31,15 @@ class Viewer:
     peer: str | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Tell whether the credential has a scope."""
-        return scope in self.scopes
+        """Tell whether the credential has a scope, or one that implies it."""
+        return scope in self.scopes or _IMPLIED.get(scope) in self.scopes
+
+    def check_may(self, scope: Scope) -> None:
+        """Raise Forbidden where the credential lacks a scope; `admin` is for one that reaches everything."""
+        if not self.may(scope):
+            raise Forbidden(f"this credential lacks the scope {scope}: it has {', '.join(sorted(self.scopes))}")
+        if scope == "admin" and self.is_narrowed:
+            raise Forbidden("this needs a credential that is for no single agent, project or peer")
 
     @property
     def is_narrowed(self) -> bool:

@@ -83,7 +83,7 @@ async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night
     database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str]
 ) -> None:
     events = [{"type": "UserMessage", "data": {"text": "From now on, always use tabs for indentation."}}]
-    options = ("--scope", "read", "--scope", "drive", "--client", "bot")  # what people write to a bot
+    options = ("--scope", "read", "--scope", "write", "--client", "bot")  # what people write to a bot
     async with connect_over_stdio(environment, *options) as client:
         first = await call_tool(
             client, "record_events", session_key="main:cli:mara", events=events, idempotency_key="k1"

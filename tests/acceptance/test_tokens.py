@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
     async with run_service(environment, tmp_path) as address:
         reader = await make_token(environment, "reader", "--scope", "read", "--agent", "coder", "--peer", "mara")
         writer = await make_token(environment, "writer", "--scope", "record", "--agent", "main")
-        surface = await make_token(environment, "surface", "--scope", "drive", "--peer", "mara")
+        surface = await make_token(environment, "surface", "--scope", "write", "--peer", "mara")
         everything = await make_token(environment, "both", "--scope", "read", "--scope", "record")
         for token, tools in (
             (reader, READS),
@@ -139,13 +140,32 @@ async def test_a_name_is_used_once_and_a_token_is_kept_as_its_hash(database: Dat
     assert [row.name for row in await list_credentials(database)] == ["laptop"]
 
 
+async def test_an_expired_token_is_refused_and_listed_as_such(database: Database, clock: FrozenClock) -> None:
+    token = await create_credential(database, "laptop", ["read"], expires_in=timedelta(days=30))
+    lasting = await create_credential(database, "server", ["read"])
+    clock.set(later(clock.now(), days=30, seconds=-1))
+    assert await find_viewer(database, token) is not None
+    clock.set(later(clock.now(), seconds=1))
+    assert await find_viewer(database, token) is None
+    assert await find_viewer(database, lasting) is not None
+    statuses = {row.name: row.status(clock.now()) for row in await list_credentials(database)}
+    assert statuses == {"laptop": "expired", "server": "valid"}
+
+
+async def test_a_token_that_expires_at_once_or_rules_a_part_of_everything_is_refused(database: Database) -> None:
+    with pytest.raises(UsageError, match="30d"):
+        await create_credential(database, "laptop", ["read"], expires_in=timedelta(0))
+    with pytest.raises(UsageError, match="admin"):
+        await create_credential(database, "laptop", ["admin"], peer="mara")
+
+
 @pytest.mark.parametrize("name", ["owner", "import", "", "a:b", "user cli", "x" * 65])
 async def test_a_name_that_means_something_else_is_refused(database: Database, name: str) -> None:
     with pytest.raises(UsageError):
         await create_credential(database, name, ["read"])
 
 
-@pytest.mark.parametrize("scopes", [[], ["admin"], ["read", "approve"], ["READ"], ["*"]])
+@pytest.mark.parametrize("scopes", [[], ["drive"], ["read", "approve"], ["READ"], ["*"]])
 async def test_an_unknown_scope_is_refused(database: Database, scopes: list[str]) -> None:
     with pytest.raises(UsageError, match="scopes"):
         await create_credential(database, "laptop", scopes)

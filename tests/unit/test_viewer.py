@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from consolidator.errors import NotFound, UsageError
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.errors import Forbidden, NotFound, UsageError
+from consolidator.service.viewer import OWNER, SCOPES, Scope, Viewer
 
 ONE = Viewer("shop", agent="main", project="/src/shop1", peer="mara")
 
@@ -50,6 +51,29 @@ def test_what_lies_outside_is_not_there(change: dict[str, Any]) -> None:
     assert OWNER.reaches(**found | change)
     with pytest.raises(NotFound, match="no session 's'"):
         ONE.check_reaches("session 's'", **found | change)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "may"),
+    [
+        ((), ()),
+        (("read",), ("read",)),
+        (("record",), ("record",)),
+        (("write",), ("record", "write")),
+        (("admin",), ("admin",)),
+    ],
+)
+def test_a_scope_gives_itself_and_writing_implies_recording(scopes: tuple[Scope, ...], may: tuple[Scope, ...]) -> None:
+    viewer = Viewer("shop", frozenset(scopes))
+    assert tuple(scope for scope in SCOPES if viewer.may(scope)) == may
+    for scope in SCOPES:
+        with nullcontext() if scope in may else pytest.raises(Forbidden, match=scope):
+            viewer.check_may(scope)
+
+
+def test_nobody_administers_a_part_of_everything() -> None:
+    with pytest.raises(Forbidden, match="no single"):
+        Viewer("shop", peer="mara").check_may("admin")
 
 
 def test_only_an_owner_reaches_everything() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.common import open_configured, parse_span, run_async
 from consolidator.cli.output import AsJson, print_json, print_line, print_note, print_table
 from consolidator.models.credential import CredentialRow
 from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
@@ -26,19 +28,25 @@ def create_command(
     scope: Annotated[
         list[str],
         typer.Option(
-            help="read: ask memory; record: log what its agent did; drive: forward what people say. Repeatable."
+            help="read: ask memory, read sessions; record: log what its agent did; write: act for people in sessions; "
+            "admin: run nights, erase, keep credentials. Repeatable."
         ),
     ],
     agent: Annotated[str | None, typer.Option(help="Only this agent's memory and sessions.")] = None,
     project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
     peer: Annotated[str | None, typer.Option(help="Only this person's.")] = None,
+    expires: Annotated[str | None, typer.Option(help="For how long it is valid, such as 30d. Else for good.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a credential and print its token, once: only its SHA-256 is kept."""
 
+    expires_in = None if expires is None else parse_span(expires)
+
     async def work() -> str:
         async with open_configured() as (database, _):
-            return await create_credential(database, name, scope, agent=agent, project=project, peer=peer)
+            return await create_credential(
+                database, name, scope, agent=agent, project=project, peer=peer, expires_in=expires_in
+            )
 
     token = run_async(work())
     if as_json:
@@ -50,19 +58,22 @@ def create_command(
 
 @tokens_app.command("list")
 def list_command(as_json: AsJson = False) -> None:
-    """List the credentials, revoked ones included."""
+    """List the credentials, also those that are revoked or have expired."""
 
-    async def work() -> list[CredentialRow]:
+    async def work() -> tuple[list[CredentialRow], datetime]:
         async with open_configured() as (database, _):
-            return await list_credentials(database)
+            return await list_credentials(database), database.clock.now()
 
-    rows = run_async(work())
+    rows, now = run_async(work())
     if as_json:
-        print_json(rows)
+        print_json([{**asdict(row), "status": row.status(now)} for row in rows])
         return
-    columns = ("name", "scopes", "agent", "project", "peer", "created", "revoked")
+    columns = ("name", "scopes", "agent", "project", "peer", "status", "created", "expires")
     cells = (
-        (row.name, ", ".join(row.scopes), row.agent, row.project, row.peer, row.created_at, row.revoked_at)
+        (
+            *(row.name, ", ".join(row.scopes), row.agent, row.project, row.peer),
+            *(row.status(now), row.created_at, row.expires_at),
+        )
         for row in rows
     )
     print_table("tokens", columns, cells)

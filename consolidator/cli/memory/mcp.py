@@ -19,7 +19,8 @@ def register(app: typer.Typer) -> None:
 
 def mcp_command(
     scope: Annotated[
-        list[str] | None, typer.Option(help="read, record or drive, each given once. Without it: read and record.")
+        list[str] | None,
+        typer.Option(help="read, record, write or admin, each given once. Without it: read and record."),
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent's memory and sessions.")] = None,
     project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,

@@ -13,7 +13,7 @@ from typing import Any
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.errors import InvalidEvent, UsageError
+from consolidator.errors import InvalidEvent
 from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
@@ -41,11 +41,10 @@ async def record_events(
 
     Each event is `{"type": "UserMessage", "data": {...}, "task_id": ...}`. With an `idempotency_key`, a repeated call
     writes nothing and returns the first call's seqs, also after its session has ended. Raises UsageError for a
-    malformed key and for what the viewer may not do, and InvalidEvent for a malformed event or one that no client may
+    malformed key, Forbidden without the scope, and InvalidEvent for a malformed event or one that no client may
     record; then nothing is written.
     """
-    if not (viewer.may("record") or viewer.may("drive")):
-        raise UsageError("this credential may not record events")
+    viewer.check_may("record")
     agent, channel, peer = parse_key(key)
     narrowed = viewer.narrow(agent=agent, project=project, peer=peer)
     if not 1 <= len(new_events) <= MAX_EVENTS:
@@ -94,7 +93,7 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer, latest: 
     if task_id is not None and not isinstance(task_id, str):
         raise InvalidEvent(f"event {number}: task_id is a {type(task_id).__name__}, not a text")
     kind = EventType(event_type)
-    is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("drive") and data.get("origin", "user") == "user"
+    is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("write") and data.get("origin", "user") == "user"
     principal = name_principal(Role.USER if is_forwarded else Role.CLIENT, viewer.name)
     return NewEvent(kind, data, task_id, principal=principal)
 

@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from consolidator.database import Connection, Database
-from consolidator.errors import NotFound, UsageError
+from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
 from consolidator.models.event import Event
-from consolidator.models.session import SessionRow
+from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.memory import lookup
-from consolidator.store.memory.visibility import find_own_sessions, load_person
+from consolidator.store.memory.visibility import load_person
 
 MAX_EVENTS_READ = 2000
 
@@ -32,7 +31,7 @@ async def suggest_next_calls(
     and it must be within the viewer's reach; any other raises NotFound.
     """
     async with database.connection() as conn:
-        session = await _find_session(conn, session_name, viewer.narrow(peer=peer))
+        session = await find_session(conn, viewer.narrow(peer=peer), session_name, "read")
         person = await load_person(conn, session.id)
         rows = await lookup.load_tool_profiles(
             conn, session.agent, session.project, person, project_alone=viewer.is_of_project
@@ -41,19 +40,6 @@ async def suggest_next_calls(
         latest = await events.read(conn, session.id, after=after, bounds=session.ingest_bounds)
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
     return await asyncio.to_thread(suggest_from_events, profiles, latest, limit)
-
-
-async def _find_session(conn: Connection, name: str, viewer: Viewer) -> SessionRow:
-    not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
-    try:
-        session = await sessions.get(conn, await sessions.find_session_id(conn, name))
-    except UsageError as error:  # it would name the sessions of others
-        raise (not_found if viewer.is_narrowed else error) from error
-    if viewer.peer is not None and not await find_own_sessions(conn, [session.id], viewer.peer):
-        raise not_found
-    if not viewer.reaches(agent=session.agent, project=session.project, peer=viewer.peer):
-        raise not_found
-    return session
 
 
 def choose_profiles(profiles: Iterable[ToolProfile]) -> dict[str, ToolProfile]:

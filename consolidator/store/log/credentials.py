@@ -28,10 +28,11 @@ async def add(
     agent: str | None,
     project: str | None,
     peer: str | None,
+    expires_at: datetime | None,
     now: datetime,
 ) -> bool:
     """Add a credential; False if the name is taken, also by a revoked one."""
-    values = {"name": name, "token_hash": token_hash, "scopes": list(scopes), "now": now}
+    values = {"name": name, "token_hash": token_hash, "scopes": list(scopes), "expires_at": expires_at, "now": now}
     narrowing = {"agent": agent, "project": project, "peer": peer}
     return await fetch_value(conn, _SQL["add"], values | narrowing) is not None
 
@@ -46,7 +47,7 @@ async def revoke(conn: Connection, name: str, *, now: datetime) -> bool:
     return await fetch_value(conn, _SQL["revoke"], {"name": name, "now": now}) is not None
 
 
-async def find(conn: Connection, token_hash: bytes) -> CredentialRow | None:
-    """Return the credential of a token that is not revoked."""
-    found = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash})
+async def find(conn: Connection, token_hash: bytes, *, now: datetime) -> CredentialRow | None:
+    """Return the credential of a token that is neither revoked nor expired."""
+    found = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash, "now": now})
     return found if found is not None and hmac.compare_digest(bytes(found.token_hash), token_hash) else None

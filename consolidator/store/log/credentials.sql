@@ -1,15 +1,15 @@
 -- name: add
-insert into credential (name, token_hash, scopes, agent, project, peer, created_at)
-values (%(name)s, %(token_hash)s, %(scopes)s, %(agent)s, %(project)s, %(peer)s, %(now)s)
+insert into credential (name, token_hash, scopes, agent, project, peer, created_at, expires_at)
+values (%(name)s, %(token_hash)s, %(scopes)s, %(agent)s, %(project)s, %(peer)s, %(now)s, %(expires_at)s)
 on conflict do nothing
 returning name
 
 -- name: list
-select name, scopes, agent, project, peer, created_at, revoked_at from credential order by created_at, name
+select name, scopes, agent, project, peer, created_at, revoked_at, expires_at from credential order by created_at, name
 
 -- name: revoke
 update credential set revoked_at = coalesce(revoked_at, %(now)s) where name = %(name)s returning name
 
 -- name: find
-select name, scopes, agent, project, peer, created_at, revoked_at, token_hash from credential
-where token_hash = %(token_hash)s and revoked_at is null
+select name, scopes, agent, project, peer, created_at, revoked_at, expires_at, token_hash from credential
+where token_hash = %(token_hash)s and revoked_at is null and (expires_at is null or expires_at > %(now)s)

@@ -132,6 +132,11 @@ async def collect_blobs(conn: Connection, *, untouched_since: datetime, batch: i
     return await execute(conn, _SQL["collect_blobs"], {"grace": untouched_since, "batch": batch})
 
 
+async def forget_api_requests(conn: Connection, cutoff: datetime) -> int:
+    """Delete the answers to requests from before the cutoff; return how many went."""
+    return await execute(conn, _SQL["forget_api_requests"], {"cutoff": cutoff})
+
+
 async def forget_idempotency_keys(conn: Connection, cutoff: datetime) -> int:
     """Delete idempotency keys from before the cutoff; return how many went."""
     return await execute(conn, _SQL["forget_idempotency_keys"], {"cutoff": cutoff})

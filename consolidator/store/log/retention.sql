@@ -112,5 +112,8 @@ where b.touched_at < %(grace)s and not exists (
 -- The claims of runs that ended long ago; the run keeps their sums, and what could not be learned from has dead letters.
 delete from claim where run_id in (select id from run where status in ('done', 'failed') and finished_at < %(cutoff)s)
 
+-- name: forget_api_requests
+delete from api_request where created_at < %(cutoff)s
+
 -- name: forget_idempotency_keys
 delete from idempotency where created_at < %(cutoff)s

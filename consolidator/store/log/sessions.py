@@ -114,8 +114,13 @@ async def get(conn: Connection, session_id: str) -> SessionRow:
     """Return a session; raise NotFound if there is none."""
     session = await fetch_one(conn, SessionRow, _SQL["get"], {"id": session_id})
     if session is None:
-        raise NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+        raise not_found(session_id)
     return session
+
+
+def not_found(session_id: str) -> NotFound:
+    """Return the error for an id that no session has."""
+    return NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
 
 
 async def get_current(conn: Connection, key: str) -> SessionRow | None:

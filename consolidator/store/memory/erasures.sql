@@ -71,6 +71,7 @@ with letters as (delete from dead_letter where session_id = %(session)s),
      sent as (delete from delivery where session_id = %(session)s),
      spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
      keys as (delete from idempotency where session_id = %(session)s),
+     answered as (delete from api_request where session_id = %(session)s),
      reached as (delete from revision_reach where session_id = %(session)s)
 delete from session where id = %(session)s
 

@@ -10,7 +10,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import InvalidEvent, UsageError
+from consolidator.errors import Forbidden, InvalidEvent, UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.service.log.record import RECORDER, record_events
@@ -54,7 +54,7 @@ FORGERIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("scopes", [("record",), ("record", "drive"), ("drive",), ("read", "record", "drive")])
+@pytest.mark.parametrize("scopes", [("record",), ("record", "write"), ("write",), ("read", "record", "write")])
 @pytest.mark.parametrize("forgery", FORGERIES)
 async def test_what_only_others_may_say_is_refused_with_all_the_rest(
     database: Database, forgery: str, scopes: tuple[Scope, ...]
@@ -72,10 +72,10 @@ async def test_what_only_others_may_say_is_refused_with_all_the_rest(
         (("record",), {"origin": "user", "speaker": "the owner"}, "client:laptop"),
         (("record",), {"principal": "user:cli"}, "client:laptop"),
         (("record",), {"origin": "harness"}, "client:laptop"),
-        (("record", "drive"), {}, "user:laptop"),
-        (("drive",), {}, "user:laptop"),
-        (("drive",), {"origin": "harness"}, "client:laptop"),
-        (("drive",), {"origin": "memory"}, "client:laptop"),
+        (("record", "write"), {}, "user:laptop"),
+        (("write",), {}, "user:laptop"),
+        (("write",), {"origin": "harness"}, "client:laptop"),
+        (("write",), {"origin": "memory"}, "client:laptop"),
     ],
 )
 async def test_only_who_forwards_people_says_their_words(
@@ -97,7 +97,7 @@ async def test_each_client_has_sessions_of_its_own(database: Database, other: st
 
 
 async def test_a_reader_records_nothing(database: Database) -> None:
-    with pytest.raises(UsageError, match="may not record"):
+    with pytest.raises(Forbidden, match="scope record"):
         await record_events(database, KEY, [message()], viewer=client("laptop", "read"))
 
 
@@ -179,7 +179,7 @@ def test_every_type_is_allowed_or_refused_on_purpose() -> None:
     "speaker", ["bob", "Mara", "mara ", "ma\u200bra", "", "user", "owner", ["mara"], {"name": "bob"}, 5]
 )
 @pytest.mark.parametrize("kind", ["UserMessage", "AssistantResponse"])
-@pytest.mark.parametrize("scope", ["record", "drive"])
+@pytest.mark.parametrize("scope", ["record", "write"])
 async def test_a_credential_of_one_person_speaks_as_nobody_else(
     database: Database, scope: Scope, kind: str, speaker: Any
 ) -> None:
@@ -202,7 +202,7 @@ async def test_a_credential_of_one_person_speaks_as_nobody_else(
 async def test_a_speaker_is_named_where_there_are_several(
     database: Database, peer: str | None, key: str, speaker: str | None
 ) -> None:
-    recorded = await record_events(database, key, [message(speaker=speaker)], viewer=client("chat", "drive", peer=peer))
+    recorded = await record_events(database, key, [message(speaker=speaker)], viewer=client("chat", "write", peer=peer))
     (event,) = await read_session(database, recorded["session"])
     assert event.data.get("speaker") == speaker
 
@@ -211,7 +211,7 @@ async def test_a_speaker_is_named_where_there_are_several(
 async def test_a_peer_that_is_not_surely_a_group_is_one_person(database: Database, peer: str) -> None:
     with pytest.raises(InvalidEvent, match="for one peer"):
         await record_events(
-            database, f"main:cli:{peer}", [message(speaker="bob")], viewer=client("chat", "drive", peer=peer)
+            database, f"main:cli:{peer}", [message(speaker="bob")], viewer=client("chat", "write", peer=peer)
         )
 
 
@@ -221,7 +221,7 @@ async def test_what_has_not_happened_yet_is_refused(
     database: Database, clock: FrozenClock, ahead: timedelta, zone: timezone | None
 ) -> None:
     when = (clock.now() + ahead).astimezone(zone or UTC).replace(tzinfo=zone)
-    for viewer in (client(), client("chat", "drive"), RECORDER):
+    for viewer in (client(), client("chat", "write"), RECORDER):
         with pytest.raises(InvalidEvent, match="more than a day ahead"):
             await record_events(database, KEY, [message(occurred_at=when.isoformat())], viewer=viewer)
 
