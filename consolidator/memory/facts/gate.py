@@ -12,19 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from consolidator.memory.facts.addresses import has_foreign_address, names_exchange, without_addresses
 from consolidator.memory.facts.candidates import TRUST_RANK, SessionContext
+from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import (
     INSTRUCTION,
     commands_memory,
-    is_norm,
     is_order,
     overrides_instructions,
     overrides_nearby,
 )
 from consolidator.memory.facts.people import (
     has_thing_word,
+    is_named_setting,
     is_project,
     is_readable,
+    is_sessions_own,
     is_thing,
     mentions_person,
     mixes_scripts,
@@ -33,7 +36,7 @@ from consolidator.memory.facts.people import (
 from consolidator.memory.facts.subjects import NOT_GROUNDED, find_subject_objection
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.similarity import content_words, name_words, numbers
-from consolidator.memory.text.surroundings import paragraph_around, sentence_around
+from consolidator.memory.text.surroundings import heading_above, paragraph_around, sentence_around
 
 ABOUT_A_PERSON = "about a person, whom no person's word tells of"
 NO_THING = "a subject that is not known to be a thing, from a source that is not the user"
@@ -42,6 +45,7 @@ OTHERS_WORDS = "its value is from words that are not the user's"
 UNREADABLE = "words of a language in which a person or an order might not be recognised, from no user"
 DECEPTIVE = "letters that only look like others"
 ORDER = "an instruction from a source that is not the user"
+FOREIGN_ADDRESS = "an address to fetch from or to send to, from a source that is not this machine or its project"
 _KINDS_OF_THINGS = frozenset({"environment", "project"})
 _MAX_PREDICATE_WORDS = 5
 _STEM = 4  # letters that two forms of a word begin with
@@ -114,25 +118,66 @@ def _judge_data(
         return Verdict(quarantined=ORDER)
     if not is_of_things or any(mentions_person(text, known) for text in [*texts[:2], *said]):
         return Verdict(rejected=not_of_things)
-    if any(map(is_norm, [*texts, *said])):
+    if any(map(is_norm, [*texts, *said, *_contexts(foreign)])):
         return Verdict(quarantined=ORDER)
-    context = " ".join(said)
-    if len(texts[1].replace("_", " ").split()) > _MAX_PREDICATE_WORDS or not is_thing(
-        texts[0], known, session.project, context
-    ):
+    is_local = all(line.is_local for line, _ in foreign)
+    if not _is_known_thing(texts, said, foreign, known, session.project, is_local=is_local):
         return Verdict(rejected=NO_THING)
-    if not all(map(is_readable, said)):
+    if not all(is_readable(without_addresses(text) if is_local else text) for text in said):
         return Verdict(rejected=UNREADABLE)
     calls = " ".join(line.call or "" for line, _ in proofs)
-    if not _names_subject(texts[0], content_words(f"{context} {calls}"), session.project):
+    context = " ".join([*said, calls, *_headings(foreign, is_local=is_local)])
+    is_own = is_local and is_sessions_own(texts[0])
+    if not is_own and not _names_subject(texts[0], content_words(context), session.project):
         return Verdict(rejected=NOT_GROUNDED)
     shown = content_words(" ".join([calls, *(line.text for line, _ in proofs)]))
     if not _are_in(content_words(texts[2]), shown):
         return Verdict(rejected=NOT_ITS_WORDS)
+    is_exchange = any(map(has_foreign_address, texts)) or names_exchange(f"{texts[0]} {texts[1]}", texts[2])
+    quarantined = FOREIGN_ADDRESS if is_exchange and not is_local else None
     named = shown | content_words(f"{texts[0]} {texts[1].replace('_', ' ')} {session.project or ''}") | _GLUE
     if _are_in(content_words(texts[3]), named):
-        return Verdict()
-    return Verdict(sentence=f"{texts[0].strip()}: {texts[1].replace('_', ' ').strip()} {texts[2].strip()}")
+        return Verdict(quarantined=quarantined)
+    sentence = f"{texts[0].strip()}: {texts[1].replace('_', ' ').strip()} {texts[2].strip()}"
+    return Verdict(quarantined=quarantined, sentence=sentence)
+
+
+def _is_known_thing(
+    texts: Sequence[str],
+    said: Sequence[str],
+    foreign: Sequence[Proof],
+    known: frozenset[str],
+    project: str | None,
+    *,
+    is_local: bool,
+) -> bool:
+    """Tell whether a fact (subject, predicate, value, sentence) is about a thing, and its predicate a short one."""
+    subject, predicate = texts[0], texts[1].replace("_", " ")
+    if len(predicate.split()) > _MAX_PREDICATE_WORDS:
+        return False
+    if is_thing(subject, known, project, " ".join(said)):
+        return True
+    heading = " ".join(_headings(foreign, is_local=is_local))
+    calls = " ".join(line.call or "" for line, _ in foreign)
+    return (
+        is_local
+        and not mentions_person(f"{subject} {heading}", known)
+        and (is_sessions_own(subject) or is_named_setting(subject, heading, calls))
+    )
+
+
+def _contexts(proofs: Sequence[Proof]) -> list[str]:
+    """Return what stands around quotes of no person: their headings, and of words from elsewhere the paragraphs."""
+    return [
+        text
+        for line, quote in proofs
+        for text in (heading_above(line.text, quote), "" if line.is_local else paragraph_around(line.text, quote))
+        if text
+    ]
+
+
+def _headings(proofs: Sequence[Proof], *, is_local: bool) -> list[str]:
+    return [heading_above(line.text, quote) for line, quote in proofs] if is_local else []
 
 
 def _names_subject(subject: str, named: frozenset[str], project: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Recognises texts that tell somebody what to do: orders and norms, and attempts to command whoever reads a log.
+"""Recognises texts that tell somebody what to do: orders, and attempts to command whoever reads a log.
 
 Texts are compared folded: without case, accents, invisible characters and typographic variants. The lists hold the
 common wordings of a dozen languages; they can never be complete, so nothing is believed for passing them alone.
@@ -72,18 +72,6 @@ _ORDER = re.compile(
     r"|\b(?:altijd|nooit|moet(?:en)?|alltid|aldri|aldrig|skal|ska|zawsze|nigdy|musi|nalezy)\b"
     r"|\b(?:всегда|никогда|долж\w+|нужно|необходимо)|必ず|常に|べき|总是|總是|必须|必須|应该|不要|항상|반드시|دائما|يجب"
 )
-# What says how things have to be, what somebody prefers, or who decided it.
-_NORM = re.compile(
-    r"\b(?:prefer\w*|cannot|may not|ha(?:s|ve) to|needs? to|(?:is|are) to be|(?:is|are) to|supposed to|expected to)\b"
-    r"|\b(?:go(?:es)? to|instead of|only ever)\b"
-    r"|\b(?:polic(?:y|ies)|conventions?|guidelines?|rules?|practices?|standing|mandatory|compulsory|obligatory|required)\b"
-    r"|\b(?:decid\w+|decision\w*|agree[ds]?|agreement|approv\w+|authori[sz]\w+|permi(?:t|ts|tted|ssion)|allow\w*)\b"
-    r"|\b(?:forbid\w*|forbade|prohibit\w*|ban(?:s|ned)?|disallow\w*|recommend\w*|encourag\w+|favou?rite|trusted)\b"
-    r"|\b(?:without (?:asking|confirm\w+|approval|review|permission)|skip\w*|no need to|whitelist\w*)\b"
-    r"|\b(?:optional|necessary|unnecessary|needless|acceptable|welcome|safe to|fine to|ok to|okay to|free to)\b"
-    r"|\b(?:durfen|darf|bevorzug\w*|verboten|vorgeschrieben|interdit\w*|obligatoire|prefier\w+|prohibid\w+)\b"
-    r"|\bпредпочита\w+|偏好"
-)
 
 
 @lru_cache(maxsize=4096)
@@ -113,11 +101,6 @@ def commands_memory(text: str) -> bool:
 def is_order(text: str) -> bool:
     """Tell whether a text tells somebody what to do."""
     return _ORDER.search(fold_for_rules(text)) is not None
-
-
-def is_norm(text: str) -> bool:
-    """Tell whether a text says how things have to be, what is preferred or was decided, instead of how things are."""
-    return _NORM.search(fold_for_rules(text)) is not None
 
 
 def _without_breaks(text: str) -> str:

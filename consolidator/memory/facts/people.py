@@ -107,14 +107,23 @@ _THINGS = word_set(
     option header payload request response webhook topic stream shard replica primary standby cronjob crontab scheduler
     worker workers registry mirror plugin extension editor ide terminal shell browser engine sdk orm parser lexer
     language grammar syntax class function method type struct enum constant exporter dashboard metric metrics alert
-    monitor board printer camera router switch robot vehicle building
+    remote remotes origin upstream channel monitor board printer camera router switch robot vehicle building
     """
 )
-_VERSION = r"[\s:=/@-]{1,3}(?:version |v)?\d+(?:\.\d+)+"
+_VERSION = r"[\"']?[\s:=/@-]{1,3}[\"']?(?:[\^~]|[<>=~]=)?(?:version |v)?\d+(?:\.\d+)+"
+# What a session works on, and where it runs: words that mean just these where one of its own calls shows them.
+_SESSIONS_OWN = word_set(
+    """
+    project repository repo codebase monorepo workspace worktree checkout machine computer system os environment host
+    shell terminal platform distribution distro kernel
+    """
+)
+_SESSIONS_OWN_ADJECTIVES = word_set("operating current local this working git host development dev linux build")
 _IDENTIFIER = re.compile(
     r"[\w.+-]*/[\w./+-]+|[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*[-_]?\d+|[a-z0-9]+(?:-[a-z0-9]+)+|\w+(?:\.[a-z]{1,4})+|[A-Z]{2,6}\d*"
     r"|(?!Mc|Mac|De|Di|Du|La|Le|Van|Von|O)[A-Z][a-z]+[A-Z]\w*"
 )
+_SETTING = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+")
 _PERSONS_IDENTIFIER = re.compile(r".*@.*|[a-z]+[._][a-z]+[._-]?\d*|[a-z]+[._][a-z]+[._]\w*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’]s)?")
 _PLAIN_WORD = re.compile(r"(?<![\w./@-])[A-Za-z]{2,}(?![\w/@-])")
@@ -165,6 +174,25 @@ def has_thing_word(text: str) -> bool:
 def is_project(subject: str, project: str | None) -> bool:
     """Tell whether a subject is the name or the path of a project."""
     return project is not None and subject.strip().casefold() in {name.casefold() for name in _project_names(project)}
+
+
+def is_sessions_own(subject: str) -> bool:
+    """Tell whether a subject is what a session works on or where it runs, by its kind alone: "the operating system"."""
+    words = _words(subject.strip().removeprefix("the ").removeprefix("The "))
+    return bool(words) and words[-1] in _SESSIONS_OWN and _SESSIONS_OWN_ADJECTIVES.issuperset(words[:-1])
+
+
+def is_named_setting(subject: str, heading: str, call: str) -> bool:
+    """Tell whether a subject is whose settings a file holds, or one of them ("ruff line-length").
+
+    `heading` is that of the file's section ("[tool.ruff]"), `call` the one that showed the file: they name it. A
+    heading without a word for things may be a person's.
+    """
+    *owners, last = subject.strip().removeprefix("the ").split() or [""]
+    section = set(_words(heading)) if has_thing_word(heading) else set()
+    if not owners:
+        return last.islower() and last in section
+    return _SETTING.fullmatch(last) is not None and section.union(_words(call)).issuperset(owners)
 
 
 def is_kin(word: str) -> bool:

@@ -81,6 +81,11 @@ _SENTENCE_END = re.compile(r"[.!?:;\n]\W*$")
 _ACTIVITY = re.compile(r"(?:ing|ed|ly|tion|sion|ness|ship|ism)$")
 _ARTICLES = word_set("the a one of der die das den dem des ein eine einen le la les l un une el los")
 _DETERMINERS = _ARTICLES | word_set("all any every each no some this these that those")
+_PREPOSITIONS = word_set(
+    "at in near by to from via on for of about with behind opposite outside inside around beim bei im zum vom nach aus "
+    "an am mit von für chez au aux a de du des en"
+)
+_MAX_NOUN_WORDS = 4  # of what is the speaker's, before what says which one it is
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|[\u4e00-\u9fff]")
 
 
@@ -185,7 +190,8 @@ def find_mentions(
         elif bare in people or words.is_name(index):
             several = before == "and" and words.are_said_of(index)
             is_plural = is_plural or several
-            governs = (several or words.is_said_of(index)) and not is_thing_word(bare)
+            is_subject = several or (words.is_said_of(index) and not words.is_complement(index))
+            governs = is_subject and not is_thing_word(bare)
             mentions.append(Mention(token.start(), "other", relative_name(bare), governs))
     return mentions
 
@@ -283,6 +289,27 @@ class _Words:
             and says_of_name(self._phrase(index + 1), 0, is_subject=True)
             and not self.is_order(index)
         )
+
+    def is_complement(self, index: int) -> bool:
+        """Tell whether a name only says which thing of the speaker is meant, as in "my appointment at Colgate House".
+
+        The thing is the subject, and not whoever or whatever stands after the preposition.
+        """
+        place = index - 1
+        while place > 0 and self.tokens[place][0].istitle() and self.folded[place] not in _PREPOSITIONS:
+            place -= 1
+        if place <= 0 or self.folded[place] not in _PREPOSITIONS or "'s" in self.folded[index]:
+            return False
+        for start in range(place - 1, max(place - 1 - _MAX_NOUN_WORDS, 0) - 1, -1):
+            if self.folded[start] in _MY:
+                things = self.folded[start + 1 : place]
+                is_one_phrase = len(self._phrase(start)) > index - start
+                return bool(things) and is_one_phrase and self.begins_clause(start) and not any(map(is_kin, things))
+            if says_of_name(["", self.folded[start]], 0, is_subject=False):
+                return False
+            if self.tokens[start][0].istitle() and self.before(start) not in _MY:  # as a German noun is
+                return False
+        return False
 
     def _is_subject(self, index: int) -> bool:
         """Tell whether a name stands where a subject does: first in a clause, or after such a name."""

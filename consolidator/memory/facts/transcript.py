@@ -17,6 +17,7 @@ from consolidator.memory.calls.approvals import describe_approval
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.local_source import is_local_source
 from consolidator.memory.facts.candidates import SessionContext, is_quote_in, speaker_name
 from consolidator.memory.facts.orders import commands_memory
 from consolidator.memory.facts.quotes import find_quote
@@ -26,6 +27,7 @@ from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, role_of
 
 MAX_LINE_CHARS = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}
 MAX_FILE_CHARS = 200  # of a result that shows what files hold
@@ -55,6 +57,7 @@ class TranscriptLine:
     commands_memory: bool = (
         False  # whether what no person says in it addresses whoever reads it, omitted parts included
     )
+    is_local: bool = False  # whether it is the result of a call that reads only this machine and project
 
     @property
     def local_time(self) -> datetime:
@@ -203,7 +206,7 @@ def _line_of_event(
         case EventType.USER_MESSAGE:
             return _line_of_message(event, session, redact)
         case EventType.TOOL_RESULT:
-            return _line_of_result(event, calls.get(event.seq), redact)
+            return _line_of_result(event, calls.get(event.seq), session, redact)
         case EventType.ASSISTANT_RESPONSE:
             return _make_line(
                 event, "agent", redact(strip_recalled(strip_invisible(str(event.data.get("text") or "")))), None
@@ -250,7 +253,9 @@ def _line_of_message(event: Event, session: SessionContext, redact: Callable[[st
     return replace(line, speaker=name, unquoted=unquoted, quoted=quoted, commands_memory=commands)
 
 
-def _line_of_result(event: Event, call: CompletedCall | None, redact: Callable[[str], str]) -> TranscriptLine | None:
+def _line_of_result(
+    event: Event, call: CompletedCall | None, session: SessionContext, redact: Callable[[str], str]
+) -> TranscriptLine | None:
     """Return the line of a result, with its call; none where it only says that the call worked."""
     text = redact(strip_recalled(strip_invisible(_plain_text(event.data.get("content")))))
     if is_notice(call, text):
@@ -258,9 +263,13 @@ def _line_of_result(event: Event, call: CompletedCall | None, redact: Callable[[
     line = _make_line(event, "tool", text, "tool", MAX_FILE_CHARS if is_file_text(call) else None)
     if line is None:
         return None
-    return replace(
-        line, call=None if call is None else _describe_call(call, redact), commands_memory=commands_memory(text)
-    )
+    line = replace(line, commands_memory=commands_memory(text))
+    if call is None:
+        return line
+    # And no client's record; an event from before principals has none.
+    is_of_this_session = event.principal is None or role_of(event.principal) in (Role.TOOL, Role.HARNESS)
+    is_local = is_of_this_session and is_local_source(call.tool, call.arguments, session.project)
+    return replace(line, call=_describe_call(call, redact), is_local=is_local)
 
 
 def _describe_call(call: CompletedCall, redact: Callable[[str], str]) -> str:

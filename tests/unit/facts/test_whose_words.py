@@ -67,6 +67,17 @@ Mon anniversaire est le 4 mai | 4 mai | user
 My brother studies law, I study chess | chess | user
 My colleagues and I work from Ghent | Ghent | user
 My tests run in Docker and I like that | Docker | user
+My dentist appointment at Colgate House is on 4 May | 4 May | user
+My flight to Tokyo leaves on Friday | Friday | user
+My meeting at Siemens is on Mondays | Mondays | user
+Our booth near Gate Seven was 20 feet wide | 20 feet | user
+My train from Utrecht takes two hours | two hours | user
+My lease in Alder Court has two years left | two years | user
+Our order via Harbor Freight is late | late | user
+My locker opposite Room Nine is broken | broken | user
+Mein Termin im Haus Alster ist am Freitag | am Freitag | user
+My meeting with Anna is on Friday | Friday | user
+Use vim, Petra swears by emacs | vim | user
 """
 OTHERS = """
 Anna prefers pnpm, Tom uses npm | npm | user
@@ -98,6 +109,14 @@ Our accountant Paul charges 90 euros an hour | 90 euros | user
 Mein Bruder studiert Physik in Graz | Physik | user
 My cousins run a bakery in Faro | bakery | user
 My brother studies law, I study chess | law | user
+My brother in Colgate House is a vet | vet | user
+My boss at Siemens is Polish | Polish | user
+My car was in Bergen, Tom is sick | sick | user
+When I was in Bergen Tom was sick | sick | user
+I live with Tom who is vegan | vegan | user
+I work at Siemens and Anna is a vet | a vet | user
+My sister's flat in Alder Court is damp | damp | user
+Tom at Colgate House is a vet | a vet | user
 """
 
 
