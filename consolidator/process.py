@@ -16,6 +16,11 @@ def owner_name() -> str:
     return f"{_machine_id()}/{os.getpid()}/{_start_time(os.getpid())}/{ULID()}"
 
 
+def machine_prefix() -> str:
+    """Return the beginning of the names of all owners on this machine."""
+    return f"{_machine_id()}/"
+
+
 def has_ended(owner: str) -> bool:
     """Tell whether an owner's process ran on this machine and has ended; False for any other machine's."""
     machine, pid, started, *_ = [*owner.rsplit("/", 3), "", "", ""]

@@ -98,6 +98,9 @@ class Settings(BaseSettings):
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"
     )
+    drive_concurrency: int = Field(
+        default=4, ge=0, le=256, description="sessions that `serve` drives at once; 0: it drives none"
+    )
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
         default="none", description="how the model's server continues a partial answer, if it can"
     )

@@ -78,6 +78,10 @@ class Database:
             self.dsn = self.server.dsn
             return await open_connection(self.dsn)
 
+    async def open_dedicated(self) -> Connection:
+        """Open a driver connection that is in no pool, such as one that listens; the caller closes it."""
+        return await self._connect()
+
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Yield a driver connection on which each statement commits by itself."""

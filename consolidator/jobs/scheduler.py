@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -46,6 +46,7 @@ class Service:
     runner: JobRunner
     routes: Sequence[BaseRoute] = ()  # served beside the health page
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
+    report: Callable[[], Mapping[str, Any]] = dict  # shown on the health page, too
     limits: ConnectionLimits = field(default_factory=lambda: ConnectionLimits().within_open_files())
     started_at: float = field(default_factory=time.monotonic)
     batches_polled_at: float = 0.0  # time.monotonic()
@@ -209,6 +210,7 @@ class Service:
                 for job in JOBS
             },
             "last": {job: summarize(report) for job, report in self.last_results.items()},
+            **self.report(),
         }
         return JSONResponse(body, status_code=200 if body["status"] == "ok" else 503)
 

@@ -77,6 +77,9 @@ class SessionRow:
     chain_hash: bytes | None  # of the last event; null before the first one
     pruned_hash: bytes | None  # of the event at `pruned_to`, with which the rest is verified
     recorded_by: str | None  # the client or import that writes it, where the runtime does not: it is never driven
+    followed_until: datetime | None  # until then, by the database's clock, writers notify those who follow the session
+    wake_failures: int  # wakes in a row that did not come to an end
+    wake_after: datetime | None  # a driver does not wake it before
 
     @property
     def is_driven_elsewhere(self) -> bool:
@@ -171,6 +174,9 @@ class SessionTable(SQLModel, table=True):
     chain_hash: bytes | None = nullable_bytes_column()
     pruned_hash: bytes | None = nullable_bytes_column()
     recorded_by: str | None = nullable_text_column()
+    followed_until: datetime | None = nullable_timestamp_column()
+    wake_failures: int = integer_column()
+    wake_after: datetime | None = nullable_timestamp_column()
 
 
 class SessionViewTable(SQLModel, table=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -59,26 +59,31 @@ async def step_session(harness: Harness, session_id: str) -> StepResult:
         return result
 
 
-async def wake_session(harness: Harness, session_id: str) -> StepResult:
-    """Step a session until it waits for a person or nothing is open. Raises SessionBusy if it is driven elsewhere."""
+async def wake_session(
+    harness: Harness, session_id: str, *, is_stopping: Callable[[], bool] = lambda: False
+) -> StepResult:
+    """Step a session until it waits for a person or nothing is open. Raises SessionBusy if it is driven elsewhere.
+
+    No step begins once `is_stopping`: the session is released then, and whoever wakes it next goes on.
+    """
     async with drive_session(harness, session_id) as stepper:
-        return await run_until_settled(stepper)
+        return await run_until_settled(stepper, is_stopping=is_stopping)
 
 
-async def run_until_settled(stepper: SessionStepper) -> StepResult:
+async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[], bool] = lambda: False) -> StepResult:
     """Step a held session until nothing is left to do, and release it. The result sums up all steps."""
     last: StepResult | None = None
     usage, executed_count = Usage(), 0
     while True:
         result = await stepper.step()
         usage, executed_count = usage + result.usage, executed_count + result.executed_tool_count
-        if result.finish_reason in _CONTINUE_REASONS:
+        if result.finish_reason in _CONTINUE_REASONS and not is_stopping():
             last = result
             continue
         if result.finish_reason == "idle" and last is not None:
             result = last
         state = await stepper.open_state()
-        if result.finish_reason in ("stop", "budget") and state.needs_model:
+        if result.finish_reason in ("stop", "budget") and state.needs_model and not is_stopping():
             last = result  # another event came meanwhile
             continue
         await _release_settled(stepper, state)

@@ -1,10 +1,14 @@
-"""Sessions that a crash stopped are resumed: when the service starts, and by `consolidator wake`."""
+"""Sessions are driven by the service all the time, through crashes and by replicas, and by `consolidator wake`."""
 
 from __future__ import annotations
 
 import json
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -17,7 +21,7 @@ from consolidator.testing.kill_points import interrupt_at
 from tests import nights
 from tests.nights import start_cli
 from tests.runtime import describe_log, open_agent, read_log
-from tests.support import PATIENCE, SimulatedKill, in_thread, run_cli
+from tests.support import PATIENCE, SimulatedKill, free_port, in_thread, run_cli
 
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null"
 TOOLS = '''
@@ -85,3 +89,93 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
     assert describe_log(await read_log(database, handy))[-4:] == [
         "call: look", "result: look ok", "ThinkingStart", "model: Here I am again.",
     ]  # fmt: skip
+
+
+@contextmanager
+def serving(server: ModelServer, environment: dict[str, str], *options: str, port: int = 0) -> Iterator[Popen[str]]:
+    """Run the service with a stand-in model."""
+    model = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+    quick = {"CONSOLIDATOR_HEALTH_PORT": str(port), "CONSOLIDATOR_SESSION_LEASE_SECONDS": "2"}
+    with start_cli("serve", *options, environment=environment | model | quick) as service:
+        yield service
+
+
+async def send(database: Database, server: ModelServer, key: str, tools: Any = ()) -> str:
+    """Send a message to a session, as a client that drives nothing."""
+    async with open_agent(database, server, tools) as agent:
+        session = await agent.open(key)
+        await sessions.send_message(database, session.id, "hello?")
+        return session.id
+
+
+async def test_the_service_answers_messages_all_the_time_with_tools_of_files_and_mcp_servers(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Also after it was killed in the middle of an answer; without the tools it tells which session it leaves alone."""
+    (tmp_path / "mytools.py").write_text(TOOLS)
+    mcp = {"command": sys.executable, "args": ["-m", "tests.integration.runtime.mcp_test_server"]}
+    config = {"mcpServers": {"test": mcp | {"cwd": str(Path(__file__).parents[2])}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(config))
+    options = ["--tools", str(tmp_path / "mytools.py"), "--mcp-config", str(tmp_path / "mcp.json")]
+    stall = True
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        asked = [message for message in request["messages"] if message["role"] == "tool"]
+        if not asked:
+            return ScriptedReply.calling(("look", {"what": "it"}))
+        names = {each["function"]["name"] for each in request["tools"]}
+        return ScriptedReply(text=f"I have {len(names)} tools.", stall_after=1 if stall else None)
+
+    async with ModelServer(answers=answer) as server:
+        session_id = await send(database, server, "main:test:late", [look])
+        with free_port() as port, serving(server, environment, port=port) as service:
+            assert service.stderr is not None
+            lone = f"session {session_id} is left alone: it uses tools that are missing here: look"
+            assert await in_thread(lambda lines: any(lone in line for line in lines), service.stderr)
+            health = json.loads(await in_thread(read_health, port))
+            assert health["sessions"]["without_tools"] == [{"session": session_id, "missing": ["look"]}]
+        with serving(server, environment, *options) as service:
+            await nights.wait_until_counted(database, "select count(*) from generation_chunk")
+            service.kill()
+            await in_thread(service.communicate, None, PATIENCE)
+        stall = False
+        with serving(server, environment, *options) as service:
+            await nights.wait_until_counted(database, SETTLED, session_id)
+            later = await send(database, server, "main:test:later", [look])
+            await nights.wait_until_counted(database, SETTLED, later)
+            service.send_signal(signal.SIGTERM)
+            await in_thread(service.communicate, None, PATIENCE)
+        assert service.returncode == 0
+    first, second = [describe_log(await read_log(database, each)) for each in (session_id, later)]
+    called = ["user: hello?", "ThinkingStart", "model: ", "call: look", "result: look ok", "ThinkingStart"]
+    assert first[1:9] == [*called, "decision: generation_replaced", "ThinkingStart"]
+    assert second[1:7] == called
+    assert first[-1] == second[-1]
+    assert first[-1].startswith("model: I have ")
+
+
+def read_health(port: int) -> str:
+    """Return the health page."""
+    import urllib.request
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as response:
+        return str(response.read().decode())
+
+
+async def test_two_services_share_sessions_and_one_goes_on_when_the_other_is_stopped(
+    database: Database, environment: dict[str, str]
+) -> None:
+    async with ModelServer(answers=[ScriptedReply(text="Here I am again.", pace=0.05)]) as server:
+        with ExitStack() as stack:
+            services = [stack.enter_context(serving(server, environment)) for _ in range(2)]
+            names = [await send(database, server, f"main:test:{number}") for number in range(10)]
+            await nights.wait_until_counted(database, "select count(*) from generation_chunk")
+            services[0].send_signal(signal.SIGTERM)
+            for name in names:
+                await nights.wait_until_counted(database, SETTLED, name)
+            await in_thread(services[0].communicate, None, PATIENCE)
+            assert services[0].returncode == 0
+            assert services[1].poll() is None
+    for name in names:
+        answers = [line for line in describe_log(await read_log(database, name)) if line.startswith("model:")]
+        assert answers == ["model: Here I am again."]

@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.agents.terminal_chat import TerminalChat
-from consolidator.cli.agents.tool_file import McpServers, ToolFiles, load_tools
+from consolidator.cli.agents.tool_file import McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import progress_bar
 from consolidator.cli.stdin import StdinLines
 from consolidator.errors import UsageError
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import load_settings
@@ -40,6 +39,7 @@ def chat(
     key: Key = None,
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     mcp: McpServers = [],  # noqa: B006
+    mcp_config: McpConfig = None,
     model: Model = None,
     system: System = None,
     strategy: Strategy = None,
@@ -64,8 +64,7 @@ def chat(
             if "log_level" not in settings.model_fields_set:  # log lines would disturb the conversation
                 logging.getLogger("consolidator").setLevel(logging.WARNING)
             chat = TerminalChat(lines, model=model, system=system, strategy=strategy, max_cost=max_cost)
-            toolbox = [tool for name in tools for tool in load_tools(name)]
-            toolbox += await stack.enter_async_context(start_mcp_servers(mcp))
+            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config))
             recall = partial(recall_for_message, database, settings) if memory else None
             agent = Consolidator(
                 map(chat.announce_calls, toolbox), settings=settings, database=database, recall=recall, surface="chat"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +13,30 @@ import typer
 
 from consolidator.cli.common import parse_path
 from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.runtime.tools.mcp_config import read_mcp_config
+from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
 
 ToolFiles = Annotated[
     list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")
 ]
+McpConfig = Annotated[
+    str | None, typer.Option("--mcp-config", metavar="FILE", help='JSON file with {"mcpServers": {...}}.')
+]
 McpServers = Annotated[
     list[str], typer.Option("--mcp", metavar="COMMAND", help="MCP server whose tools it may use; repeat.")
 ]
+
+
+@asynccontextmanager
+async def open_tools(
+    files: Sequence[str], commands: Sequence[str] = (), mcp_config: str | None = None
+) -> AsyncIterator[list[Tool]]:
+    """Yield the tools of files and of MCP servers, which run meanwhile. Raises UsageError."""
+    tools = [tool for name in files for tool in load_tools(name)]
+    servers = [] if mcp_config is None else read_mcp_config(parse_path(mcp_config))
+    async with start_mcp_servers(commands, servers) as mcp_tools:
+        yield [*tools, *mcp_tools]
 
 
 def load_tools(name: str) -> list[Tool]:

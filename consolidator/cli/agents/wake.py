@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.tool_file import McpServers, ToolFiles, load_tools
+from consolidator.cli.agents.tool_file import McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, print_json, print_table
-from consolidator.errors import ConsolidatorError, ModelError, UsageError
+from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.runtime.driver import DUE_OUTCOMES
 from consolidator.runtime.wake import WakeResult
-from consolidator.service.database import Database
 from consolidator.service.log.sessions import find_session_id
-from consolidator.settings import Settings
-
-log = logging.getLogger("consolidator.runtime")
-_OUTCOMES = {"stop": "answered", "approval": "waits for a person", "idle": "nothing was open"}
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +27,7 @@ def wake_command(
     everything: Annotated[bool, typer.Option("--all", help="Every session in which something is open.")] = False,
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     mcp: McpServers = [],  # noqa: B006
+    mcp_config: McpConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Finish what a crash left open: calls, answers, messages. For cron or a service unit.
@@ -45,8 +40,7 @@ def wake_command(
     async def work() -> list[WakeResult]:
         async with AsyncExitStack() as stack:
             database, settings = await stack.enter_async_context(open_configured())
-            toolbox = [tool for name in tools for tool in load_tools(name)]
-            toolbox += await stack.enter_async_context(start_mcp_servers(mcp))
+            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config))
             agent = await stack.enter_async_context(Consolidator(toolbox, settings=settings, database=database))
             if session is None:
                 return await agent.wake_all()
@@ -85,16 +79,4 @@ def _as_json(woken: WakeResult) -> dict[str, Any]:
 def _outcome(woken: WakeResult) -> str:
     if woken.result is None:
         return f"left alone: {woken.skip_reason}"
-    return _OUTCOMES.get(woken.result.finish_reason, woken.result.finish_reason)
-
-
-async def wake_at_start(database: Database, settings: Settings) -> None:
-    """Wake every session in which something is open, if a model is configured."""
-    if settings.model is None:
-        return
-    try:
-        async with Consolidator(settings=settings, database=database) as agent:
-            for woken in await agent.wake_all():
-                log.info("session %s: %s", woken.session_id, _outcome(woken))
-    except ConsolidatorError as error:
-        log.warning("sessions could not be woken: %s", error)
+    return DUE_OUTCOMES.get(woken.result.finish_reason, woken.result.finish_reason)

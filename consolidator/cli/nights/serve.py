@@ -1,17 +1,19 @@
-"""consolidator serve: do every night by itself, and serve memory over HTTP."""
+"""consolidator serve: do every night by itself, drive sessions, and serve memory over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 
 import typer
 
-from consolidator.cli.agents.wake import wake_at_start
+from consolidator.cli.agents.tool_file import McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.scheduler import serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
+from consolidator.service.sessions.driving import open_driver
 
 log = logging.getLogger("consolidator.serve")
 
@@ -21,29 +23,43 @@ def register(app: typer.Typer) -> None:
     app.command("serve")(serve_command)
 
 
-def serve_command() -> None:
+def serve_command(
+    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    mcp: McpServers = [],  # noqa: B006
+    mcp_config: McpConfig = None,
+) -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz shows its state.
 
-    With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start,
-    and sessions that a crash interrupted go on.
-    SIGTERM or SIGINT ends it with exit code 0: the current unit is finished or released, and the next start resumes.
+    With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start.
+    Sessions with an open message, call or answer are driven as soon as that is so, with the tools given here; those
+    that use others are left to other processes.
+    SIGTERM or SIGINT ends it with exit code 0: the current unit and the current steps are finished or released, and
+    the next start resumes.
     """
 
     from consolidator.mcp_server import HttpMount, mount_http  # a second of loading
 
     async def work() -> None:
         stop = stop_on_signals()
-        async with open_configured() as (database, settings):
+        async with AsyncExitStack() as stack:
+            database, settings = await stack.enter_async_context(open_configured())
+            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config))
             if settings.health_port:
                 url = f"http://127.0.0.1:{settings.health_port}"
                 log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", url, url, settings.home)
             if missing_fixes := await describe_missing_fixes(database):
                 log.warning("%s", missing_fixes)
-            waking = asyncio.create_task(wake_at_start(database, settings))
-            async with database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS) as for_requests:
-                mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
-                await serve_nights(database, settings, stop, mount.routes, mount.lifespan)
-            waking.cancel()
-            await asyncio.gather(waking, return_exceptions=True)
+            driver = await stack.enter_async_context(open_driver(database, settings, toolbox))
+            requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
+            for_requests = await stack.enter_async_context(requests)
+            mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
+            driving = asyncio.create_task(driver.run(stop))
+            try:
+                await serve_nights(
+                    database, settings, stop, mount.routes, mount.lifespan, lambda: {"sessions": driver.report()}
+                )
+            finally:
+                stop.set()
+                await driving
 
     run_async(work())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -22,6 +22,10 @@ async def serve_nights(
     stop: asyncio.Event,
     routes: Sequence[BaseRoute] = (),
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None,
+    report: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Run every job when it is due, and serve a health page and `routes` on the health port, until `stop` is set."""
-    await Service(JobRunner(database, settings, stop), routes, lifespan).serve()
+    """Run every job when it is due, and serve a health page and `routes` on the health port, until `stop` is set.
+
+    The health page also shows what `report` returns.
+    """
+    await Service(JobRunner(database, settings, stop), routes, lifespan, report).serve()

@@ -29,14 +29,18 @@ update session set lease_owner = null, lease_until = null where id = %(id)s and 
 -- Releases the session with its marks; if nothing came meanwhile, no wake has to look at it again.
 update session
 set lease_owner = null, lease_until = null, settled_to = greatest(settled_to, %(settled)s),
-    delivered_to = greatest(delivered_to, %(delivered)s), pending = %(pending)s or head > %(head)s
+    delivered_to = greatest(delivered_to, %(delivered)s), pending = %(pending)s or head > %(head)s,
+    wake_failures = case when %(pending)s then wake_failures else 0 end,
+    wake_after = case when %(pending)s then wake_after end
 where id = %(id)s and lease_epoch = %(epoch)s
 returning head
 
 -- name: mark_pending
--- Marks that a harness must look at the session; after the append, so that no release comes between the two.
-update session set pending = true
+-- Marks that a harness must look at the session; after the append, so that no release comes between the two. Drivers
+-- hear of it at the commit, also if the session waits after a failure.
+update session set pending = true, wake_after = null
 where id = %(id)s and status = 'open' and origin is null and recorded_by is null
+returning pg_notify('consolidator_pending', id)
 
 -- name: list_pending
 -- Sessions that a wake must look at, the longest quiet first.
