@@ -7,7 +7,8 @@ ConsolidatorError                exit code of the command line
 ├── DatabaseError                4   the database cannot do what was asked
 │   ├── DatabaseUnavailable      4   it cannot be reached or started
 │   │   └── DiskFull             4   its disk, or that of a file to write, is full; tried again
-│   └── SchemaTooNew             4   a newer consolidator has upgraded it
+│   ├── SchemaTooNew             4   a newer consolidator has upgraded it
+│   └── SchemaTooOld             4   it has to be upgraded, and this role may not
 ├── AppendError                  5   an append was refused
 │   ├── HeadConflict             5   the session has moved on since it was read
 │   ├── StaleEpoch               5   another harness holds the session now
@@ -81,6 +82,10 @@ class DiskFull(DatabaseUnavailable):
 
 class SchemaTooNew(DatabaseError):
     """A newer consolidator has upgraded this database."""
+
+
+class SchemaTooOld(DatabaseError):
+    """The database has to be upgraded, and its role may not do that."""
 
 
 class AppendError(ConsolidatorError):

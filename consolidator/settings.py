@@ -36,6 +36,9 @@ class Settings(BaseSettings):
         default=None,
         description="programs of PostgreSQL 18 that run the embedded database in place of the installed ones",
     )
+    owner_url: SecretStr | None = Field(
+        default=None, description="the same database as its owner, for upgrades; unset: database_url upgrades it"
+    )
     clock: datetime | None = Field(
         default=None, description="start the clock here, in UTC unless it has an offset (for rehearsals)"
     )

@@ -13,6 +13,7 @@ from benchmarks.harness import synthetic_sessions
 from benchmarks.harness.log_database import create_log_database
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer
+from benchmarks.speed.consolidation import STAMP
 from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
@@ -132,7 +133,7 @@ def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: d
         HotQuery("append", event_sql["append"], append_values),
         HotQuery("read a window", event_sql["read"], {**bounded, "after": 10, "limit": 50}),
         HotQuery("read a window, bounds unknown", event_sql["read"], {**unbounded, "limit": 50}),
-        HotQuery("stamp", event_sql["stamp"], {**bounded, "now": now, "dead": []}),
+        HotQuery("stamp", STAMP, bounded),  # what the owner's function runs
         HotQuery("unconsolidated", event_sql["unconsolidated"], {"session": "", "after": 0, "limit": 1000}),
         HotQuery("due sessions", session_sql["list_due"], {}),
         HotQuery("prunable", retention_sql["list_prunable"], {"cutoff": now - timedelta(hours=12)}),

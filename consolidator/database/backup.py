@@ -7,6 +7,7 @@ same or a newer major version of PostgreSQL, and is upgraded to this version.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,9 @@ _ENVIRONMENT = {
     "sslkey": "PGSSLKEY",
 }
 _HAS_EXTENSION = "select exists (select from pg_extension where extname = %s)"
+_DUMPED_FROM = re.compile(r"Dumped from database version: (\d+)")
+APPLICATION = "consolidator backup"
+_IS_RUNNING = "select count(*) from pg_stat_activity where application_name = %s and datname = current_database()"
 _IS_EMPTY = "select not exists (select from {schema}.session) and not exists (select from {schema}.fact)"
 
 
@@ -62,8 +66,11 @@ def restore(dsn: str, path: Path) -> None:
     """Restore a backup, all or nothing; raise DatabaseError if the database holds something."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    _run("pg_restore", None, ["--list", str(path)])  # what is no backup is refused before anything is dropped
+    listing = _run("pg_restore", None, ["--list", str(path)])  # what is no backup is refused before anything is dropped
     with psycopg.connect(dsn) as conn:
+        _check_version(conn, listing)
+        if conn.execute(_IS_RUNNING, [APPLICATION]).fetchone() != (0,):
+            raise DatabaseError("another restore into this database is running; wait for its end")
         exists = conn.execute("select to_regclass(%s) is not null", [f"{SCHEMA}.session"]).fetchone()
         if exists is not None and exists[0]:
             empty = conn.execute(_IS_EMPTY.format(schema=SCHEMA).encode()).fetchone()
@@ -77,9 +84,20 @@ def restore(dsn: str, path: Path) -> None:
     _run("pg_restore", dsn, [f"--dbname={conninfo_to_dict(dsn).get('dbname') or 'postgres'}", *options])
 
 
-def _run(program: str, dsn: str | None, options: list[str]) -> None:
+def _check_version(conn: psycopg.Connection, listing: str) -> None:
+    """Raise DatabaseError if a backup is of a newer major version of PostgreSQL than the server."""
+    found = _DUMPED_FROM.search(listing)
+    if found is not None and int(found[1]) > conn.info.server_version // 10000:
+        raise DatabaseError(
+            f"this backup is of PostgreSQL {found[1]}, and the server is {conn.info.server_version // 10000}: a backup "
+            "restores into the same or a newer major version; `consolidator export` and `import` move sessions anywhere"
+        )
+
+
+def _run(program: str, dsn: str | None, options: list[str]) -> str:
     """Run a program of PostgreSQL; credentials go by the environment, which other users cannot read."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "HOME") if name in os.environ}
+    environment["PGAPPNAME"] = APPLICATION
     for name, value in conninfo_to_dict(dsn or "").items():
         if name in _ENVIRONMENT and value is not None:
             environment[_ENVIRONMENT[name]] = str(value)
@@ -88,3 +106,4 @@ def _run(program: str, dsn: str | None, options: list[str]) -> None:
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
         raise DatabaseError(f"{program} failed: {reason[:2000]}")
+    return done.stdout.decode(errors="replace")

@@ -24,6 +24,7 @@ from consolidator.clock import Clock
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.database.jsonb import loads
 from consolidator.database.partitions import Connection
+from consolidator.database.roles import Access
 from consolidator.errors import DatabaseError, DatabaseUnavailable, raise_if_disk_full
 from consolidator.settings import Settings
 
@@ -45,10 +46,13 @@ class Database:
         server: EmbeddedServer | None = None,
         pool_size: int = 8,
         *,
+        owner_dsn: str | None = None,
         overflow: int | None = None,
         wait_seconds: float = 60,
     ) -> None:
         self.dsn = dsn
+        self.owner_dsn = owner_dsn or dsn  # the schema's owner, where another login than `dsn` may do what it may not
+        self.access: Access = "owner" if owner_dsn is None else "writer"
         self.clock = clock
         self.server = server
         self.engine: AsyncEngine = create_async_engine(
@@ -75,7 +79,7 @@ class Database:
             if self.server is None:
                 raise DatabaseUnavailable(f"cannot connect to the database: {_first_line(error)}") from error
             self.server = await self.server.restart()
-            self.dsn = self.server.dsn
+            self.dsn, self.owner_dsn = self.server.writer_dsn, self.server.dsn
             return await open_connection(self.dsn)
 
     async def open_dedicated(self) -> Connection:
@@ -93,6 +97,10 @@ class Database:
         assert isinstance(driver, psycopg.AsyncConnection)
         try:
             yield driver
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
+            raise DatabaseError(
+                f"the database's role ({self.access}) may not do this: {_first_line(error)}; see docs/database.md"
+            ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
             raise_if_disk_full(error)
             if driver.closed or driver.broken:
@@ -128,6 +136,19 @@ class Database:
         finally:
             await reserved.close()
 
+    @asynccontextmanager
+    async def owner_connection(self) -> AsyncIterator[Connection]:
+        """Yield a connection as the schema's owner where this process has its address, else one of the pool's."""
+        if self.owner_dsn == self.dsn:
+            async with self.connection() as driver:
+                yield driver
+            return
+        driver = await open_connection(self.owner_dsn)
+        try:
+            yield driver
+        finally:
+            await driver.close()
+
     async def close(self) -> None:
         """Close the connections, and stop the embedded server if this is its last user."""
         await self.engine.dispose()
@@ -139,7 +160,10 @@ class _ReservedConnections(Database):
     """A few connections to another's database, opened the way that one opens its own."""
 
     def __init__(self, whole: Database, connections: int, statement_seconds: int) -> None:
-        super().__init__(whole.dsn, whole.clock, None, connections, overflow=0, wait_seconds=5)
+        super().__init__(
+            whole.dsn, whole.clock, None, connections, owner_dsn=whole.owner_dsn, overflow=0, wait_seconds=5
+        )
+        self.access = whole.access
         self._whole = whole
         self._statement_seconds = statement_seconds
 
@@ -160,33 +184,41 @@ class _ReservedConnections(Database):
 
 @asynccontextmanager
 async def open_database(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Database]:
-    """Open the configured database, upgrade it, and close it at the end.
+    """Open the configured database, upgrade it if its role may, and close it at the end.
 
-    Raises DatabaseUnavailable if it cannot be reached or started, and SchemaTooNew if a newer version has upgraded it.
+    The embedded one is upgraded by its owner and used by its writer. Raises DatabaseUnavailable if it cannot be reached
+    or started, SchemaTooNew if a newer version has upgraded it, and SchemaTooOld if nobody here may upgrade it.
     """
-    from consolidator.database.upgrade import upgrade  # imports alembic and all tables, which most commands do not need
+    from consolidator.database import upgrade  # imports all tables, which most commands do not need
 
-    server = None
+    server: EmbeddedServer | None = None
+    owner_dsn: str | None
     if settings.database_url is None:
         server = await EmbeddedServer.start(settings.home, settings.postgres_bin)
-        dsn = server.dsn
+        dsn, owner_dsn = server.writer_dsn, server.dsn
     else:
         dsn = check_dsn(settings.database_url.get_secret_value())
-    database = Database(dsn, clock or Clock(settings.clock), server, pool_size=settings.workers + 4)
+        owner_url = settings.owner_url
+        owner_dsn = None if owner_url is None else check_dsn(owner_url.get_secret_value(), "CONSOLIDATOR_OWNER_URL")
+    clock = clock or Clock(settings.clock)
+    database = Database(dsn, clock, server, pool_size=settings.workers + 4, owner_dsn=owner_dsn)
     try:
         await check_version(database)
-        await upgrade(dsn, database.clock)
+        if server is not None:
+            await upgrade.upgrade(server.dsn, clock)
+        else:
+            database.access = await upgrade.prepare(dsn, clock, owner_dsn=owner_dsn)
         yield database
     finally:
         await database.close()
 
 
-def check_dsn(dsn: str) -> str:
+def check_dsn(dsn: str, variable: str = "CONSOLIDATOR_DATABASE_URL") -> str:
     """Return a valid libpq address; raise DatabaseError for any other, without quoting it: it may hold a password."""
     try:
         conninfo_to_dict(dsn)
     except (psycopg.ProgrammingError, UnicodeEncodeError) as error:
-        message = "CONSOLIDATOR_DATABASE_URL is no PostgreSQL address, such as postgresql://user:password@host/database"
+        message = f"{variable} is no PostgreSQL address, such as postgresql://user:password@host/database"
         raise DatabaseError(message) from error
     return dsn
 

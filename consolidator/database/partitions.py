@@ -1,29 +1,20 @@
-"""The log's daily partitions: created ahead, or when one is missing, and dropped without blocking writers."""
+"""The log's daily partitions: created ahead, or when one is missing, and dropped when all of them is pruned.
+
+Functions of the log's owner do it: no other role may create or drop a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import asyncio
 from datetime import UTC, date, datetime, timedelta
-from typing import LiteralString
 
 import psycopg
-from psycopg import sql
 from psycopg.rows import TupleRow
 
 DAYS_AHEAD = 14  # days
 PARTITIONED_TABLES = ("event", "generation_chunk")
-DROP_COMMENT = "consolidator: everything in here is past retention and learned from; to be dropped"
-LOCK_TIMEOUT = "5s"  # a drop that waits blocks everything behind it
+DROP_ATTEMPTS = 3
 Connection = psycopg.AsyncConnection[TupleRow]
-_PENDING: LiteralString = (
-    "select relname from pg_inherits join pg_class on oid = inhrelid "
-    "where inhparent = %s::regclass and inhdetachpending"
-)
-_DETACHED: LiteralString = (
-    "select relname from pg_class where relkind = 'r' and relnamespace = current_schema()::regnamespace "
-    "and obj_description(oid, 'pg_class') = %s and not exists (select from pg_inherits where inhrelid = oid)"
-)
 
 
 def days_ahead(now: datetime) -> list[date]:
@@ -62,57 +53,24 @@ async def list_attached(conn: Connection, parent: str = "event") -> list[tuple[s
 
 
 async def drop(conn: Connection, name: str, parent: str = "event") -> bool:
-    """Detach a partition without blocking writers, then drop it; `conn` must not be in a transaction.
+    """Drop a partition of which everything is pruned; return whether it went.
 
-    Return whether it was dropped; one that is busy or that another process is dropping is left for the next night.
+    One that is in use is tried a few times, for less than a second each: meanwhile writers wait. Then it is left for
+    the next night, and its events are deleted in batches.
     """
-    async with _drop_lock(conn) as locked:
-        if not locked or name not in [attached for attached, _ in await list_attached(conn, parent)]:
+    day = datetime.strptime(name[-8:], "%Y%m%d").replace(tzinfo=UTC).date()
+    for attempt in range(DROP_ATTEMPTS):
+        cursor = await conn.execute("select drop_log_partition(%s, %s)", [parent, day])
+        row = await cursor.fetchone()
+        if row is not None and row[0]:
+            return True
+        if name not in [attached for attached, _ in await list_attached(conn, parent)]:
             return False
-        if await _names(conn, _PENDING, parent):  # PostgreSQL detaches one at a time
-            return False
-        table, of = sql.Identifier(name), sql.Identifier(parent)
-        try:
-            await conn.execute(sql.SQL("comment on table {} is {}").format(table, sql.Literal(DROP_COMMENT)))
-            await conn.execute(sql.SQL("alter table {} detach partition {} concurrently").format(of, table))
-            await conn.execute(sql.SQL("drop table if exists {}").format(table))
-        except psycopg.errors.LockNotAvailable:
-            return False
-        return True
+        await asyncio.sleep(0.2 * (attempt + 1))
+    return False
 
 
 async def finish_drops(conn: Connection) -> int:
-    """Drop partitions that a crash left between detaching and dropping; return how many."""
-    finished = 0
-    async with _drop_lock(conn) as locked:
-        if not locked:
-            return 0
-        for parent in PARTITIONED_TABLES:
-            for name in await _names(conn, _PENDING, parent):
-                query = sql.SQL("alter table {} detach partition {} finalize")
-                with suppress(psycopg.errors.LockNotAvailable):
-                    await conn.execute(query.format(sql.Identifier(parent), sql.Identifier(name)))
-        for name in await _names(conn, _DETACHED, DROP_COMMENT):
-            with suppress(psycopg.errors.LockNotAvailable):
-                await conn.execute(sql.SQL("drop table if exists {}").format(sql.Identifier(name)))
-                finished += 1
-    return finished
-
-
-async def _names(conn: Connection, query: LiteralString, *values: str) -> list[str]:
-    return [name for (name,) in await (await conn.execute(query, values)).fetchall()]
-
-
-@asynccontextmanager
-async def _drop_lock(conn: Connection) -> AsyncIterator[bool]:
-    """Yield whether this process alone drops partitions; lock waits are limited to LOCK_TIMEOUT meanwhile."""
-    cursor = await conn.execute("select pg_try_advisory_lock(hashtext('consolidator.drop'))")
-    row = await cursor.fetchone()
-    locked = row is not None and bool(row[0])
-    await conn.execute("select set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
-    try:
-        yield locked
-    finally:
-        await conn.execute("set lock_timeout = 0")
-        if locked:
-            await conn.execute("select pg_advisory_unlock(hashtext('consolidator.drop'))")
+    """Drop partitions that a crash of an earlier version left between detaching and dropping; return how many."""
+    row = await (await conn.execute("select finish_partition_drops()")).fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""Upgrades the schema on start, under an advisory lock, and creates the partitions ahead."""
+"""Upgrades the schema on start, under an advisory lock, grants the roles, and creates the partitions ahead."""
 
 from __future__ import annotations
 
@@ -8,29 +8,49 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 from psycopg import errors
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 import consolidator.migrations
 from consolidator.clock import Clock
-from consolidator.database import partitions
-from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, raise_if_disk_full
+from consolidator.database import partitions, roles
+from consolidator.database.roles import Access
+from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld, raise_if_disk_full
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 SCHEMA = "consolidator"
 UPGRADE_LOCK = "consolidator.upgrade"
+LOCK_TIMEOUT = "10min"  # how long to wait for another process that upgrades
 _MIGRATIONS = Path(consolidator.migrations.__file__).parent
 
 # Table comments exist in the migrations only.
 _COMMENT_CHANGES = ("add_table_comment", "remove_table_comment")
 
 
+async def prepare(dsn: str, clock: Clock, *, owner_dsn: str | None = None) -> Access:
+    """Upgrade a database if its login, or else the owner, may; return what the login may do.
+
+    Raises SchemaTooOld if it has to be upgraded and nobody here may, and SchemaTooNew for a newer one. A reader writes
+    nothing at all.
+    """
+    return await asyncio.to_thread(_prepare, dsn, clock, owner_dsn)
+
+
 async def upgrade(dsn: str, clock: Clock) -> None:
-    """Upgrade an empty or older database and create the partitions ahead; raise SchemaTooNew for a newer one."""
+    """Upgrade an empty or older database as its owner, grant the roles what they need, create the partitions ahead.
+
+    Raises SchemaTooNew for a newer one.
+    """
     await asyncio.to_thread(_upgrade, dsn, clock)
+
+
+async def create_roles(dsn: str) -> None:
+    """Create the roles that are missing on the server, and grant them what they need in this database."""
+    await asyncio.to_thread(_create_roles, dsn)
 
 
 async def downgrade(dsn: str, revision: str) -> None:
@@ -74,7 +94,9 @@ def _locked(dsn: str) -> Iterator[Connection]:
     engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
     try:
         with engine.begin() as connection:
+            connection.execute(text(f"set local lock_timeout = '{LOCK_TIMEOUT}'"))  # any login may hold such a lock
             connection.execute(text("select pg_advisory_xact_lock(hashtext(:name))"), {"name": UPGRADE_LOCK})
+            connection.execute(text("set local lock_timeout = 0"))
             connection.execute(text(f"create schema if not exists {SCHEMA}"))
             connection.execute(text(f"set local search_path = {SCHEMA}"))
             yield connection
@@ -91,27 +113,119 @@ def _locked(dsn: str) -> Iterator[Connection]:
         engine.dispose()
 
 
-def _connector(dsn: str) -> Callable[[], object]:
-    import psycopg
+@contextmanager
+def _reading(dsn: str) -> Iterator[Connection]:
+    """Yield a connection in one transaction that can only read."""
+    engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
+    try:
+        with engine.begin() as connection:
+            connection.execute(text("set transaction read only"))
+            connection.execute(text(f"set local search_path = {SCHEMA}"))
+            yield connection
+    except OperationalError as error:
+        reason = str(error.orig).strip().split("\n")[0]
+        raise DatabaseUnavailable(f"cannot read the database's schema: {reason}") from error
+    finally:
+        engine.dispose()
 
+
+def _connector(dsn: str) -> Callable[[], object]:
     return lambda: psycopg.connect(dsn, connect_timeout=15)
 
 
-def _upgrade(dsn: str, clock: Clock) -> None:
-    with _locked(dsn) as connection:
-        current = _read_revision(connection)
-        if current is not None and current not in _known_revisions():
-            raise SchemaTooNew(
-                f"this database is at revision {current}, which this version (newest: {newest_revision()}) does not "
-                "know: a newer consolidator has upgraded it, or an unreleased one made it; install that version, or "
-                "export its sessions with it and import them into a new database; nothing was changed"
-            )
-        if current != newest_revision():
-            from alembic import command  # takes a second to import, and is needed once a version
+def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
+    access = _get_access(dsn)
+    if access == "owner":
+        _upgrade(dsn, clock)
+        return access
+    revision = None if access is None else _get_revision(dsn)
+    if revision == newest_revision() and access is not None:
+        if access == "writer":
+            with psycopg.connect(dsn, connect_timeout=15) as conn:
+                _create_partitions(conn, clock)
+        return access
+    if owner_dsn is not None:
+        _upgrade(owner_dsn, clock)
+        access = _get_access(dsn)
+    elif revision is not None:
+        _check_known(revision)
+        raise SchemaTooOld(
+            f"this database is at revision {revision}, this version needs {newest_revision()}, and this role may not "
+            "upgrade it: set CONSOLIDATOR_OWNER_URL and run `consolidator db upgrade`; nothing was changed"
+        )
+    if access is None:
+        raise DatabaseError(
+            f"this role may not use the schema {SCHEMA}: make it a member of {roles.WRITER} or {roles.READER}, and run "
+            "`consolidator db roles` as the schema's owner"
+        )
+    return access
 
-            command.upgrade(_config(connection), "head")
-        for day in partitions.days_ahead(clock.now()):
-            connection.execute(text("select create_event_partition(:day), create_chunk_partition(:day)"), {"day": day})
+
+def _get_access(dsn: str) -> Access | None:
+    try:
+        with psycopg.connect(dsn, connect_timeout=15) as conn:
+            return roles.get_access(conn).access
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().split("\n")[0]
+        raise DatabaseUnavailable(f"cannot connect to the database: {reason}") from error
+
+
+def _upgrade(dsn: str, clock: Clock) -> None:
+    if not _is_current(dsn, clock):
+        with _locked(dsn) as connection:
+            current = _read_revision(connection)
+            if current is not None:
+                _check_known(current)
+            if current != newest_revision():
+                from alembic import command  # takes a second to import, and is needed once a version
+
+                command.upgrade(_config(connection), "head")
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            roles.grant(driver)
+            _create_partitions(driver, clock)
+
+
+def _is_current(dsn: str, clock: Clock) -> bool:
+    """Tell whether there is nothing to upgrade or to grant; then create the partitions, without the upgrade's lock."""
+    try:
+        with psycopg.connect(dsn, connect_timeout=15) as conn:
+            if conn.execute("select to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() == (None,):
+                return False
+            revision = conn.execute(f"select version_num from {SCHEMA}.alembic_version".encode()).fetchone()
+            if revision != (newest_revision(),) or not roles.grants_are_current(conn):
+                return False
+            _create_partitions(conn, clock)
+            return True
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().split("\n")[0]
+        raise DatabaseUnavailable(f"cannot connect to the database: {reason}") from error
+
+
+def _create_partitions(conn: psycopg.Connection, clock: Clock) -> None:
+    conn.execute(f"set search_path = {SCHEMA}".encode())
+    for function in ("create_event_partition", "create_chunk_partition"):
+        query = f"select {function}(day) from unnest(%s::date[]) as day"
+        conn.execute(query.encode(), [partitions.days_ahead(clock.now())])
+
+
+def _check_known(revision: str) -> None:
+    if revision not in _known_revisions():
+        raise SchemaTooNew(
+            f"this database is at revision {revision}, which this version (newest: {newest_revision()}) does not "
+            "know: a newer consolidator has upgraded it, or an unreleased one made it; install that version, or "
+            "export its sessions with it and import them into a new database; nothing was changed"
+        )
+
+
+def _create_roles(dsn: str) -> None:
+    with _locked(dsn) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        roles.create_roles(driver)
+        roles.grant(driver)
 
 
 def _downgrade(dsn: str, target: str) -> None:
@@ -127,7 +241,7 @@ def _find_drift(dsn: str) -> list[str]:
 
     from consolidator.models.tables import METADATA
 
-    with _locked(dsn) as connection:
+    with _reading(dsn) as connection:
         context = MigrationContext.configure(connection, opts={"include_name": _is_not_a_partition})
         changes = compare_metadata(context, METADATA)
         return [str(change) for change in changes if change[0] not in _COMMENT_CHANGES]
@@ -138,7 +252,7 @@ def _is_not_a_partition(name: str | None, kind: str, _: object) -> bool:
 
 
 def _get_revision(dsn: str) -> str | None:
-    with _locked(dsn) as connection:
+    with _reading(dsn) as connection:
         return _read_revision(connection)
 
 

@@ -170,6 +170,7 @@ class JobRunner:
             older_than=older_than,
             episodes=episodes,
             max_share=None if arguments.get("force") else self.settings.retention_max_share,
+            run_id=ledger.run_id,
             progress=self.progress,
         )
         return await ledger.finish(pruned.as_json())

@@ -26,6 +26,7 @@ CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
 ANSWERS_KEPT = timedelta(days=1)  # to requests with a key, so that a repeated one is not done again
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)  # between this machine and the database
+DATABASE_SHARE = 0.5  # of the log that the database lets anybody but its owner prune within a day
 MAX_SILENCE = timedelta(
     days=60
 )  # since the last event or run; after more, the clock has jumped rather than the agents rested
@@ -78,12 +79,15 @@ async def prune(
     episodes: timedelta | None = None,
     max_share: float | None = None,
     dry_run: bool = False,
+    run_id: str | None = None,
     progress: Progress | None = None,
 ) -> RetentionReport:
     """Prune events that were ingested before now - `older_than` and learned from; with `dry_run` only report them.
 
     With `max_share`, raise RetentionHalted and prune nothing if a larger share of the log than this would go, or if
     the clock seems to have jumped: what is pruned is gone, so a wrong clock must not decide it.
+    The database holds brakes of its own against a run of retention (`run_id`); without `max_share`, on a clock that was
+    set, or without a run it is asked as the log's owner, who alone may go past them.
     Recall forgets turns with their events or, if `episodes` is given, when they are that old. `progress` is called with
     the name of each dropped partition and pruned session.
     """
@@ -97,7 +101,9 @@ async def prune(
     if max_share is not None and not dry_run:
         await _check_brakes(database, candidates, limits, older_than, max_share)
     if not dry_run:
-        limits = await _mark_pruned(database, limits, report.cutoff)
+        override = max_share is None or max_share > DATABASE_SHARE or run_id is None or not database.clock.is_real
+        pruning = await _begin_pruning(database, run_id, report.cutoff, override=override) if limits else ""
+        limits = await _mark_pruned(database, limits, pruning)
     _count_events(report, candidates, limits)
     whole_days = await _find_whole_days(database, report.cutoff, limits)
     if dry_run:
@@ -111,7 +117,7 @@ async def prune(
         if progress:
             progress(partition)
     for session_id in await _find_remaining(database, report.cutoff, limits):
-        await _delete_events(database, session_id, limits[session_id], report.cutoff)
+        await _in_batches(database, partial(store.delete_events, session_id=session_id, cutoff=report.cutoff))
         if progress:
             progress(session_id)
     await _drop_chunk_days(database, report.cutoff)
@@ -199,7 +205,16 @@ async def _drop_chunk_days(database: Database, cutoff: datetime) -> None:
                 await partitions.drop(conn, name, "generation_chunk")
 
 
-async def _mark_pruned(database: Database, limits: dict[str, int], cutoff: datetime) -> dict[str, int]:
+async def _begin_pruning(database: Database, run_id: str | None, cutoff: datetime, *, override: bool) -> str:
+    """Tell the database what will be pruned, as the owner if its brakes are overridden; return the name for it."""
+    if not override:
+        async with database.connection() as conn:
+            return await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=False)
+    async with database.owner_connection() as conn:
+        return await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=True)
+
+
+async def _mark_pruned(database: Database, limits: dict[str, int], pruning: str) -> dict[str, int]:
     """Mark the prefixes as pruned, in order of session id; return up to where each session is pruned now.
 
     Sessions that changed since they were read are left for the next night.
@@ -207,9 +222,8 @@ async def _mark_pruned(database: Database, limits: dict[str, int], cutoff: datet
     prune_limits = sorted(limits.items())
     for first in range(0, len(prune_limits), MARK_BATCH):
         async with database.transaction() as conn:
-            await store.mark_pruned(
-                conn, prune_limits[first : first + MARK_BATCH], cutoff=cutoff, window=CONTEXT_WINDOW
-            )
+            batch = prune_limits[first : first + MARK_BATCH]
+            await store.mark_pruned(conn, batch, pruning=pruning, window=CONTEXT_WINDOW)
     async with database.connection() as conn:
         return await store.get_pruned_seqs(conn, list(limits))
 
@@ -220,17 +234,12 @@ async def _find_remaining(database: Database, cutoff: datetime, limits: dict[str
         return [session_id for session_id in await store.list_sessions_before(conn, cutoff) if session_id in limits]
 
 
-async def _delete_events(database: Database, session_id: str, upto: int, cutoff: datetime) -> None:
-    await _in_batches(database, partial(store.delete_events, session_id=session_id, upto=upto, cutoff=cutoff))
-
-
 async def _delete_message_output(database: Database) -> None:
     """Delete the chunks and deliveries of messages whose first event is pruned, also those that a crash left behind."""
     async with database.connection() as conn:
         pruned = await store.list_sessions_with_stale_output(conn)
     for session in pruned:
-        for delete in (store.delete_chunks, store.delete_deliveries):
-            await _in_batches(database, partial(delete, session_id=session.id, upto=session.seq))
+        await _in_batches(database, partial(store.delete_output, session_id=session.id))
 
 
 async def _in_batches(database: Database, delete: Callable[..., Awaitable[int]]) -> None:

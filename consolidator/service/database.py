@@ -19,6 +19,7 @@ from consolidator.store.log import seals, verification
 __all__ = [
     "Database",
     "back_up_database",
+    "create_roles",
     "describe_database",
     "describe_missing_fixes",
     "list_seals",
@@ -31,6 +32,18 @@ __all__ = [
 ]
 
 
+_ROLES = {
+    "owner": "owner: triggers protect the log, and whoever has this address may switch them off (docs/database.md)",
+    "writer": "writer: grants protect the log",
+    "reader": "reader: writes nothing",
+}
+
+
+async def create_roles(database: Database) -> None:
+    """Create the writer's and the reader's role, as the owner, and grant them what they need."""
+    await upgrade.create_roles(database.owner_dsn)
+
+
 async def load_schema_revision(database: Database) -> str:
     """Return the revision of the database's schema."""
     return str(await upgrade.get_revision(database.dsn))
@@ -39,6 +52,7 @@ async def load_schema_revision(database: Database) -> str:
 async def describe_database(database: Database, settings: Settings) -> dict[str, str]:
     """Return where the database is, its version and its sizes, as text by name."""
     described = {"kind": "embedded" if database.server else "given by CONSOLIDATOR_DATABASE_URL"}
+    described["role"] = _ROLES[database.access]
     if database.server:
         described |= {"home": str(settings.home), **database.server.info()}
     described["security fixes"] = await describe_missing_fixes(database) or "none missing that this version knows of"
@@ -57,13 +71,13 @@ async def describe_missing_fixes(database: Database) -> str | None:
 
 async def back_up_database(database: Database, path: Path) -> int:
     """Write a backup of everything to a file that must not exist yet; return its size in bytes."""
-    return await asyncio.to_thread(backup.dump, database.dsn, path)
+    return await asyncio.to_thread(backup.dump, database.owner_dsn, path)
 
 
 async def restore_database(database: Database, path: Path) -> dict[str, str]:
     """Restore a backup into an empty database and upgrade it; return the sizes, as text by name."""
-    await asyncio.to_thread(backup.restore, database.dsn, path)
-    await upgrade.upgrade(database.dsn, database.clock)
+    await asyncio.to_thread(backup.restore, database.owner_dsn, path)
+    await upgrade.upgrade(database.owner_dsn, database.clock)
     async with database.connection() as conn:
         return asdict(await checks.get_sizes(conn))
 

@@ -11,6 +11,7 @@ from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.cli.output import AsJson, print_json, print_line, print_table, progress_bar, progress_callbacks
 from consolidator.errors import DatabaseError, RunFailed
 from consolidator.service.database import (
+    create_roles,
     describe_database,
     list_seals,
     load_schema_revision,
@@ -38,6 +39,18 @@ def upgrade_command() -> None:
             return await load_schema_revision(database)
 
     print_line(f"the database is at revision {run_async(work())}, the newest")
+
+
+@db.command("roles")
+def roles_command() -> None:
+    """Create the roles consolidator_writer and consolidator_reader, as the owner, and grant them what they need."""
+
+    async def work() -> None:
+        async with open_configured() as (database, _):
+            await create_roles(database)
+
+    run_async(work())
+    print_line("consolidator_writer and consolidator_reader are there; make your logins members of them")
 
 
 @db.command("info")

@@ -125,6 +125,26 @@ def prepare_cluster(home: Path, binaries: Binaries) -> Cluster:
     return cluster
 
 
+def role_passwords(cluster: Cluster) -> dict[str, str]:
+    """Return the passwords of the roles that are not the owner; empty where there are none yet."""
+    path = cluster.state_dir / "roles.json"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return {}
+    with open(fd, encoding="utf-8") as file:
+        _check_owner(path, os.fstat(file.fileno()))
+        try:
+            return {str(name): str(password) for name, password in json.load(file).items()}
+        except (ValueError, AttributeError):
+            return {}  # damaged: they get new ones
+
+
+def save_role_passwords(cluster: Cluster, passwords: dict[str, str]) -> None:
+    """Store the passwords of the roles, in a file of mode 0600."""
+    _write_json(cluster.state_dir / "roles.json", passwords)
+
+
 def list_orphans() -> list[Path]:
     """Return root's clusters that no home refers to any more; they are kept until a person removes them."""
     orphans = []

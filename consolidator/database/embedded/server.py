@@ -23,6 +23,7 @@ from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import Cluster
 from consolidator.database.embedded.file_locks import ServerLocks
 from consolidator.database.embedded.postmaster import Postmaster
+from consolidator.database.roles import READER, WRITER
 from consolidator.errors import DatabaseUnavailable
 
 
@@ -33,6 +34,8 @@ class EmbeddedServer:
     then stays under /var/lib/consolidator/clusters, and `info` lists it as orphaned.
     """
 
+    dsn: str  # as the owner, a superuser: for upgrades, backups and what the writer may not do
+
     def __init__(
         self, home: Cluster, programs: Binaries, locks: ServerLocks, running: tuple[Postmaster, str, str]
     ) -> None:
@@ -40,6 +43,8 @@ class EmbeddedServer:
         self._programs = programs
         self._locks = locks
         self._server, self.dsn, self._version = running
+        self.writer_dsn = startup.role_dsn(home, self._server, WRITER)
+        self.reader_dsn = startup.role_dsn(home, self._server, READER)
         self._mutex = threading.Lock()  # flock does not exclude threads that share a descriptor
 
     @classmethod
@@ -80,6 +85,7 @@ class EmbeddedServer:
             "socket directory": str(self._server.socket),
             "log": str(self._cluster.log_path),
             "password in": str(self._cluster.state_dir / "cluster.json"),
+            "passwords of the writer and reader in": str(self._cluster.state_dir / "roles.json"),
             "binaries": str(self._programs.install),
             "pid": str(self._server.process.pid),
             "owner": str(self._cluster.owner),
@@ -118,6 +124,8 @@ class EmbeddedServer:
                 self._server, self.dsn, self._version = startup.ensure_running(
                     self._cluster, self._programs, self._locks
                 )
+                self.writer_dsn = startup.role_dsn(self._cluster, self._server, WRITER)
+                self.reader_dsn = startup.role_dsn(self._cluster, self._server, READER)
 
     def _stop(self, delete: bool) -> bool:
         with self._mutex:

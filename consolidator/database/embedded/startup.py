@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -19,9 +20,10 @@ from psycopg.conninfo import make_conninfo
 
 from consolidator.database.embedded import keeper_process, postmaster, sockets, unavailable
 from consolidator.database.embedded.binaries import Binaries
-from consolidator.database.embedded.cluster import USER, Cluster, environment
+from consolidator.database.embedded.cluster import USER, Cluster, environment, role_passwords, save_role_passwords
 from consolidator.database.embedded.file_locks import FileLock, ServerLocks
 from consolidator.database.embedded.postmaster import Postmaster
+from consolidator.database.roles import READER, WRITER, create_login
 from consolidator.errors import DatabaseUnavailable
 
 DATABASE = "consolidator"
@@ -72,6 +74,12 @@ def dsn(cluster: Cluster, socket: Path, database: str = DATABASE) -> str:
     return make_conninfo(
         host=str(socket), port=sockets.PORT, user=USER, password=cluster.password, dbname=database, connect_timeout=30
     )
+
+
+def role_dsn(cluster: Cluster, server: Postmaster, role: str) -> str:
+    """Return the connection string of one of the roles that are not the owner."""
+    password = role_passwords(cluster)[role]
+    return make_conninfo(dsn(cluster, server.socket or Path()), user=role, password=password)
 
 
 def wait_keeper_ended(cluster: Cluster, seconds: float = SHUTDOWN_SECONDS) -> None:
@@ -198,6 +206,7 @@ def _ensure_database(cluster: Cluster, socket: Path) -> str:
     """Connect once, create the database if it is missing, and return the server's version."""
     try:
         with psycopg.connect(dsn(cluster, socket), autocommit=True) as conn:
+            _ensure_roles(conn, cluster)
             return conn.info.parameter_status("server_version") or "unknown"
     except psycopg.OperationalError as error:
         if f'database "{DATABASE}" does not exist' not in str(error):
@@ -208,4 +217,19 @@ def _ensure_database(cluster: Cluster, socket: Path) -> str:
             conn.execute(sql.SQL("alter database postgres rename to {}").format(ours))
         except psycopg.errors.InvalidCatalogName:
             conn.execute(sql.SQL("create database {}").format(ours))
+        _ensure_roles(conn, cluster)
         return conn.info.parameter_status("server_version") or "unknown"
+
+
+def _ensure_roles(conn: psycopg.Connection, cluster: Cluster) -> None:
+    """Create the writer and the reader with passwords of their own, unless that was done before."""
+    passwords = role_passwords(cluster)
+    names = [WRITER, READER]
+    existing = conn.execute("select from pg_roles where rolname = any(%s) and rolcanlogin", [names]).rowcount
+    if existing == len(names) and passwords.keys() >= set(names):
+        return
+    passwords = {name: passwords.get(name) or secrets.token_urlsafe(32) for name in names}
+    save_role_passwords(cluster, passwords)
+    with conn.transaction():
+        for name in names:
+            create_login(conn, name, passwords[name])

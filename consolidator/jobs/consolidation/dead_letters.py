@@ -111,13 +111,13 @@ async def _retry_session_letters(
                 readable = [seq for seq in readable if seq not in model_seqs_of[session] or seq in reread.seqs]
                 sources |= {seq for _, result in reread.results for seq in result.sources}
                 await save_extracted(conn, reread.results, run_id=ledger.run_id)
-            await rederive.stamp_events(conn, session, seqs=readable, now=now)
             settlement = "discarded" if discard else "retried"
             await runs.settle_dead_letters(conn, session=session, seqs=readable, settlement=settlement, now=now)
             learned, dead = len(sources.intersection(readable)), len(seqs) - len(readable)
             await runs.add_counts(
                 conn, ledger.run_id, session, learned=learned, nothing=len(readable) - learned, dead=dead
             )
+            await rederive.stamp_events(conn, session, seqs=readable, run_id=ledger.run_id, now=now)
         settled += len(readable)
     return settled
 

@@ -84,18 +84,18 @@ class LateExtraction:
         now = self.database.clock.now()
         await runs.add_dead_letters(conn, unit.run_id, session=session.id, failures=read.failed_events, now=now)
         if session.awaits_model:
-            await stamp_waiting(conn, session, upto=upto, now=now)
+            await stamp_waiting(conn, session, upto=upto, run_id=unit.run_id, now=now)
             await extraction.finish_waiting(conn, session.id)
 
 
-async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, now: datetime) -> None:
+async def stamp_waiting(conn: Connection, session: SessionRow, *, upto: int, run_id: str, now: datetime) -> None:
     """Stamp the events of a session that waited for a model, up to a seq, except its dead letters."""
     after = max(session.extracted_to, session.pruned_to)
-    dead = await extraction.list_dead_seqs(conn, session.id, after=after, upto=upto)
-    await events.stamp(conn, [events.Span(session.id, after, upto, session.ingest_bounds)], now=now, dead=[dead])
+    span = events.Span(session.id, after, upto, session.ingest_bounds)
+    await events.stamp_awaited(conn, span, run_id=run_id, now=now)
 
 
-async def settle_waiting(database: Database, only: list[str] | None = None) -> None:
+async def settle_waiting(database: Database, run_id: str, only: list[str] | None = None) -> None:
     """Stamp what waited for a model that is not configured any more: rules are the only extractor left."""
     async with database.connection() as conn:
         waiting = await extraction.list_waiting(conn)
@@ -105,5 +105,8 @@ async def settle_waiting(database: Database, only: list[str] | None = None) -> N
         async with database.transaction() as conn:
             await sessions.lock(conn, [session_id])
             for session in await sessions.get_each(conn, [session_id]):
-                await stamp_waiting(conn, session, upto=session.consolidated_to, now=database.clock.now())
+                if not session.awaits_model:  # another process was first
+                    continue
                 await extraction.stop_waiting(conn, session_id)
+                now = database.clock.now()
+                await stamp_waiting(conn, session, upto=session.consolidated_to, run_id=run_id, now=now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from consolidator.database import Connection
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved
 from consolidator.jobs.indexing import indexer
+from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
 from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
@@ -21,38 +22,49 @@ from consolidator.memory.solutions.fingerprint import family_fingerprint
 from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, seals, sessions
+from consolidator.store.log import events, sessions
 from consolidator.store.memory import agent_locks, digests, error_records, facts, scopes
 from consolidator.store.nights import extraction, runs
+from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
 
 
-async def commit_windows(conn: Connection, windows: Sequence[SessionWindow], *, run_id: str, now: datetime) -> None:
-    """Store what windows taught, and stamp the events that every extractor has read.
+async def commit_windows(
+    conn: Connection,
+    windows: Sequence[SessionWindow],
+    *,
+    units: Sequence[Unit],
+    steps: Sequence[UnitProgress],
+    now: datetime,
+) -> None:
+    """Store what windows taught, count the steps of their units, and stamp the events that every extractor has read.
 
-    Raise WatermarkMoved if another run has moved a watermark.
+    Raises WatermarkMoved if another run has stamped some, and LostClaim if another replica has taken over a unit.
     """
+    run_id = units[0].run_id
     spans = [
         events.Span(window.session.id, window.session.consolidated_to, window.upto, window.session.ingest_bounds)
         for window in windows
     ]
     await agent_locks.lock_agents_shared(conn, {window.session.agent for window in windows})
     # This locks the sessions: an erasure of one waits for the end of this transaction.
-    if not await sessions.advance_watermarks(conn, spans):
+    if not await sessions.lock_watermarks(conn, spans):
         raise WatermarkMoved
     learned = [(window.session, window.learned) for window in windows if window.learned is not None]
     await save_memory(conn, learned, run_id=run_id)
     await indexer.save_episodes(conn, [(session, result.episodes) for session, result in learned])
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
-    stamped = [replace(span, upto=window.stamped_to) for span, window in zip(spans, windows, strict=True)]
-    await events.stamp(conn, stamped, now=now, dead=[list(result.dead) for _, result in learned])
-    await seals.add_sessions(conn, spans)
+    await record_progress(conn, units, steps)
+    # The database stamps only what this transaction has stored and counted.
+    learned_spans = [
+        events.LearnedSpan(span, window.stamped_to, list(result.dead))
+        for span, window, (_, result) in zip(spans, windows, learned, strict=True)
+    ]
+    await events.stamp(conn, learned_spans, run_id=run_id, now=now)
     await extraction.advance_watermarks(
         conn, [(window.session.id, window.session.extracted_to, window.stamped_to) for window in windows if window.read]
     )
-    waiting = [window.session.id for window in windows if window.stamped_to < window.upto]
-    await extraction.set_awaits_model(conn, waiting)
 
 
 async def save_memory(

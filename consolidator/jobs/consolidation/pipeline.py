@@ -47,7 +47,7 @@ async def consolidate(
     async with open_model_calls(database, settings, ledger.run_id) as calls:
         reader = await create_fact_reader(settings, calls)
         if reader is None:
-            await settle_waiting(database, only)
+            await settle_waiting(database, ledger.run_id, only)
         else:
             await _extract_late(ledger, reader, only)
         worker = SessionWorker(database, settings, salt, ledger.stop, reader)

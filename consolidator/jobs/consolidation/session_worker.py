@@ -21,7 +21,7 @@ from consolidator.jobs.consolidation.session_window import (
     load_background,
 )
 from consolidator.jobs.gather import gather
-from consolidator.jobs.ledger import Unit, record_progress
+from consolidator.jobs.ledger import Unit
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.models.digest import DigestRow
@@ -67,8 +67,8 @@ class SessionWorker:
         existing = {step.unit for step in steps}
         steps += [unit.progress() for unit in units if unit.name not in existing]  # erased since they were added
         async with self.database.transaction(flushed=False) as conn:  # flushed with the end of the run
-            await commit_windows(conn, [window for window in windows if window.events], run_id=units[0].run_id, now=now)
-            await record_progress(conn, units, steps)
+            read = [window for window in windows if window.events]
+            await commit_windows(conn, read, units=units, steps=steps, now=now)
         return {step.unit for step in steps if step.done}
 
     async def _read_windows(self, units: Sequence[Unit], now: datetime) -> list[SessionWindow]:

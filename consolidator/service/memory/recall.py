@@ -87,10 +87,11 @@ async def recall(
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
     leading += await _find_procedures(database, query, scope, project_alone=viewer.is_of_project)
     text, items = render_block([*leading, *documents][:limit], token_budget)
-    async with database.transaction(flushed=False) as conn:
-        await index.count_recalls(
-            conn, [item.data["id"] for item in items if item.kind == "fact"], database.clock.now()
-        )
+    if database.access != "reader":
+        async with database.transaction(flushed=False) as conn:
+            await index.count_recalls(
+                conn, [item.data["id"] for item in items if item.kind == "fact"], database.clock.now()
+            )
     return RecallResult(text, items)
 
 

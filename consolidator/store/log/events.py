@@ -19,7 +19,7 @@ from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
 from consolidator.store.log.hash_chain import hash_content, hash_event
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_each, fetch_one, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_each, fetch_one, fetch_value, load
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -63,6 +63,15 @@ class Span:
         """Return the span as query parameters."""
         low, high = self.bounds
         return {"session": self.session, "after": self.after, "upto": self.upto, "low": low, "high": high}
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSpan:
+    """A span that was learned from: by every extractor up to `stamped_to`, by rules alone after it."""
+
+    span: Span
+    stamped_to: int
+    dead: list[int]  # seqs of events that could not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +293,27 @@ async def read_each(conn: Connection, spans: Sequence[Span], *, limit: int) -> l
     return [[_to_event(row, bodies) for row in rows] for rows in spans_rows]
 
 
-async def stamp(conn: Connection, spans: Sequence[Span], *, now: datetime, dead: Sequence[Sequence[int]] = ()) -> int:
-    """Mark the events of spans as learned from, except those in `dead` (by span); return how many were marked."""
-    dead_by_span = dead or [()] * len(spans)
-    values = [{**span.values(), "now": now, "dead": list(d)} for span, d in zip(spans, dead_by_span, strict=True)]
-    return await execute_each(conn, _SQL["stamp"], values)
+async def stamp(conn: Connection, spans: Sequence[LearnedSpan], *, run_id: str, now: datetime) -> None:
+    """Move watermarks over spans, mark their events as learned from, except dead letters, and record how far.
+
+    What was learned from each session, and its counts in the run, must have been stored in the caller's transaction;
+    the database raises IntegrityConstraintViolation otherwise.
+    """
+    values = [
+        {**learned.span.values(), "stamped_to": learned.stamped_to, "dead": learned.dead, "run": run_id, "now": now}
+        for learned in spans
+    ]
+    await execute_each(conn, _SQL["stamp"], values)
+
+
+async def stamp_awaited(conn: Connection, span: Span, *, run_id: str, now: datetime) -> int:
+    """Mark the events of a span that waited for a model as learned from, except dead letters; return how many.
+
+    The caller's transaction must have noted that the model has read them, or that none will; the database raises
+    IntegrityConstraintViolation otherwise.
+    """
+    values = {**span.values(), "run": run_id, "now": now}
+    return int(await fetch_value(conn, _SQL["stamp_awaited"], values))
 
 
 async def complete(conn: Connection, rows: Sequence[EventRow]) -> list[Event]:

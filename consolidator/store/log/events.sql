@@ -92,11 +92,13 @@ order by e.seq
 limit %(limit)s
 
 -- name: stamp
--- Marks a prefix as learned from, once, except the events in %(dead)s.
-update event set consolidated_at = %(now)s
-where session_id = %(session)s and seq > %(after)s and seq <= %(upto)s and consolidated_at is null
-  and created_at >= %(low)s and created_at <= %(high)s
-  and not (seq = any(%(dead)s::bigint[]))
+-- Moves a watermark over a span and marks its events up to %(stamped_to)s as learned from, once, except those in %(dead)s.
+-- The function refuses if this transaction has not stored what was learned.
+select stamp_events(%(run)s, %(session)s, %(after)s, %(upto)s, %(stamped_to)s, %(low)s, %(high)s, %(dead)s::bigint[], %(now)s)
+
+-- name: stamp_awaited
+-- Marks what waited for a model, except dead letters, where this transaction has noted that nothing waits for it any more.
+select stamp_awaited_events(%(run)s, %(session)s, %(after)s, %(upto)s, %(low)s, %(high)s, %(now)s)
 
 -- name: unconsolidated
 -- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, the

@@ -64,14 +64,23 @@ async def get_latest_times(conn: Connection) -> LatestTimes:
     return latest
 
 
-async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, cutoff: datetime, window: int) -> None:
+async def begin_pruning(conn: Connection, *, run_id: str | None, cutoff: datetime, override: bool) -> str:
+    """Begin to prune what was ingested before a cutoff; return the name under which `mark_pruned` goes on.
+
+    Without `override` the database holds its own brakes against it, whatever this process thinks the time is. Only the
+    owner of the log overrides them, or prunes without a run of retention.
+    """
+    values = {"run": run_id, "cutoff": cutoff, "override": override}
+    return str(await fetch_value(conn, _SQL["begin_pruning"], values))
+
+
+async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, pruning: str, window: int) -> None:
     """Mark the prefixes of sessions up to a seq as gone, and drop their blob references.
 
     A session that moved since it was looked at stays as it is. The caller passes (session, seq) in order of session.
     """
-    values = [{"id": session_id, "upto": upto, "cutoff": cutoff, "window": window} for session_id, upto in limits]
-    await execute_each(conn, _SQL["mark_pruned"], values)
-    await execute_each(conn, _SQL["drop_blob_references"], values)
+    values = [{"pruning": pruning, "id": session_id, "upto": upto, "window": window} for session_id, upto in limits]
+    await execute_each(conn, _SQL["prune_session"], values)
 
 
 async def get_pruned_seqs(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -95,10 +104,10 @@ async def list_sessions_before(conn: Connection, cutoff: datetime) -> list[str]:
     return await fetch_column(conn, _SQL["list_sessions_before"], {"cutoff": cutoff})
 
 
-async def delete_events(conn: Connection, session_id: str, *, upto: int, cutoff: datetime, batch: int) -> int:
+async def delete_events(conn: Connection, session_id: str, *, cutoff: datetime, batch: int) -> int:
     """Delete at most `batch` events of a pruned prefix; return how many went."""
-    values = {"id": session_id, "upto": upto, "cutoff": cutoff, "batch": batch}
-    return await execute(conn, _SQL["delete_events"], values)
+    values = {"id": session_id, "cutoff": cutoff, "batch": batch}
+    return int(await fetch_value(conn, _SQL["delete_events"], values))
 
 
 async def list_sessions_with_stale_output(conn: Connection) -> list[SessionSeq]:
@@ -106,14 +115,9 @@ async def list_sessions_with_stale_output(conn: Connection) -> list[SessionSeq]:
     return await fetch_all(conn, SessionSeq, _SQL["list_sessions_with_stale_output"])
 
 
-async def delete_chunks(conn: Connection, session_id: str, *, upto: int, batch: int) -> int:
-    """Delete at most `batch` chunks of messages that began up to a seq; return how many went."""
-    return await execute(conn, _SQL["delete_chunks"], {"id": session_id, "upto": upto, "batch": batch})
-
-
-async def delete_deliveries(conn: Connection, session_id: str, *, upto: int, batch: int) -> int:
-    """Delete at most `batch` deliveries of messages that began up to a seq; return how many went."""
-    return await execute(conn, _SQL["delete_deliveries"], {"id": session_id, "upto": upto, "batch": batch})
+async def delete_output(conn: Connection, session_id: str, *, batch: int) -> int:
+    """Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them."""
+    return int(await fetch_value(conn, _SQL["delete_output"], {"id": session_id, "batch": batch}))
 
 
 async def list_expired_turns(conn: Connection, before: datetime | None) -> list[ExpiredTurns]:
@@ -129,7 +133,7 @@ async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, unt
 
 async def collect_blobs(conn: Connection, *, untouched_since: datetime, batch: int) -> int:
     """Delete at most `batch` blobs that no event refers to and nobody has named since; return how many went."""
-    return await execute(conn, _SQL["collect_blobs"], {"grace": untouched_since, "batch": batch})
+    return int(await fetch_value(conn, _SQL["collect_blobs"], {"grace": untouched_since, "batch": batch}))
 
 
 async def forget_api_requests(conn: Connection, cutoff: datetime) -> int:
@@ -144,4 +148,4 @@ async def forget_idempotency_keys(conn: Connection, cutoff: datetime) -> int:
 
 async def forget_claims(conn: Connection, cutoff: datetime) -> int:
     """Delete the claims of runs that ended before the cutoff; return how many went."""
-    return await execute(conn, _SQL["forget_claims"], {"cutoff": cutoff})
+    return int(await fetch_value(conn, _SQL["forget_claims"], {"cutoff": cutoff}))

@@ -24,17 +24,12 @@ select now() as database_clock,
                 (select max(finished_at) from run where status = 'done')) as activity,
        (select coalesce(sum(head - pruned_to), 0) from session)::bigint as events
 
--- name: mark_pruned
--- Marks a prefix as gone before it is deleted: readers begin after `pruned_to`, so a crash in between leaves no gap.
--- The conditions hold against a session that was written to since it was looked at.
--- The last hash that goes stays with the session: what is left is verified against it.
-update session set pruned_to = %(upto)s,
-    pruned_hash = (select e.hash from event e where e.session_id = %(id)s and e.seq = %(upto)s)
-where id = %(id)s and pruned_to < %(upto)s and consolidated_to >= %(upto)s
-  and (status <> 'open' or last_event_at < %(cutoff)s or head - %(window)s >= %(upto)s)
+-- name: begin_pruning
+select begin_pruning(%(run)s, %(cutoff)s, %(override)s)
 
--- name: drop_blob_references
-delete from blob_ref r using session s where s.id = %(id)s and r.session_id = s.id and r.seq <= s.pruned_to
+-- name: prune_session
+-- Marks a prefix as gone before it is deleted, with its blob references, unless the session moved since it was looked at.
+select prune_session(%(pruning)s, %(id)s, %(upto)s, %(window)s)
 
 -- name: get_pruned_seqs
 select id, pruned_to as seq from session where id = any(%(ids)s)
@@ -49,11 +44,7 @@ select distinct e.session_id from event e where e.created_at < %(cutoff)s order 
 
 -- name: delete_events
 -- A bounded batch of a marked prefix.
-delete from event where (session_id, seq, created_at) in (
-    select e.session_id, e.seq, e.created_at from event e
-    where e.session_id = %(id)s and e.seq <= %(upto)s and e.created_at < %(cutoff)s
-    order by e.seq limit %(batch)s
-)
+select delete_pruned_events(%(id)s, %(cutoff)s, %(batch)s)
 
 -- name: has_live_chunks
 -- Whether a day has chunks of a message whose first event is still there.
@@ -70,27 +61,11 @@ where s.pruned_to > 0 and (
     or exists (select from delivery d where d.session_id = s.id and d.started_seq <= s.pruned_to)
 ) order by s.id
 
--- name: delete_chunks
-delete from generation_chunk where (session_id, message_id, seq, created_at) in (
-    select c.session_id, c.message_id, c.seq, c.created_at from generation_chunk c
-    where c.session_id = %(id)s and c.started_seq <= %(upto)s
-    order by c.started_seq limit %(batch)s
-)
-
--- name: delete_deliveries
-delete from delivery where (session_id, message_id, channel, upto_seq) in (
-    select d.session_id, d.message_id, d.channel, d.upto_seq from delivery d
-    where d.session_id = %(id)s and d.started_seq <= %(upto)s
-    order by d.started_seq limit %(batch)s
-)
+-- name: delete_output
+select delete_pruned_output(%(id)s, %(batch)s)
 
 -- name: collect_blobs
--- Blobs that no event refers to and that no writer has named for a while.
-delete from blob where sha256 in (
-    select b.sha256 from blob b
-    where b.touched_at < %(grace)s and not exists (select from blob_ref r where r.sha256 = b.sha256)
-    order by b.sha256 limit %(batch)s for update skip locked
-)
+select collect_blobs(%(grace)s, %(batch)s)
 
 -- name: list_expired_turns
 -- Sessions with turns in recall that have outlived their events.
@@ -109,8 +84,7 @@ where b.touched_at < %(grace)s and not exists (
 )
 
 -- name: forget_claims
--- The claims of runs that ended long ago; the run keeps their sums, and what could not be learned from has dead letters.
-delete from claim where run_id in (select id from run where status in ('done', 'failed') and finished_at < %(cutoff)s)
+select forget_claims(%(cutoff)s)
 
 -- name: forget_api_requests
 delete from api_request where created_at < %(cutoff)s

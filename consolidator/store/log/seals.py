@@ -11,8 +11,7 @@ from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
 from consolidator.models.seal import SealedSessionRow, SealRow
-from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, load, row_values
+from consolidator.store.queries import fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("log/seals")
 _BATCH = 500  # events fetched at once
@@ -46,22 +45,9 @@ class GuardFunction:
     source: str  # SHA-256 of its body, as hex digits
 
 
-async def add_sessions(conn: Connection, spans: Sequence[Span]) -> None:
-    """Record that sessions were learned from up to the end of their spans; the next seal covers them."""
-    await execute_each(conn, _SQL["add_sessions"], [span.values() for span in spans])
-
-
 async def seal(conn: Connection, *, run_id: str, now: datetime) -> SealRow | None:
     """Seal what was recorded since the last seal, in the caller's transaction; return None if there is nothing."""
-    await execute(conn, _SQL["lock"])
-    last = await fetch_one(conn, SealRow, _SQL["get_last"])
-    number = 1 if last is None else last.number + 1
-    sessions = await fetch_all(conn, SealedSessionRow, _SQL["mark_sealed"], {"number": number})
-    if not sessions:
-        return None
-    row = SealRow(number, run_id, now, len(sessions), hash_root(b"" if last is None else last.root, sessions))
-    await execute(conn, _SQL["add"], row_values(row))
-    return row
+    return await fetch_one(conn, SealRow, _SQL["seal"], {"run_id": run_id, "now": now})
 
 
 def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:

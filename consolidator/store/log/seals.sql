@@ -1,27 +1,5 @@
--- name: add_sessions
--- How far a session was learned from; events from before the hash chain have no hash, and are not sealed.
-insert into sealed_session (session_hash, seq, hash)
-select sha256(convert_to(e.session_id, 'UTF8')), e.seq, e.hash from event e
-where e.session_id = %(session)s and e.seq = %(upto)s and e.hash is not null
-  and e.created_at >= %(low)s and e.created_at <= %(high)s
-on conflict do nothing
-
--- name: lock
-select pg_advisory_xact_lock(hashtext('consolidator.seal'))
-
--- name: get_last
-select number, run_id, sealed_at, sessions, root from seal order by number desc limit 1
-
--- name: mark_sealed
--- One statement: what another transaction commits meanwhile is left for the next seal.
-with sealed as (
-    update sealed_session set seal = %(number)s where seal is null returning session_hash, seq, hash, seal
-)
-select session_hash, seq, hash, seal from sealed order by session_hash, seq
-
--- name: add
-insert into seal (number, run_id, sealed_at, sessions, root)
-values (%(number)s, %(run_id)s, %(sealed_at)s, %(sessions)s, %(root)s)
+-- name: seal
+select number, run_id, sealed_at, sessions, root from seal_chains(%(run_id)s, %(now)s)
 
 -- name: list
 select number, run_id, sealed_at, sessions, root from seal order by number

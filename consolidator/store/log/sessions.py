@@ -182,10 +182,10 @@ async def list_due(conn: Connection) -> list[DueSession]:
     return await fetch_all(conn, DueSession, _SQL["list_due"])
 
 
-async def advance_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
-    """Move watermarks from `after` to `upto` of spans; return whether all of them were still at `after`."""
-    values = [{"id": span.session, "after": span.after, "upto": span.upto} for span in spans]
-    return await execute_each(conn, _SQL["advance_watermark"], values) == len(spans)
+async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
+    """Lock the sessions of spans; return whether the watermarks of all of them are still at `after`."""
+    values = [{"id": span.session, "after": span.after} for span in spans]
+    return await execute_each(conn, _SQL["lock_watermark"], values) == len(spans)
 
 
 async def mark_started(conn: Connection, session_id: str, seq: int) -> None:

@@ -39,9 +39,9 @@ limit 3
 -- Sessions with events that were not learned from, and how many.
 select id, agent, head - consolidated_to as events from session where due order by agent, id
 
--- name: advance_watermark
--- Moves the watermark, unless another process has moved it since it was read.
-update session set consolidated_to = %(upto)s, due = head > %(upto)s where id = %(id)s and consolidated_to = %(after)s
+-- name: lock_watermark
+-- Locks a session whose watermark no other process has moved since it was read; the stamp moves it.
+select id from session where id = %(id)s and consolidated_to = %(after)s for no key update
 
 -- name: lock
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update
@@ -107,7 +107,7 @@ select id from chosen
 
 -- name: mark_recorded
 -- What an import adds to is not driven any more.
-update session set recorded_by = %(by)s where id = %(id)s and recorded_by is null
+select mark_recorded(%(id)s, %(by)s)
 
 -- name: set_current
 update session set current = key is not null where id = %(id)s

@@ -14,11 +14,27 @@ MAX_PROBLEMS = 20  # reported of each kind
 
 # SHA-256 of the bodies of the functions that guard the log; a migration that changes one changes it here.
 GUARDS = {
+    "begin_pruning": "9b23e0f5b8ea94401b36113c236ecf87cb21cc9b63248e99ed0a5451da64996d",
+    "collect_blobs": "c4cca4a7d0aa2868a4d8fb08f01017836b8b68d78f452da789129b9b73a44dde",
+    "delete_pruned_events": "5931b1c5e133ed7ac4949df0fb3a0d8eb1b93cd4d717024ad3d6b0b54f42b503",
+    "delete_pruned_output": "499bed40976d5bc9dfa73198cb130bbe483af376efb903cb58fa1cea8fd6d638",
+    "drop_log_partition": "e2c22a46aecb7aa1a67e75835783a31b18276d7caae738bea91fb1e7f77c6354",
+    "erase_session": "59fd7e3ba306f8e553cee7b946d5d0ef743624b99b7e653649f87eee031e7bfc",
+    "finish_partition_drops": "80d722ee7268ff5debe8670c871f36303ebe6c8f84554441c121225a90a31dd1",
+    "forget_claims": "841f0199b806d0006a2c079ee13940bd94b1eea2d846e0e3236ddb6de5249f4c",
+    "is_of_this_transaction": "1f543ff9b219dde76c5ed78744b38f1a68686d3be9e0db7ba49a23d8adcf2b9c",
+    "is_owner_login": "fa1817b15d3745625b902fcf2ebd7da1edd9bb3665c5fc90fd90d6c87f9bb37b",
+    "mark_recorded": "4a19f956181c955bb184e3b5171e421c46c2bda73a646dfcf6336ae429b7fdf0",
+    "prune_session": "fca5cc3a5dc9f7852916df766206e993f135d4bab570a81609a65fdbaa7e93db",
     "refuse_companion_change": "2ee5f348ddaba82fb03ff01ef46169ffb7dd1c6c430522365da925d25330ae40",
-    "refuse_companion_delete": "427805921c7c682ea2f2fc73036face3efa0673ec90bd8abe4a73d4af2dd0053",
+    "refuse_companion_delete": "6a681dea3ce0b4e36341e6ec1c5951610118a93a1f80cd469ad575e5ad53f09e",
     "refuse_event_change": "9374e07a346cd8cc7aaf99adf150fc3bb78e962e686d4f2fee773afd5b9eb227",
-    "refuse_event_delete": "684e6386baa361acd5186f60bf40a072d21c442892992783f809adb2efabbed8",
+    "refuse_event_delete": "2cf420c5795baeaf2843c2f6365682d83ba9a14f12c8f37f83c529f75460301a",
     "refuse_event_truncate": "a1b54db79dc34b429c7b047648b5f2699e0467af8bfec18bf06d497208f774a1",
+    "seal_chains": "3e68db6630418087a5d9b6430e2f2d28b8d7b37c711aa1b1c0b7439bc7944796",
+    "stamp_awaited_events": "af9f0849500f1a12e4b09f4eaa6b1e0e177e7da395802a15b90f79b0fe94cbc7",
+    "stamp_events": "e1eb3a1206d63cb147c146defaa8d91759c232bddbcb90c2a9cfe844a5ffa0f2",
+    "stamp_settled_events": "2c80a6f74b6dc8b22348ae3aee5caa00630636df6bb3f091a1b12bb8247f96da",
 }
 
 

@@ -41,19 +41,14 @@ async def list_sessions_of_peer(conn: Connection, peer: str) -> list[str]:
 async def erase_session(conn: Connection, session: str, *, reason: str, now: datetime) -> int:
     """Erase a session and what was derived from it, and log that; return the number of erased events."""
     values = {"session": session}
-    await execute(conn, _SQL["allow_erasure"], values)
-    blobs = {bytes(sha) for sha in await fetch_column(conn, _SQL["erase_refs"], values)}
-    await execute(conn, _SQL["erase_blobs"], {"shas": sorted(blobs)})
-    events = await execute(conn, _SQL["erase_events"], values)
     await execute(conn, _SQL["erase_model_facts"], values)
     derived = await rederive.delete_derived(
         conn, session, after=0, digest=True, errors=True, candidates=True, include_models=True
     )
     await execute(conn, _SQL["erase_model_calls"], values)
-    await execute(conn, _SQL["erase_session"], values)
-    entry = {"id": str(ULID()), "session": session, "events": events, "derived": derived, "reason": reason, "now": now}
-    await execute(conn, _SQL["log"], entry)
-    return events
+    await execute(conn, _SQL["detach_rest"], values)
+    entry = {"id": str(ULID()), "session": session, "derived": derived, "reason": reason, "now": now}
+    return int(await fetch_value(conn, _SQL["erase_session"], entry))
 
 
 async def erase_corrections(conn: Connection, peer: str) -> None:

@@ -10,23 +10,6 @@ from session s join family f on f.id = s.id order by s.id
 -- name: sessions_of_peer
 select id from session where peer = %(peer)s order by id
 
--- name: allow_erasure
-select set_config('consolidator.erase', %(session)s, true)
-
--- name: erase_refs
-delete from blob_ref where session_id = %(session)s returning sha256
-
--- name: erase_blobs
--- Blobs that nothing else refers to; one that is locked is just getting another reference.
-delete from blob where sha256 in (
-    select b.sha256 from blob b
-    where b.sha256 = any(%(shas)s) and not exists (select from blob_ref r where r.sha256 = b.sha256)
-    order by b.sha256 for update skip locked
-)
-
--- name: erase_events
-delete from event where session_id = %(session)s
-
 -- name: erase_model_facts
 -- Facts that a model helped to word and that an erased session has a candidate for: they, and their earlier versions, may use
 -- its words. The candidates that are left are compared again.
@@ -64,16 +47,15 @@ with questions as (delete from model_question where session_id = %(session)s),
 )
 update model_call set session_id = null where session_id = %(session)s
 
--- name: erase_session
+-- name: detach_rest
 -- The cost of the session's model calls is kept, without their session.
-with letters as (delete from dead_letter where session_id = %(session)s),
-     chunks as (delete from generation_chunk where session_id = %(session)s),
-     sent as (delete from delivery where session_id = %(session)s),
-     spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
-     keys as (delete from idempotency where session_id = %(session)s),
-     answered as (delete from api_request where session_id = %(session)s),
-     reached as (delete from revision_reach where session_id = %(session)s)
-delete from session where id = %(session)s
+with spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
+     answered as (delete from api_request where session_id = %(session)s)
+delete from revision_reach where session_id = %(session)s
+
+-- name: erase_session
+-- Erases the log of the session and records that, in one function: nothing else lets go of what was not pruned.
+select erase_session(%(session)s, %(id)s, %(derived)s, %(reason)s, %(now)s)
 
 -- name: erase_corrections
 -- Corrections of a peer's facts by a person.
@@ -83,10 +65,6 @@ delete from fact where peer = %(peer)s and trust = 'person'
 -- name: erase_retired_procedures
 -- Retired procedures are not made again from what is left, and may still quote what was erased.
 delete from procedure where agent = %(agent)s and retired_at is not null
-
--- name: log
-insert into erasure (id, session_id, events, derived, reason, erased_at)
-values (%(id)s, %(session)s, %(events)s, %(derived)s, %(reason)s, %(now)s)
 
 -- name: count
 select count(*) from erasure

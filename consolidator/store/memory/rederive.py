@@ -70,6 +70,7 @@ async def delete_unsupported(conn: Connection, agent: str) -> int:
     return facts + await execute(conn, _SQL["delete_unsupported_solutions"], {"agent": agent})
 
 
-async def stamp_events(conn: Connection, session: str, *, seqs: Sequence[int], now: datetime) -> int:
-    """Stamp single events, whose dead letters are settled, as learned from."""
-    return await execute(conn, _SQL["stamp"], {"session": session, "seqs": list(seqs), "now": now})
+async def stamp_events(conn: Connection, session: str, *, seqs: Sequence[int], run_id: str, now: datetime) -> int:
+    """Stamp single events, whose dead letters the caller's transaction has settled and counted, as learned from."""
+    values = {"run": run_id, "session": session, "seqs": list(seqs), "now": now}
+    return int(await fetch_value(conn, _SQL["stamp"], values))

@@ -57,6 +57,4 @@ delete from solution s where s.agent = %(agent)s and not exists (
 )
 
 -- name: stamp
-update event set consolidated_at = %(now)s
-where session_id = %(session)s and seq = any(%(seqs)s) and consolidated_at is null
-  and not exists (select from session s where s.id = %(session)s and s.awaits_model and event.seq > s.extracted_to)
+select stamp_settled_events(%(run)s, %(session)s, %(seqs)s::bigint[], %(now)s)

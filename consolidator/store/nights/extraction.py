@@ -21,12 +21,6 @@ async def advance_watermarks(conn: Connection, moves: Sequence[tuple[str, int, i
     return await execute_each(conn, _SQL["advance"], values) == len(values)
 
 
-async def set_awaits_model(conn: Connection, session_ids: Sequence[str]) -> None:
-    """Mark sessions with events that rules have learned from and the model has not read."""
-    if session_ids:
-        await execute(conn, _SQL["set_awaits_model"], {"ids": list(session_ids)})
-
-
 async def finish_waiting(conn: Connection, session_id: str) -> None:
     """Unmark a session if the model has read all that rules have learned from."""
     await execute(conn, _SQL["finish_waiting"], {"id": session_id})
@@ -40,8 +34,3 @@ async def list_waiting(conn: Connection) -> list[str]:
 async def stop_waiting(conn: Connection, session_id: str) -> None:
     """Unmark a session: no model is configured any more."""
     await execute(conn, _SQL["stop_waiting"], {"id": session_id})
-
-
-async def list_dead_seqs(conn: Connection, session_id: str, *, after: int, upto: int) -> list[int]:
-    """Return the seqs of a session's open dead letters in after < seq <= upto."""
-    return await fetch_column(conn, _SQL["list_dead_seqs"], {"id": session_id, "after": after, "upto": upto})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
@@ -11,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import execute, fetch_all, fetch_one, load
 
 KINDS = ("fact", "turn")
 EXACT_LIMIT = (
@@ -67,7 +66,7 @@ async def ensure_pgvector(conn: Connection) -> str | None:
         return None
     if extension.schema is None:
         try:
-            await conn.execute("create extension if not exists vector")
+            await conn.execute("select install_pgvector()")
         except psycopg.Error:  # no privilege, or another process is installing it: the next night tries again
             return None
         extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
@@ -137,19 +136,11 @@ async def update_index(conn: Connection, model: str) -> None:
     extension = await fetch_one(conn, PgvectorRow, _SQL["pgvector"])
     if extension is None or sizes is None or sizes.size is None or extension.schema is None:
         return
-    key = f"{model}\x1f{sizes.size}\x1f{extension.type}"
-    digest = hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
-    names = {kind: f"embedding_near_{kind}_{digest}" for kind in KINDS}
-    for existing in await fetch_column(conn, _SQL["index_names"]):
-        if existing not in names.values():
-            await conn.execute(sql.SQL("drop index if exists {}").format(sql.Identifier(existing)))
+    await execute(conn, _SQL["drop_other_indexes"], {"model": model, "size": sizes.size})
     if sizes.documents <= EXACT_LIMIT or sizes.size > _MAX_DIMENSIONS[extension.type]:
         return
-    async with conn.transaction():
-        await conn.execute("set local maintenance_work_mem = '512MB'")  # the graph of 250,000 vectors of usual size
-        for kind, name in names.items():
-            parts = _query_parts(extension.schema, extension.type, model, sizes.size, kind)
-            await conn.execute(_CREATE_INDEX.format(name=sql.Identifier(name), **parts))
+    for kind in KINDS:
+        await execute(conn, _SQL["create_index"], {"model": model, "size": sizes.size, "kind": kind})
 
 
 def _query_parts(schema_name: str, type_name: str, model: str, size: int, kind: str) -> dict[str, sql.Composable]:
@@ -157,7 +148,6 @@ def _query_parts(schema_name: str, type_name: str, model: str, size: int, kind: 
     return {
         "vector": sql.SQL("{}.vector({})").format(schema, sql.Literal(size)),
         "near": sql.SQL("{}.{}({})").format(schema, near, sql.Literal(size)),
-        "cosine": sql.SQL("{}.{}_cosine_ops").format(schema, near),
         "schema": schema,
         "size": sql.Literal(size),
         "model": sql.Literal(model),
@@ -176,8 +166,4 @@ _NEAREST_BY_INDEX = sql.SQL(
     "select number, vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} as distance from embedding "
     "where model = {model} and cardinality(vector) = {size} and kind = {kind} and scope = any(%(scopes)s) "
     "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
-)
-_CREATE_INDEX = sql.SQL(
-    "create index if not exists {name} on embedding using hnsw ((vector::{near}) {cosine}) "
-    "where model = {model} and cardinality(vector) = {size} and kind = {kind}"
 )

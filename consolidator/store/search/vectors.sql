@@ -30,9 +30,11 @@ on conflict (kind, number) do update set model = excluded.model, vector = exclud
 -- name: sizes
 select count(*) as documents, max(cardinality(vector)) as size from embedding where model = %(model)s
 
--- name: index_names
-select indexname as name from pg_indexes
-where schemaname = current_schema() and tablename = 'embedding' and indexname like 'embedding\_near\_%%'
+-- name: drop_other_indexes
+select drop_vector_indexes(%(model)s, %(size)s)
+
+-- name: create_index
+select create_vector_index(%(model)s, %(size)s, %(kind)s)
 
 -- name: fact_vectors
 select number, vector from embedding where kind = 'fact' and number = any(%(numbers)s) and model = %(model)s
