@@ -11,6 +11,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock, FrozenClock
-from consolidator.database import Database, upgrade
+from consolidator.database import Database, roles, upgrade
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.settings import Settings
 from tests.databases import database_copy
@@ -37,6 +38,7 @@ hypothesis_settings.load_profile("consolidator")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the tests as the role of a service
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -112,8 +114,33 @@ def _is_tablespace(server_dsn: str, folder: Path) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """The logins of the two roles that are not the owner, with their passwords."""
+
+    writer: tuple[str, str]
+    reader: tuple[str, str]
+
+
 @pytest.fixture(scope="session")
-def template(server_dsn: str, tablespace: str) -> Iterator[str]:
+def logins(server_dsn: str) -> Iterator[Logins]:
+    """Logins that are members of the writer's and of the reader's role."""
+    made = Logins(*((f"test_{kind}_{os.getpid()}", os.urandom(8).hex()) for kind in ("writer", "reader")))
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        roles.create_roles(conn)
+        for (name, password), role in ((made.writer, roles.WRITER), (made.reader, roles.READER)):
+            roles.create_login(conn, name, password)
+            conn.execute(sql.SQL("grant {} to {}").format(sql.Identifier(role), sql.Identifier(name)))
+    try:
+        yield made
+    finally:
+        with psycopg.connect(server_dsn, autocommit=True) as conn:
+            for name, _ in (made.writer, made.reader):
+                conn.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def template(server_dsn: str, tablespace: str, logins: Logins) -> Iterator[str]:
     """A migrated database to copy."""
     name = f"consolidator_template_{os.getpid()}"
     with psycopg.connect(server_dsn, autocommit=True) as conn:
@@ -149,9 +176,23 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture
-async def database(dsn: str, clock: FrozenClock) -> AsyncIterator[Database]:
-    """An open database on the frozen clock."""
-    opened = Database(dsn, clock)
+def writer_dsn(dsn: str, logins: Logins) -> str:
+    """The test's database as the role that the service runs as."""
+    name, password = logins.writer
+    return make_conninfo(dsn, user=name, password=password)
+
+
+@pytest.fixture
+def reader_dsn(dsn: str, logins: Logins) -> str:
+    """The test's database as the role that only reads."""
+    name, password = logins.reader
+    return make_conninfo(dsn, user=name, password=password)
+
+
+@pytest.fixture
+async def database(dsn: str, writer_dsn: str, clock: FrozenClock) -> AsyncIterator[Database]:
+    """An open database on the frozen clock; as its owner, unless CONSOLIDATOR_TEST_ROLE is "writer"."""
+    opened = Database(writer_dsn, clock, owner_dsn=dsn) if IS_WRITER else Database(dsn, clock)
     yield opened
     await opened.close()
 
@@ -163,14 +204,18 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
+def environment(dsn: str, writer_dsn: str, tmp_path: Path) -> dict[str, str]:
     """The environment of a subprocess that works on the test's database."""
     kept_names = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
     return {
         **kept_names,
         "HOME": str(tmp_path),
         "CONSOLIDATOR_HOME": str(tmp_path / "home"),
-        "CONSOLIDATOR_DATABASE_URL": dsn,
+        **(
+            {"CONSOLIDATOR_DATABASE_URL": writer_dsn, "CONSOLIDATOR_OWNER_URL": dsn}
+            if IS_WRITER
+            else {"CONSOLIDATOR_DATABASE_URL": dsn}
+        ),
         "CONSOLIDATOR_CLOCK": NOON.isoformat(),
         "CONSOLIDATOR_RETENTION_MAX_SHARE": "1",
         "PYTHONWARNINGS": "error",

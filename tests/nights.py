@@ -172,7 +172,8 @@ async def wait_until_counted(database: Database, query: str, *values: Any) -> No
 @asynccontextmanager
 async def open_replica(database: Database) -> AsyncIterator[Database]:
     """Open the database a second time, as another replica does: with its own pool and the same clock."""
-    other = Database(database.dsn, database.clock)
+    owner_dsn = database.owner_dsn if database.owner_dsn != database.dsn else None
+    other = Database(database.dsn, database.clock, owner_dsn=owner_dsn)
     try:
         yield other
     finally:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from psycopg import sql
+from ulid import ULID
 
 from consolidator.database import Database
 from tests.databases import database_copy
 
 __all__ = ["dsn", "emptied"]
-SESSION_TABLES = ("event", "generation_chunk", "delivery", "idempotency", "blob_ref")  # tables with a session_id
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +31,9 @@ async def emptied(database: Database) -> AsyncIterator[None]:
         names = [name for (name,) in await (await conn.execute("select id from session")).fetchall()]
     for name in names:
         async with database.transaction() as conn:
-            await conn.execute("select set_config('consolidator.erase', %s, true)", [name])
-            for table in SESSION_TABLES:
-                query = sql.SQL("delete from {} where session_id = %s").format(sql.Identifier(table))
-                await conn.execute(query, [name])
-            await conn.execute("delete from session where id = %s", [name])
-    async with database.connection() as conn:
+            await conn.execute("select erase_session(%s, %s, 0, 'the test is over', now())", [name, str(ULID())])
+    async with database.owner_connection() as conn:
+        await conn.execute("delete from erasure")
         await conn.execute("delete from spend")
         await conn.execute("delete from model_call")
         await conn.execute("delete from blob")

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from consolidator.database import Database
+from ulid import ULID
+
+from consolidator.database import Connection, Database
 from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -124,3 +126,31 @@ def free_port() -> Iterator[int]:
 async def in_thread(function: Any, *arguments: Any, **options: Any) -> Any:
     """Run a blocking function in a thread."""
     return await asyncio.to_thread(function, *arguments, **options)
+
+
+async def learn_nothing(
+    conn: Connection, spans: Sequence[events.Span], *, now: datetime, dead: Sequence[Sequence[int]] = ()
+) -> None:
+    """Stamp spans as a night does that found nothing in them: with a run, its counts and empty digests."""
+    async with conn.transaction():
+        run_id = str(ULID())
+        await conn.execute(
+            "insert into run (id, job, scheduled_at, started_at, heartbeat_at, owner) "
+            "values (%s, 'consolidation', clock_timestamp(), %s, %s, 'test')",
+            [run_id, now, now],
+        )
+        for span in spans:
+            await conn.execute(
+                "insert into claim (run_id, kind, unit, seen, nothing) values (%s, 'session', %s, %s, %s)",
+                [run_id, span.session, span.upto - span.after, span.upto - span.after],
+            )
+            await conn.execute(
+                "insert into digest (session_id, agent, last_at, version) values (%s, 'coder', %s, 'none') "
+                "on conflict (session_id) do update set last_at = excluded.last_at",
+                [span.session, now],
+            )
+        dead_by_span = dead or [()] * len(spans)
+        learned = [
+            events.LearnedSpan(span, span.upto, list(seqs)) for span, seqs in zip(spans, dead_by_span, strict=True)
+        ]
+        await events.stamp(conn, learned, run_id=run_id, now=now)

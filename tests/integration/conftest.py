@@ -7,11 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, open_database
 from consolidator.settings import Settings
-from tests.conftest import NOON
+from tests.conftest import IS_WRITER, NOON, Logins
 from tests.databases import database_copy
 
 OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
@@ -19,13 +20,17 @@ SALT = bytes(16)
 
 
 @pytest.fixture(scope="module")
-def fresh(server_dsn: str, template: str) -> OpenDatabase:
+def fresh(server_dsn: str, template: str, logins: Logins) -> OpenDatabase:
     """Open an empty database of the example's own; all have the same salt, so that memories can be compared."""
+    name, password = logins.writer
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Database]:
         with database_copy(server_dsn, template) as address:
             database = Database(address, FrozenClock(NOON))
+            if IS_WRITER:
+                writer = make_conninfo(address, user=name, password=password)
+                database = Database(writer, FrozenClock(NOON), owner_dsn=address)
             try:
                 async with database.connection() as conn:
                     await conn.execute("insert into setting (name, value) values ('salt', %s)", [SALT])

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
 import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database
+from consolidator.database import Database, upgrade
+from consolidator.database.embedded import account
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.service.database import back_up_database, restore_database, verify_database
 from consolidator.settings import Settings
+from tests.conftest import NOON
+from tests.databases import database_copy
 from tests.integration.conftest import OpenDatabase
 from tests.nights import dump_tables, log_workdays, run_next_night
 from tests.support import call_and_result, in_thread, log_events, run_cli, user_message
@@ -73,3 +88,90 @@ async def test_the_commands_say_what_they_did(learned: Database, environment: di
     assert "bytes to" in written.stdout
     refused = await in_thread(run_cli, "restore", str(tmp_path / "backup"), environment=environment, code=4)
     assert "holds sessions or facts" in refused.stderr
+
+
+async def test_a_restore_that_was_killed_begins_again(
+    learned: Database, server_dsn: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Before anything is restored, and while pg_restore works: nothing is there, or all of it."""
+    file, before = tmp_path / "backup", await dump_tables(learned)
+    await back_up_database(learned, file)
+    for delay in (0.0, 0.3, 1.0, 1.6, 2.2):
+        with empty_database(server_dsn) as address:
+            settings = environment | {"CONSOLIDATOR_DATABASE_URL": address}
+            command = [sys.executable, "-m", "consolidator", "restore", str(file)]
+            process = await asyncio.create_subprocess_exec(*command, env=settings, stderr=subprocess.DEVNULL)
+            await asyncio.sleep(delay)
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            database = Database(address, FrozenClock(NOON))
+            try:
+                await asyncio.to_thread(wait_until_unused, address)
+                await upgrade.upgrade(address, database.clock)
+                with suppress(DatabaseError):  # pg_restore had got everything
+                    await restore_database(database, file)
+                assert await dump_tables(database) == before
+                assert not any((await verify_database(database)).values())
+            finally:
+                await database.close()
+
+
+def wait_until_unused(address: str) -> None:
+    """Wait until a pg_restore whose parent was killed has ended."""
+    query = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    with psycopg.connect(address, autocommit=True) as conn:
+        while conn.execute(query).fetchone() != (0,):
+            time.sleep(0.05)
+
+
+@contextmanager
+def empty_database(server_dsn: str) -> Iterator[str]:
+    """Yield the address of a database without our schema."""
+    with database_copy(server_dsn, "template1") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def older_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of an older major version, where the machine has its programs."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("1[5-7]/bin"))
+    if not programs:
+        pytest.skip("no older PostgreSQL is installed")
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    owner = account.choose_initdb_account(account.choose_cluster_owner())
+    os.chown(folder, owner.uid, owner.gid)
+    run = partial(subprocess.run, check=True, capture_output=True, cwd="/", **owner.credentials())
+    pg_ctl = [str(programs[0] / "pg_ctl"), "-D", str(folder / "data"), "-w", "-l", str(folder / "log")]
+    try:
+        run([str(programs[0] / "initdb"), "-D", str(folder / "data"), "-U", "boss", "--auth=trust", "-E", "UTF8", "-N"])
+        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+        run([*pg_ctl, "-o", options, "start"])
+        yield make_conninfo(host=str(folder), user="boss", dbname="postgres")
+        run([*pg_ctl, "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_backup_moves_to_a_newer_major_version_and_not_back(
+    older_server: str, fresh: OpenDatabase, settings: Settings, clock: FrozenClock, tmp_path: Path
+) -> None:
+    older = Database(older_server, clock)
+    try:
+        await upgrade.upgrade(older_server, clock)
+        await log_workdays(older, 2)
+        await run_next_night(older, clock, settings)
+        await back_up_database(older, tmp_path / "older")
+        before = await dump_tables(older)
+        async with fresh() as newer:
+            async with newer.connection() as conn:
+                await conn.execute("delete from setting")
+            await restore_database(newer, tmp_path / "older")
+            assert await dump_tables(newer) == before
+            assert not any((await verify_database(newer)).values())
+            await back_up_database(newer, tmp_path / "newer")
+        with pytest.raises(DatabaseError, match="same or a newer major version"):
+            await restore_database(older, tmp_path / "newer")
+        assert await dump_tables(older) == before
+    finally:
+        await older.close()

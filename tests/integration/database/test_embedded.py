@@ -285,7 +285,7 @@ async def test_data_socket_password_and_log_are_closed_to_others(home: Path) -> 
         info = server.info()
         for name in (info["data directory"], info["socket directory"], home / "postgres"):
             assert stat.S_IMODE(Path(name).stat().st_mode) == 0o700
-        for name in (info["password in"], info["log"]):
+        for name in (info["password in"], info["passwords of the writer and reader in"], info["log"]):
             assert stat.S_IMODE(Path(name).stat().st_mode) == 0o600
         assert Path(info["data directory"]).stat().st_uid != 0
         assert psutil.Process(pid_of(server)).uids().effective == Path(info["data directory"]).stat().st_uid
@@ -551,6 +551,7 @@ async def test_another_user_of_the_machine_can_neither_connect_nor_read(home: Pa
             f"import socket; socket.socket(socket.AF_UNIX).connect({str(socket)!r})",
             f"open({info['data directory'] + '/pg_hba.conf'!r})",
             f"open({info['password in']!r})",
+            f"open({info['passwords of the writer and reader in']!r})",
         ]
         for code in tries:
             completed = subprocess.run(

@@ -46,7 +46,7 @@ SECRET_WORD = "marzipan"  # only erased sessions say it
 INDEX_SCANS = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
 INDEXED_QUERIES = {
     "memory/erasures": (
-        "erase_refs", "erase_blobs", "erase_events", "erase_model_facts", "erase_model_calls", "erase_session",
+        "erase_model_facts", "erase_model_calls", "detach_rest",
     ),
     "memory/rederive": ("delete_digest", "delete_error_records", "delete_candidates", "reconcile_remaining"),
     "log/sources": ("filter_erased",),

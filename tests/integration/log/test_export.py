@@ -86,13 +86,13 @@ async def import_text(database: Database, text: str, folder: Path, form: str = "
 
 async def prune_session(database: Database, session: str, upto: int) -> None:
     """Delete the beginning of a session, as retention does."""
-    async with database.transaction() as conn:
+    async with database.owner_connection() as conn, conn.transaction():
         await conn.execute("update event set consolidated_at = now() where session_id = %s", [session])
-        await conn.execute("delete from event where session_id = %s and seq <= %s", [session, upto])
-        await conn.execute("delete from blob_ref where session_id = %s and seq <= %s", [session, upto])
         await conn.execute(
             "update session set consolidated_to = head, due = false, pruned_to = %s where id = %s", [upto, session]
         )
+        await conn.execute("delete from event where session_id = %s and seq <= %s", [session, upto])
+        await conn.execute("delete from blob_ref where session_id = %s and seq <= %s", [session, upto])
 
 
 async def list_session_rows(database: Database) -> list[SessionRow]:

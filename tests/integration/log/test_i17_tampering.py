@@ -144,23 +144,14 @@ async def test_who_rewrites_the_chain_and_the_seals_is_found_by_a_copy(
 
 
 async def test_what_another_process_learns_while_a_night_seals_is_in_the_next_seal(
-    log: Database, dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    log: Database, dsn: str, clock: FrozenClock
 ) -> None:
-    hash_root = seals.hash_root
-    learned = "insert into consolidator.sealed_session (session_hash, seq, hash) select sha256('s'), 1, hash from "
-    learned += "consolidator.event where session_id = 's' and seq = 1"
-
-    def learn_meanwhile(*arguments: Any) -> bytes:
-        with psycopg.connect(dsn) as other:
-            other.execute(learned.encode())
-        return hash_root(*arguments)
-
+    learned = "insert into consolidator.sealed_session (session_hash, seq, hash) select sha256('s'), {seq}, hash from "
+    learned += "consolidator.event where session_id = 's' and seq = {seq}"
     async with log.transaction() as conn:
-        await conn.execute(
-            "insert into sealed_session select sha256('s'), 2, hash from event where session_id = 's' and seq = 2"
-        )
-        with monkeypatch.context() as patch:
-            patch.setattr(seals, "hash_root", learn_meanwhile)
+        await conn.execute(learned.format(seq=2).encode())
+        with psycopg.connect(dsn) as other:
+            other.execute(learned.format(seq=1).encode())
             first = await seals.seal(conn, run_id="r", now=clock.now())
     assert await broken(log) == {}
     async with log.transaction() as conn:

@@ -117,9 +117,14 @@ async def test_what_was_not_learned_from_is_not_deleted_not_even_by_a_superuser(
         assert await texts(conn) == ["one", "two", "three"]
 
 
-async def test_what_was_learned_from_may_go(log: Database) -> None:
+async def test_what_was_learned_from_goes_once_it_is_marked_as_pruned(log: Database) -> None:
     async with log.connection() as conn:
+        with pytest.raises(Refused, match="and pruned"):
+            await conn.execute("delete from event where seq = 1")
+        await conn.execute("update session set consolidated_to = 1, pruned_to = 1")
         assert (await conn.execute("delete from event where seq = 1")).rowcount == 1
+        with pytest.raises(Refused):
+            await conn.execute("delete from event")
         assert await texts(conn) == ["two", "three"]
 
 
@@ -163,28 +168,30 @@ async def test_a_session_that_replays_replication_is_refused_as_well(log: Databa
                     await conn.execute(attempt)
 
 
-async def test_erasing_needs_its_word_and_takes_only_the_session_it_names(log: Database) -> None:
+async def test_erasing_takes_only_the_session_that_it_names_and_is_logged(log: Database) -> None:
     await log_events(log, "other", [user_message("mine")])
     async with log.transaction() as conn:
-        await conn.execute("select set_config('consolidator.erase', 's', true)")
+        await conn.execute("select erase_session('s', 'e', 0, 'asked to', now())")
         with pytest.raises(Refused, match="session other"):
             async with conn.transaction():
                 await conn.execute("delete from event")
-        with pytest.raises(Refused):
-            async with conn.transaction():
-                await conn.execute("update event set data = '{}' where session_id = 's'")
-        assert (await conn.execute("delete from event where session_id = 's'")).rowcount == 3
     async with log.connection() as conn:
         assert await texts(conn) == []
         assert await texts(conn, "other") == ["mine"]
+        assert await (await conn.execute("select session_id, events from erasure")).fetchall() == [("s", 3)]
 
 
-async def test_the_word_that_allows_erasing_goes_with_its_transaction(log: Database) -> None:
+async def test_a_word_alone_or_an_older_erasure_lets_go_of_nothing(log: Database) -> None:
     async with log.connection() as conn:
+        await conn.execute(
+            "insert into erasure (id, session_id, events, derived, reason, erased_at) "
+            "values ('e', 's', 0, 0, '', now())"
+        )
         async with conn.transaction():
             await conn.execute("select set_config('consolidator.erase', 's', true)")
-        with pytest.raises(Refused):
-            await conn.execute("delete from event where seq = 2")
+            with pytest.raises(Refused):
+                async with conn.transaction():
+                    await conn.execute("delete from event where seq = 2")
 
 
 async def test_verify_names_a_day_that_lost_its_guards(log: Database) -> None:

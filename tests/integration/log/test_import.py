@@ -246,7 +246,7 @@ async def test_an_import_killed_anywhere_loses_nothing_and_repeats_nothing(
         write_log(tmp_path / "logs" / f"{name}.jsonl", [*user_lines(3, name), user_line(4, "x" * 20_000, name)])
     arguments = ("import", "claude-code", str(tmp_path / "logs"))
     for table in ("event", "imported_file"):  # before anything was written; between the events and the file's mark
-        async with database.transaction() as conn:
+        async with database.owner_connection() as conn, conn.transaction():
             await conn.execute(f"lock table {table} in share row exclusive mode")
             with subprocess.Popen([sys.executable, "-m", "consolidator", *arguments], env=dict(environment)) as killed:
                 await wait_for_lock(database)

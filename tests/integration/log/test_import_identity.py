@@ -95,7 +95,9 @@ async def test_an_export_that_claims_the_numbers_of_another_hides_nothing(databa
 async def test_what_an_earlier_version_imported_is_not_imported_again(database: Database, tmp_path: Path) -> None:
     log = write_log(tmp_path / "s.jsonl", [user_line(1, "one")])
     await import_logs(database, log)
-    async with database.connection() as conn:  # as that version left it: one key for each event, without its content
+    async with (
+        database.owner_connection() as conn
+    ):  # as that version left it: one key for each event, without its content
         await conn.execute("delete from imported_key")
         await conn.execute("delete from imported_file")
     from consolidator.jobs.importing.intake import _hash_key

@@ -15,9 +15,10 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.store.log import events, sessions
+from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
-from tests.support import log_events, user_message
+from tests.support import learn_nothing, log_events, user_message
 
 
 async def seqs(conn: Connection, session: str, **window: Any) -> list[int]:
@@ -53,8 +54,7 @@ async def test_everything_unconsolidated_is_read_across_sessions_in_order(
         await log_events(database, session, [user_message(session)] * 2)
     async with database.connection() as conn:
         span = events.Span("b", after=0, upto=3)
-        await events.stamp(conn, [span], now=clock.now())
-        await sessions.advance_watermarks(conn, [span])
+        await learn_nothing(conn, [span], now=clock.now())
         unconsolidated = await events.read_unconsolidated(conn)
         assert [(event.session_id, event.seq) for event in unconsolidated] == [
             ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 4), ("c", 1), ("c", 2)
@@ -74,17 +74,23 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
     await log_events(database, "b", [user_message("x")] * 4)
     async with database.transaction() as conn:
         spans = [events.Span("a", after=0, upto=4), events.Span("b", after=0, upto=3)]
-        await events.stamp(conn, spans, now=clock.now(), dead=[[2], [1]])
-        await sessions.advance_watermarks(conn, spans)
         for session, seq in (("a", 2), ("b", 1)):
             why = {"extractor": "facts", "error": "no answer"}
             await runs.add_dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
+        await learn_nothing(conn, spans, now=clock.now(), dead=[[2], [1]])
     async with database.connection() as conn:
         assert await unlearned(conn) == [("a", 2), ("b", 1), ("b", 4)]
         assert await unlearned(conn, after=("a", 2), limit=1) == [("b", 1)]
         assert await unlearned(conn, after=("b", 1)) == [("b", 4)]
-        await events.stamp(conn, [events.Span("a", after=1, upto=2)], now=clock.now())
+    async with database.transaction() as conn:
         await runs.settle_dead_letters(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
+        await conn.execute(
+            "insert into run (id, job, scheduled_at, started_at, heartbeat_at, owner) "
+            "values ('r', 'retry', now(), now(), now(), 'test')"
+        )
+        await runs.add_counts(conn, "r", "a", learned=1, nothing=0, dead=0)
+        await rederive.stamp_events(conn, "a", seqs=[2], run_id="r", now=clock.now())
+    async with database.connection() as conn:
         assert await unlearned(conn) == [("b", 1), ("b", 4)]
 
 

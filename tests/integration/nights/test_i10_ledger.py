@@ -158,11 +158,9 @@ async def test_a_session_erased_after_it_was_claimed_ends_quietly(
 ) -> None:
     await log_workdays(database, 2)
     working = asyncio.create_task(run_next_night(database, clock, settings))
-    with nights.hold_locks(database.dsn, "lock table session in access exclusive mode") as holding:
+    with nights.hold_locks(database.owner_dsn, "lock table session in access exclusive mode") as holding:
         await nights.wait_for_lock_waiters(database.dsn)  # the run is about to read the sessions
-        holding.execute("select set_config('consolidator.erase', 'coder-00', true)")
-        holding.execute("delete from event where session_id = 'coder-00'")
-        holding.execute("delete from session where id = 'coder-00'")
+        holding.execute("select consolidator.erase_session('coder-00', 'e', 0, 'asked to', now())")
         holding.commit()
     done = await working
     assert (done["status"], done["seen"]) == ("done", LENGTH)

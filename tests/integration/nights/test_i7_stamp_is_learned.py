@@ -83,7 +83,7 @@ async def test_a_unit_that_fails_commits_neither_stamp_nor_memory(
             raise RuntimeError("the last step fails")
 
     with monkeypatch.context() as patch:
-        patch.setattr("consolidator.jobs.consolidation.session_worker.record_progress", record_and_fail)
+        patch.setattr("consolidator.jobs.consolidation.persistence.record_progress", record_and_fail)
         done = await run_next_night(database, clock, settings)
     assert done["status"] == "failed"
     assert (done["seen"], done["dead"]) == (2 * len(workday_events(0)), len(workday_events(0)))

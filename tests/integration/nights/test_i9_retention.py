@@ -354,20 +354,28 @@ async def assert_pruned(database: Database) -> None:
 async def test_a_crash_after_marking_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    for name, upto in (await prepare_retention(database, clock, settings)).items():
-        await retention._mark_pruned(database, {name: upto}, clock.now())
+    limits = await prepare_retention(database, clock, settings)
+    pruning = await retention._begin_pruning(database, None, clock.now(), override=True)
+    for name, upto in limits.items():
+        await retention._mark_pruned(database, {name: upto}, pruning)
         await assert_invariants(database)  # readers begin after the mark, so nothing is torn
     await assert_pruned(database)
+
+
+# Of a version that detached concurrently, then dropped.
+DROP_COMMENT = "consolidator: everything in here is past retention and learned from; to be dropped"
 
 
 @pytest.mark.parametrize("parent", partitions.PARTITIONED_TABLES)
 async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
-    for name, upto in (await prepare_retention(database, clock, settings)).items():
-        await retention._mark_pruned(database, {name: upto}, clock.now())
-    async with database.connection() as conn:
-        await conn.execute(f"comment on table {parent}_20260302 is '{partitions.DROP_COMMENT}'")
+    limits = await prepare_retention(database, clock, settings)
+    pruning = await retention._begin_pruning(database, None, clock.now(), override=True)
+    for name, upto in limits.items():
+        await retention._mark_pruned(database, {name: upto}, pruning)
+    async with database.owner_connection() as conn:
+        await conn.execute(f"comment on table {parent}_20260302 is '{DROP_COMMENT}'")
         await conn.execute(f"alter table {parent} detach partition {parent}_20260302 concurrently")
     await assert_invariants(database)
     await assert_pruned(database)
@@ -377,12 +385,16 @@ async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_nigh
 async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
-    for name, upto in (await prepare_retention(database, clock, settings)).items():
-        await retention._mark_pruned(database, {name: upto}, clock.now())
-    async with nights.open_replica(database) as other, other.connection() as conn:
-        with nights.hold_locks(database.dsn, f"select count(*) from {parent}_20260302"):
-            dropping = asyncio.create_task(partitions.drop(conn, f"{parent}_20260302", parent))
-            await nights.wait_for_lock_waiters(database.dsn)
+    limits = await prepare_retention(database, clock, settings)
+    pruning = await retention._begin_pruning(database, None, clock.now(), override=True)
+    for name, upto in limits.items():
+        await retention._mark_pruned(database, {name: upto}, pruning)
+    async with nights.open_replica(database) as other, other.owner_connection() as conn:
+        await conn.execute(f"comment on table {parent}_20260302 is '{DROP_COMMENT}'")
+        with nights.hold_locks(database.owner_dsn, f"select count(*) from {parent}_20260302"):
+            detach = f"alter table {parent} detach partition {parent}_20260302 concurrently"
+            dropping = asyncio.create_task(conn.execute(detach.encode()))
+            await nights.wait_for_lock_waiters(database.owner_dsn)
             await conn.cancel_safe()
             with pytest.raises(Exception, match="cancel"):
                 await dropping
@@ -397,8 +409,11 @@ async def test_a_day_that_is_being_read_is_left_for_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch, parent: str
 ) -> None:
     await prepare_retention(database, clock, settings)
-    with monkeypatch.context() as patch, nights.hold_locks(database.dsn, f"select count(*) from {parent}_20260302"):
-        patch.setattr(partitions, "LOCK_TIMEOUT", "100ms")
+    with (
+        monkeypatch.context() as patch,
+        nights.hold_locks(database.owner_dsn, f"select count(*) from {parent}_20260302"),
+    ):
+        patch.setattr(partitions, "DROP_ATTEMPTS", 1)
         await prune(database, older_than=MONTH)
         await prune(database, older_than=MONTH)
     await assert_pruned(database)
