@@ -35,7 +35,7 @@ async def broken(database: Database, **options: Any) -> dict[str, list[str]]:
 
 async def as_owner(database: Database, *statements: str) -> None:
     """Change the log as somebody who owns it: triggers off, statements, triggers on again."""
-    async with database.transaction() as conn:
+    async with database.owner_connection() as conn, conn.transaction():
         await conn.execute("set local session_replication_role = replica")
         cursor = await conn.execute(
             "select inhrelid::regclass::text from pg_inherits where inhparent = 'event'::regclass"
@@ -148,7 +148,7 @@ async def test_what_another_process_learns_while_a_night_seals_is_in_the_next_se
 ) -> None:
     learned = "insert into consolidator.sealed_session (session_hash, seq, hash) select sha256('s'), {seq}, hash from "
     learned += "consolidator.event where session_id = 's' and seq = {seq}"
-    async with log.transaction() as conn:
+    async with log.owner_connection() as conn, conn.transaction():
         await conn.execute(learned.format(seq=2).encode())
         with psycopg.connect(dsn) as other:
             other.execute(learned.format(seq=1).encode())

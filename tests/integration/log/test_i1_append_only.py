@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from datetime import timedelta
 
@@ -46,12 +47,14 @@ async def partition_of_today(conn: Connection) -> str:
 
 
 @pytest.fixture
-async def log(database: Database) -> Database:
-    """A log of three events, of which the first was learned from."""
+async def log(dsn: str, clock: FrozenClock) -> AsyncIterator[Database]:
+    """A log of three events, of which the first was learned from, as its owner: the writer may do none of this."""
+    database = Database(dsn, clock)
     await log_events(database, "s", [user_message("one"), user_message("two"), user_message("three")])
     async with database.connection() as conn:
         await conn.execute("update event set consolidated_at = now() where seq = 1")
-    return database
+    yield database
+    await database.close()
 
 
 async def test_no_column_but_the_stamp_is_ever_updated(log: Database) -> None:

@@ -206,7 +206,7 @@ async def test_all_of_a_batch_is_appended_or_none(database: Database) -> None:
 
 async def test_a_missing_day_is_made_by_the_write_door(database: Database, clock: FrozenClock) -> None:
     await log_events(database, "s", [user_message("today")])
-    async with database.connection() as conn:
+    async with database.owner_connection() as conn:
         ahead = (await partitions.list_attached(conn))[-1][0]
         await conn.execute(sql.SQL("drop table {}").format(sql.Identifier(ahead)))
     clock.advance(timedelta(days=14))

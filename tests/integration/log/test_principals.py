@@ -46,14 +46,14 @@ async def test_every_way_of_appending_keeps_the_principal(database: Database) ->
 async def test_a_principal_cannot_be_changed(database: Database) -> None:
     await log_events(database, "s", [said("one", "client:laptop")])
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="append-only"):
-        async with database.connection() as conn:
+        async with database.owner_connection() as conn:
             await conn.execute("update event set principal = 'user:cli'")
 
 
 @pytest.mark.parametrize("principal", ["'user:cli'", "null", "'client:laptop2'"])
 async def test_a_principal_that_was_changed_all_the_same_is_found(database: Database, principal: str) -> None:
     await log_events(database, "s", [said("one", "client:laptop"), said("two", "client:laptop")])
-    async with database.transaction() as conn:
+    async with database.owner_connection() as conn, conn.transaction():
         cursor = await conn.execute(
             "select inhrelid::regclass::text from pg_inherits where inhparent = 'event'::regclass"
         )

@@ -130,7 +130,7 @@ INDEXED = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
 async def busy(database: Database, clock: FrozenClock) -> Database:
     """A log of four days and two thousand sessions, nearly all learned from."""
     for day in range(4):
-        async with database.transaction() as conn:
+        async with database.owner_connection() as conn, conn.transaction():
             await conn.execute(
                 "insert into session (id, agent, root_id, head, due, created_at, last_event_at, last_occurred_at) "
                 "select 's' || n, 'coder', 's' || n, 0, false, %(now)s, %(now)s, %(now)s "
@@ -145,7 +145,7 @@ async def busy(database: Database, clock: FrozenClock) -> Database:
                 {"day": day, "now": clock.now()},
             )
         clock.advance(timedelta(days=1))
-    async with database.connection() as conn:
+    async with database.owner_connection() as conn:
         await conn.execute("update session set head = 20, consolidated_to = 20")
         await conn.execute("update session set consolidated_to = 17, due = true where id in ('s7', 's77')")
         await conn.execute("vacuum analyze")

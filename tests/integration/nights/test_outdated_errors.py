@@ -19,7 +19,7 @@ OUTDATE = """
 
 async def outdate(database: Database, more: str = "") -> None:
     """Make what is stored look as if an older version had derived it."""
-    async with database.transaction() as conn:
+    async with database.owner_connection() as conn, conn.transaction():
         await conn.execute(OUTDATE + more)
 
 

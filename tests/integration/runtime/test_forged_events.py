@@ -94,7 +94,7 @@ async def test_a_verdict_of_a_wrong_principal_leaves_the_call_waiting(database: 
         await send_and_collect(session, "pay")
         [call] = (await session.info()).attention
         granted = NewEvent(EventType.APPROVAL_GRANTED, {"call_id": call, "tool": "wire"})
-        async with database.connection() as conn:  # past every door: straight into the table
+        async with database.owner_connection() as conn:  # past every door: straight into the table
             appended = await events.append(conn, session.id, [granted], now=database.clock.now())
             await conn.execute("set session_replication_role = replica")
             cursor = await conn.execute(
