@@ -34,7 +34,7 @@ class ApiRequestTable(SQLModel, table=True):
     """One row for each request with a key, written in the transaction of its effect and kept for a day."""
 
     __tablename__ = "api_request"
-    __table_args__ = (Index("api_request_created", "created_at"),)
+    __table_args__ = (Index("api_request_created", "created_at"), Index("api_request_session", "session_id"))
 
     credential: str = text_column(primary_key=True)
     key: str = text_column(primary_key=True)

@@ -25,6 +25,7 @@ create table api_request (
     primary key (credential, key)
 );
 create index api_request_created on api_request (created_at);
+create index api_request_session on api_request (session_id);
 comment on table api_request is 'Answers to requests of the HTTP API that came with a key, kept for a day.';
 """
 
