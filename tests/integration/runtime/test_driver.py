@@ -270,7 +270,7 @@ async def test_the_look_for_due_sessions_reads_the_index_of_pending_ones(databas
 
     from consolidator.store.log import driving
 
-    async with database.connection() as conn:
+    async with database.owner_connection() as conn:
         await conn.execute(
             "insert into session (id, agent, root_id, created_at, last_event_at, last_occurred_at, pending) "
             "select 's' || n, 'a', 's' || n, now(), now(), now(), n % 500 = 0 from generate_series(1, 5000) n"
