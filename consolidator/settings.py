@@ -70,6 +70,13 @@ class Settings(BaseSettings):
     )
     health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
     model: str | None = Field(default=None, description="the language model to ask; none: rules only")
+    strong_model: str | None = Field(
+        default=None, description="what `auto` chooses for people's turns; unset: CONSOLIDATOR_MODEL"
+    )
+    cheap_model: str | None = Field(
+        default=None,
+        description="what `auto` chooses for spawned work, summaries and nearly spent caps; unset: the extract model",
+    )
     extract_model: str | None = Field(default=None, description="a cheaper model that reads sessions for facts")
     embed_model: str | None = Field(default=None, description="the embedding model for recall; none: text only")
     openai_base_url: str | None = Field(
@@ -115,6 +122,13 @@ class Settings(BaseSettings):
         if start is not None and not 1970 <= start.year <= 9000:
             raise ValueError("the clock must start between the years 1970 and 9000")
         return start.replace(tzinfo=UTC) if start is not None and start.tzinfo is None else start
+
+    @field_validator("model", "strong_model", "cheap_model", "extract_model")
+    @classmethod
+    def _check_model(cls, name: str | None) -> str | None:
+        if name == "auto":
+            raise ValueError("auto is for agents and sessions; this takes the name of a model")
+        return name
 
     @field_validator("log_level")
     @classmethod

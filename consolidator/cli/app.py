@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli.agents import approvals, chat, context, cost, replay, wake
+from consolidator.cli.agents import agent_defaults, approvals, chat, context, cost, replay, session, wake
 from consolidator.cli.log import backup, database, erase, events, export, sessions, tokens
 from consolidator.cli.memory import explain, facts, mcp, procedures, recall, revisions, solutions, suggestions, summary
 from consolidator.cli.nights import backfill, runs, serve
@@ -54,12 +54,24 @@ _PANELS = {
     "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "revisions", "mcp"),
     "Nights": ("serve", "run", "runs", "retry", "backfill"),
     "Log": ("sessions", "events", "export", "backup", "restore", "erase", "token", "db"),
-    "Agents": ("chat", "wake", "approve", "deny", "resolve", "context", "compact", "replay", "cost"),
+    "Agents": (
+        "chat",
+        "agent",
+        "session",
+        "wake",
+        "approve",
+        "deny",
+        "resolve",
+        "context",
+        "compact",
+        "replay",
+        "cost",
+    ),
 }
 for module in (
-    approvals, backfill, backup, chat, context, cost, database, demo, erase, events, explain, export, facts,
-    import_logs, learned, mcp, procedures, recall, replay, revisions, runs, serve, sessions, solutions, suggestions,
-    summary, tokens, wake,
+    agent_defaults, approvals, backfill, backup, chat, context, cost, database, demo, erase, events, explain, export,
+    facts, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, serve, session, sessions, solutions,
+    suggestions, summary, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

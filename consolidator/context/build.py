@@ -23,6 +23,7 @@ from consolidator.context.history import (
 )
 from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
 from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
+from consolidator.context.seeds import SHARE, render_seeds_block
 from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
 from consolidator.context.window import MESSAGE_TOKENS, count_turn_tokens, fit_turns
 from consolidator.database import Connection
@@ -37,20 +38,21 @@ from consolidator.store.log import context as store
 from consolidator.store.log import events
 from consolidator.store.log.context import SessionView
 from consolidator.store.log.events import AppendResult
+from consolidator.store.log.seeds import read_latest
 
 DEFAULT_LAST = 50  # events of a window
 FOLD_LIMIT = 1000  # events that one call of `advance_history` folds
 _MIN_TRANSCRIPT_TOKENS = 256
-_PART_ORDER = ("system", "tools", "recalled", "summary", "transcript", "open calls", "working memory")
+_PART_ORDER = ("system", "tools", "earlier thread", "recalled", "summary", "transcript", "open calls", "working memory")
 # What is dropped, in this order, if too little of the budget is left for the transcript.
-_DROPPABLE = ("recalled", "summary", "scratchpad", "open_calls")
+_DROPPABLE = ("recalled", "summary", "earlier", "scratchpad", "open_calls")
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPart:
     """A part of a context, and an upper estimate of its tokens."""
 
-    name: str  # system | tools | recalled | summary | transcript | open calls | working memory
+    name: str  # system | tools | earlier thread | recalled | summary | transcript | open calls | working memory
     tokens: int
 
 
@@ -68,6 +70,7 @@ class Context:
     over_budget: bool = False  # whether they are left out for lack of room
     system: str | None = None  # in Anthropic's format, where the system prompt is no message
     tools: list[dict[str, Any]] = field(default_factory=list)  # in the message format's own shape
+    budget: int = 0  # tokens that it could have
 
 
 async def build_context(
@@ -84,12 +87,13 @@ async def build_context(
     limits: Mapping[str, int] | None = None,
     upto: int | None = None,
     withheld: Sequence[int] = (),
+    seeds: str | None = None,
 ) -> Context:
     """Return what the model sees of a session up to an event, at most `budget` tokens.
 
     `last` is the number of events of a window. `limits` maps a tool to the maximum bytes of its results. `withheld`
-    lists the seqs of events that are not shown yet. Raises UsageError if the system prompt and the tools alone do not
-    fit, and NotFound.
+    lists the seqs of events that are not shown yet. `seeds` is the session whose seeds this one began with. Raises
+    UsageError if the system prompt and the tools alone do not fit, and NotFound.
     """
     selected = find_strategy(strategy)
     view = await store.load_view(conn, session_id)
@@ -107,6 +111,7 @@ async def build_context(
     builder = _ContextBuilder(
         selected, budget, message_format, head, history, view.state, system,
         convert_tool_definitions(tools, message_format), _mark_recalled(recalled),
+        await _render_earlier(conn, seeds, budget),
     )  # fmt: skip
     arguments = (recent, limits, reaches_start and not view.pruned_to)
     if len(recent) > MAX_INLINE_EVENTS:
@@ -152,12 +157,15 @@ async def set_scratchpad(
     return result
 
 
-def context_budget(strategy: str, configured: int | None, model: str, answer: int) -> int:
+def context_budget(
+    strategy: str, configured: int | None, model: str, answer: int, *, window_tokens: int | None = None
+) -> int:
     """Return a context's budget in tokens: the configured one, else the strategy's, limited by the model's window.
 
-    `answer` is how many tokens of that window are reserved for the answer. Raises UsageError for an unknown strategy.
+    `answer` is how many tokens of that window are reserved for the answer; `window_tokens` takes the place of the
+    window that is known of the model. Raises UsageError for an unknown strategy.
     """
-    window_tokens = context_window(model)
+    window_tokens = window_tokens or context_window(model)
     max_budget = None if window_tokens is None else max(window_tokens - answer, 1)
     budget = configured or find_strategy(strategy).default_budget(max_budget)
     return budget if max_budget is None else min(budget, max_budget)
@@ -175,6 +183,14 @@ def history_from_view(view: SessionView) -> SessionHistory:
         view.scratchpad_seq,
         view.scratchpad,
     )
+
+
+async def _render_earlier(conn: Connection, seeds: str | None, budget: int) -> str | None:
+    """Return the earlier thread that a session began with, as much as its part of the budget holds."""
+    if seeds is None:
+        return None
+    rows, total = await read_latest(conn, seeds, characters=budget)  # a token has several characters
+    return render_seeds_block(rows, total, budget // SHARE, count_tokens_cached)
 
 
 def _mark_recalled(recalled: str | None) -> str | None:
@@ -200,6 +216,7 @@ class _ContextBuilder:
     system: str | None
     tools: list[dict[str, Any]]
     recalled: str | None
+    earlier: str | None  # the thread that the session began with
     summary: str | None = None
     open_calls: str | None = None
     scratchpad: str | None = None
@@ -216,7 +233,7 @@ class _ContextBuilder:
         if truncated:
             self.summary = render_summary_block(self.history, self.state, compacted=self.strategy.compacts)
             window = fit_turns(conversation.turns, self._make_room(needed), count_tokens_cached, stride=stride)
-        before = "\n\n".join(block for block in (self.recalled, self.summary) if block)
+        before = "\n\n".join(block for block in (self.earlier, self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.open_calls, self.scratchpad) if block)
         messages = render_messages(window.turns, self.message_format, before=before, after=after)
         if self.system and self.message_format == "openai":
@@ -234,12 +251,14 @@ class _ContextBuilder:
             over_budget=window.truncated,
             system=self.system if self.message_format == "anthropic" else None,
             tools=self.tools,
+            budget=self.budget,
         )
 
     def _count_parts(self) -> list[ContextPart]:
         texts = {
             "system": self.system,
             "tools": json.dumps(self.tools, ensure_ascii=False) if self.tools else None,
+            "earlier thread": self.earlier,
             "recalled": self.recalled,
             "summary": self.summary,
             "open calls": self.open_calls,

@@ -5,7 +5,8 @@ declare
     -- Written by functions of the owner alone.
     owned constant text[] := '{alembic_version, erasure, pruning, seal, sealed_session}';
     -- Only added to, but for the columns that are granted below.
-    kept constant text[] := '{event, generation_chunk, delivery, blob, blob_ref, session, run, claim, dead_letter, imported_key}';
+    kept constant text[] := '{event, generation_chunk, delivery, blob, blob_ref, session, run, claim, dead_letter, imported_key,
+        agent_version, seed}';
     -- What the reader has no use for: the hashes of tokens.
     hidden constant text[] := '{credential}';
     granted constant text[] := '{create_event_partition, create_chunk_partition, chain_events, is_owner_login, stamp_events,

@@ -24,7 +24,6 @@ from consolidator.errors import DatabaseError, UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.json_encoding import encode_json
-from consolidator.service.log.sessions import list_sessions
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.procedures import list_procedures
@@ -32,6 +31,7 @@ from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.nights.imports import import_logs, select_sources
 from consolidator.service.nights.runs import JOBS, Job, run_job
+from consolidator.service.sessions.listing import list_sessions
 from consolidator.settings import Settings
 
 WEEKS = 4
@@ -304,7 +304,7 @@ async def clear_demo(settings: Settings, clock: FrozenClock) -> None:
 
 async def _refuse_foreign_sessions(database: Database, own: set[str]) -> None:
     """Raise UsageError if the database holds a session whose foreign id is not in `own`."""
-    for session in await list_sessions(database, limit=_ALL):
+    for session in (await list_sessions(database, limit=_ALL)).sessions:
         if str(session.origin).partition(":")[2] not in own:
             where = "CONSOLIDATOR_DATABASE_URL" if database.server is None else database.server.info()["home"]
             raise UsageError(

@@ -16,6 +16,7 @@ from consolidator.models.columns import (
     integer_column,
     json_object_column,
     nullable_bytes_column,
+    nullable_integer_column,
     nullable_text_column,
     nullable_timestamp_column,
     text_column,
@@ -41,11 +42,16 @@ class SessionRow:
     root_id: str  # the root of its lineage; support counts lineages
     kind: str  # root | fork | resume | branch | sub-agent
     simulated: bool  # dry runs and simulations are never evidence
-    model: str | None
+    trigger_type: str | None  # what started it: chat | message | email | cron | api, or another word
+    trigger_id: str | None  # of that: the message, the mail, the job
+    labels: dict[str, Any]  # names by which its sessions are found: space_id, mailbox_id, anything
+    model: str | None  # or `auto`
+    context_window: int | None  # of the model, in tokens, where it is known or was named
     details: dict[str, Any]  # whatever else a foreign log said about the session
     state: dict[str, Any]  # the sum of the tools' state changes
     status: str  # open | ended
-    error: str | None
+    error: str | None  # in which its last turn ended
+    completed_at: datetime | None  # when it ended
     head: int  # seq of the last event
     due: bool  # whether head > consolidated_to
     consolidated_to: int  # the watermark: every event up to here was learned from or dead-lettered
@@ -72,7 +78,7 @@ class SessionRow:
     created_at: datetime
     last_event_at: datetime  # ingest time of the last event
     last_occurred_at: datetime  # when the last thing happened
-    expires_at: datetime | None
+    expires_at: datetime | None  # retention ends it after this; a person's message moves it on
     unchained_to: int  # events up to here were written before events were hash-chained
     chain_hash: bytes | None  # of the last event; null before the first one
     pruned_hash: bytes | None  # of the event at `pruned_to`, with which the rest is verified
@@ -117,6 +123,20 @@ class SessionTable(SQLModel, table=True):
         Index("session_peer", "peer", postgresql_where=text("peer is not null")),
         Index("session_origin", "origin", unique=True),
         Index("session_pending", "id", postgresql_where=text("pending")),
+        Index("session_created", "created_at", "id"),
+        Index("session_conversation", "conversation_id", postgresql_where=text("conversation_id is not null")),
+        Index("session_runs", "key", "created_at", postgresql_where=text("key is not null and recorded_by is null")),
+        Index("session_trigger", "trigger_type", "trigger_id", postgresql_where=text("trigger_type is not null")),
+        Index(
+            "session_labels",
+            "labels",
+            postgresql_using="gin",
+            postgresql_ops={"labels": "jsonb_path_ops"},
+            postgresql_where=text("labels <> '{}'::jsonb"),
+        ),
+        Index(
+            "session_expires", "expires_at", postgresql_where=text("expires_at is not null and status = 'open'::text")
+        ),
         Index("session_attention", "id", postgresql_where=text("attention <> '{}'::jsonb")),
     )
 
@@ -134,11 +154,16 @@ class SessionTable(SQLModel, table=True):
     root_id: str = text_column()
     kind: str = text_column(default="root")
     simulated: bool = boolean_column()
+    trigger_type: str | None = nullable_text_column()
+    trigger_id: str | None = nullable_text_column()
+    labels: dict[str, Any] = json_object_column()
     model: str | None = nullable_text_column()
+    context_window: int | None = nullable_integer_column()
     details: dict[str, Any] = json_object_column()
     state: dict[str, Any] = json_object_column()
     status: str = text_column(default="open")
     error: str | None = nullable_text_column()
+    completed_at: datetime | None = nullable_timestamp_column()
     head: int = bigint_column()
     due: bool = boolean_column()
     consolidated_to: int = bigint_column()

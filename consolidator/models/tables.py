@@ -3,6 +3,7 @@
 from sqlmodel import SQLModel
 
 from consolidator.models import (
+    agent,
     api_request,
     blob,
     chunk,
@@ -19,6 +20,7 @@ from consolidator.models import (
     run,
     scope,
     seal,
+    seed,
     session,
     setting,
     solution,
@@ -29,6 +31,7 @@ from consolidator.models import (
 
 METADATA = SQLModel.metadata
 MODULES = (
+    agent,
     api_request,
     blob,
     credential,
@@ -45,6 +48,7 @@ MODULES = (
     run,
     scope,
     seal,
+    seed,
     session,
     setting,
     solution,

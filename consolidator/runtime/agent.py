@@ -9,23 +9,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from types import TracebackType
-from typing import Any, assert_never
+from typing import Any, Unpack, assert_never
 
-from consolidator.context.strategies import find_strategy
 from consolidator.database import Database, open_database
-from consolidator.errors import SessionBusy, StaleEpoch, UsageError
+from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.llm.client import create_client
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime import sessions
+from consolidator.runtime import creation, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.routing import RoutePolicy
+from consolidator.runtime.session_request import SessionArguments, session_request
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
-from consolidator.runtime.tools.outcome import to_text
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
 from consolidator.store.log import events
@@ -41,7 +41,8 @@ class Consolidator:
     """An agent over the log: its tools, its model server, its database.
 
     Use `async with Consolidator(tools=[...]) as agent:`, then `await agent.open(key)`. `channels` sends the messages
-    of sessions, by channel name; `recall` returns what memory knows about a message. `surface` names where people type
+    of sessions, by channel name; `recall` returns what memory knows about a message; `policy` chooses models where a
+    session's is `auto`. `surface` names where people type
     their messages: what they send is logged as said by `user:SURFACE`. `settings` and `database` default to the
     configured ones.
     """
@@ -55,6 +56,7 @@ class Consolidator:
         mcp: Sequence[str] = (),
         channels: Mapping[str, Sender] | None = None,
         recall: RecallFunction | None = None,
+        policy: RoutePolicy | None = None,
         surface: str = sessions.LIBRARY,
     ) -> None:
         self.surface = surface
@@ -64,6 +66,7 @@ class Consolidator:
         self._mcp = tuple(mcp)
         self._channels = dict(channels or {})
         self._recall = recall
+        self._policy = policy
         self._stack = AsyncExitStack()
         self._harness: Harness | None = None
 
@@ -77,7 +80,9 @@ class Consolidator:
                 self._toolbox.add(tool)
             client = create_client(settings)
             stack.push_async_callback(client.close)
-            self._harness = Harness(database, settings, client, self._toolbox, self._channels, recall=self._recall)
+            self._harness = Harness(
+                database, settings, client, self._toolbox, self._channels, recall=self._recall, policy=self._policy
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -105,40 +110,41 @@ class Consolidator:
         model: str | None = None,
         *,
         max_cost_usd: float | Decimal | str | None = None,
-        system: str | None = None,
-        strategy: str | None = None,
-        budget: int | None = None,
-        last: int | None = None,
-        answer_tokens: int | None = None,
-        max_steps: int | None = None,
-        project: str | None = None,
+        **wanted: Unpack[SessionArguments],
     ) -> Session:
         """Return the session that a key (`agent:channel:peer`) names now; create it if there is none.
 
-        Arguments that are not None are set on the session; the others stay as they were. Raises UsageError for a cap
-        that cannot be enforced, an unknown strategy, and a size below 1.
+        A new session takes what is not named from its agent's defaults (`consolidator agent`). Arguments that are not
+        None are set on a session that exists; the others stay as they were. Raises UsageError for a cap that cannot be
+        enforced, an unknown strategy, and a size below 1.
         """
-        if strategy is not None:
-            find_strategy(strategy)
-        sizes = {"budget": budget, "last": last, "answer_tokens": answer_tokens, "max_steps": max_steps}
-        for name, size in sizes.items():
-            if size is not None and (type(size) is not int or size < 1):
-                raise UsageError(f"{name} takes a number of 1 or more, not {size!r}")
-        prompt = None if system is None else to_text(system)
-        config = {"system": prompt, "strategy": strategy, **sizes, "tools": list(self.harness.tools.names)}
-        cap = None if max_cost_usd is None else _parse_amount(max_cost_usd)
-        if cap is not None and model is None:
-            model = await self._current_model(key)
-        session = await sessions.open_session(
-            self.database, key, model=model, max_cost=cap, config=config, project=project
+        request = session_request(model, max_cost_usd, wanted)
+        row = await creation.open_session(
+            self.database, self.harness.settings, key, request, tools=tuple(self.harness.tools.names)
         )
-        return Session(self, session)
+        return Session(self, row)
 
-    async def _current_model(self, key: str) -> str | None:
-        """Return the model of a key's session: the one for which a cap is enforced."""
-        async with self.database.connection() as conn:
-            session = await session_store.get_current(conn, key)
-        return (session.model if session else None) or self.harness.settings.model
+    async def create(
+        self,
+        agent: str | None = None,
+        model: str | None = None,
+        *,
+        key: str | None = None,
+        channel: str | None = None,
+        peer: str | None = None,
+        max_cost_usd: float | Decimal | str | None = None,
+        **wanted: Unpack[SessionArguments],
+    ) -> Session:
+        """Create a session of an agent in any case; a `key` names it from now on, and it continues that conversation.
+
+        The arguments are those of `open`. Raises UsageError as it does.
+        """
+        request = session_request(model, max_cost_usd, wanted)
+        row = await creation.create_session(
+            self.database, self.harness.settings, request, agent=agent, channel=channel, peer=peer, key=key,
+            tools=tuple(self.harness.tools.names),
+        )  # fmt: skip
+        return Session(self, row)
 
     async def session(self, session_id: str) -> Session:
         """Return a session by its id. Raises NotFound."""
@@ -319,14 +325,3 @@ async def step(agent: Consolidator, session_id: str) -> StepResult:
 async def wake(agent: Consolidator, session_id: str) -> StepResult:
     """Step an agent's session until nothing is open in it."""
     return await agent.wake(session_id)
-
-
-def _parse_amount(value: float | Decimal | str) -> Decimal:
-    """Return an amount of money. Raises UsageError for anything else."""
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation as error:
-        raise UsageError(f"{value!r} is not an amount in USD") from error
-    if not amount.is_finite():
-        raise UsageError(f"{value!r} is not an amount in USD; for no cap, leave it out")
-    return amount

@@ -40,9 +40,9 @@ MAX_EVENTS = 5000  # read by one compaction
 CompactionTrigger = Literal["threshold", "request"]
 
 
-def is_compaction_due(context: Context, budget: int) -> bool:
-    """Tell whether a context is so full that its session must be compacted."""
-    is_full = context.over_budget or context.tokens > THRESHOLD * budget
+def is_compaction_due(context: Context, budget: int, threshold: float | None = None) -> bool:
+    """Tell whether a context is so full that its session must be compacted; `threshold` is a share of the budget."""
+    is_full = context.over_budget or context.tokens > (threshold or THRESHOLD) * budget
     return is_full and find_strategy(context.strategy).compacts
 
 
@@ -56,11 +56,14 @@ async def compact(
     epoch: int | None = None,
     trigger: CompactionTrigger = "request",
     hooks: CompactionHooks | None = None,
+    routed: str | None = None,
+    session_model: str | None = None,
 ) -> Compaction | None:
     """Compact a session's older part; its latest turns stay. None if there is nothing worth compacting.
 
-    Without `client` and `model`, or if the model fails or cannot be paid, the summary is a digest. Raises StaleEpoch if
-    another harness holds the session, and NotFound.
+    Without `client` and `model`, or if the model fails or cannot be paid, the summary is a digest. `routed` is why a
+    policy chose the model; `session_model` is what a cheaper one is recognised against. Raises StaleEpoch if another
+    harness holds the session, and NotFound.
     """
     hooks = hooks or CompactionHooks()
     history, plan = await _load_plan(database, session_id, budget, trigger)
@@ -78,13 +81,13 @@ async def compact(
                 count=count_tokens_cached,
             )
             prompt = script if not instructions else f"{script}\n\nMind, too: {instructions}"
-            summary = await _summarize(database, session_id, client, model, prompt, epoch)
+            summary = await _summarize(database, session_id, client, model, prompt, epoch, session_model)
         by = model if summary else None
         if not summary:
             summary = {"summary": compaction.write_digest(plan, history.compaction), "next_steps": []}
         with boundary("commit compaction"):
             result = await _log_compaction(
-                database, session_id, history, plan, summary, by=by, trigger=trigger, epoch=epoch
+                database, session_id, history, plan, summary, by=by, trigger=trigger, epoch=epoch, routed=routed
             )
         if result is not None and hooks.after:
             await hooks.after(result)
@@ -92,7 +95,15 @@ async def compact(
 
 
 async def compact_on_request(
-    database: Database, session_id: str, *, budget: int, client: ModelClient | None, model: str | None, seconds: float
+    database: Database,
+    session_id: str,
+    *,
+    budget: int,
+    client: ModelClient | None,
+    model: str | None,
+    seconds: float,
+    routed: str | None = None,
+    session_model: str | None = None,
 ) -> Compaction | None:
     """Compact a session because a person asks for it; None if there is nothing worth compacting.
 
@@ -103,8 +114,9 @@ async def compact_on_request(
         return await compact(database, session_id, budget=budget)
     async with hold_session(database, session_id, seconds=seconds) as lease:
         return await compact(
-            database, session_id, budget=budget, client=client, model=model, epoch=lease.epoch, trigger="request"
-        )
+            database, session_id, budget=budget, client=client, model=model, epoch=lease.epoch, trigger="request",
+            routed=routed, session_model=session_model,
+        )  # fmt: skip
 
 
 async def _load_plan(
@@ -131,7 +143,13 @@ async def _load_plan(
 
 
 async def _summarize(
-    database: Database, session_id: str, client: ModelClient, model: str, prompt: str, epoch: int | None
+    database: Database,
+    session_id: str,
+    client: ModelClient,
+    model: str,
+    prompt: str,
+    epoch: int | None,
+    session_model: str | None,
 ) -> dict[str, Any] | None:
     """Return a model's summary; None if it fails or would exceed the session's cap."""
     request = ModelRequest(
@@ -140,7 +158,7 @@ async def _summarize(
     try:
         with boundary("commit reserve"):
             async with database.transaction() as conn:
-                session_model = (await sessions.get(conn, session_id)).model
+                session_model = session_model or (await sessions.get(conn, session_id)).model
                 call_id = await money.reserve_spend(
                     conn,
                     session_id,
@@ -196,6 +214,7 @@ async def _log_compaction(
     by: str | None,
     trigger: CompactionTrigger,
     epoch: int | None,
+    routed: str | None,
 ) -> Compaction | None:
     """Log a compaction and count it in its session; None if another process has just logged the same."""
     tokens = plan.tokens_kept + count_tokens_cached(str(summary["summary"]))
@@ -206,6 +225,7 @@ async def _log_compaction(
             "by": "model" if by else "digest",
             "model": by,
             "trigger": trigger,
+            **({"routed": routed} if by and routed else {}),
             "kept_from": plan.kept_from,
             **summary,
             **plan.data,

@@ -61,6 +61,8 @@ class OpenState:
     settled_to: int = 0
     steer_seq: int = 0  # of the latest steer that the model has not seen
     last_error: str | None = None  # the error that people were told last, if the same request is to be made again
+    routed_model: str | None = None  # to which the policy sent the current turn
+    routed_seq: int = 0  # of that decision
     turn: TurnUse = field(default_factory=TurnUse)  # what the current turn has used
 
     @property
@@ -93,6 +95,8 @@ class _OpenStateFold:
     messages: list[Event] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     last_error: str | None = None
+    routed_model: str | None = None
+    routed_seq: int = 0
     turn: TurnUse = field(default_factory=TurnUse)
 
     def feed(self, event: Event) -> None:
@@ -135,8 +139,15 @@ class _OpenStateFold:
                 self.started.update(map(str, event.data.get("call_ids") or ()))
             case "generation_replaced" | "turn_interrupted" | "budget_stop":
                 self._end_generation(event)
+            case "model_routed":
+                self.feed_route(event)
             case _:
                 pass
+
+    def feed_route(self, event: Event) -> None:
+        """Note to which model the policy sent a turn."""
+        if event.data.get("purpose") in ("turn", "spawned") and isinstance(event.data.get("model"), str):
+            self.routed_model, self.routed_seq = event.data["model"], event.seq
 
     def _end_generation(self, event: Event) -> None:
         """End the generation that an event names. Its context counts as seen, unless the request is made again."""
@@ -157,11 +168,13 @@ class _OpenStateFold:
 def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earlier: Sequence[Event] = ()) -> OpenState:
     """Return what is open; `events` are all of a session's events with settled_to < seq <= head.
 
-    `earlier` are events of the same turn up to `settled_to`: they count for the turn's limits alone.
+    `earlier` are events of the same turn up to `settled_to`: they count for the turn's limits and its model alone.
     """
     fold = _OpenStateFold(seen_to=settled_to)
     for event in earlier:
         fold.turn.feed(event)
+        if event.data.get("decision") == "model_routed" and counts_for_runtime(event.principal, event.type, event.data):
+            fold.feed_route(event)
     for event in events:
         if counts_for_runtime(event.principal, event.type, event.data):
             fold.feed(event)
@@ -181,6 +194,8 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earl
         settled_to=min(open_seqs) - 1 if open_seqs else head,
         steer_seq=max(steers, default=0),
         last_error=fold.last_error,
+        routed_model=fold.routed_model,
+        routed_seq=fold.routed_seq,
         turn=fold.turn,
     )
 

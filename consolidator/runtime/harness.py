@@ -11,6 +11,7 @@ from consolidator.context.compaction import CompactionHooks
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
+from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
 
@@ -77,12 +78,17 @@ class Harness:
     senders: dict[str, Sender] = field(default_factory=dict)  # by channel
     listeners: dict[str, Sender] = field(default_factory=dict)  # by session; each replaces the session's channel
     recall: RecallFunction | None = None
+    policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
     compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def find_sender(self, session_id: str, channel: str) -> Sender | None:
         """Return what takes a session's messages in this process, if anything does."""
         return self.listeners.get(session_id) or self.senders.get(channel)
+
+    def tools_of(self, session: SessionRow) -> Toolbox:
+        """Return the tools that a session may use."""
+        return self.tools.limited(session.config.get("allowed_tools"))
 
     def missing_tools(self, session: SessionRow) -> list[str]:
         """Return the names of the tools that a session uses and this process does not have."""

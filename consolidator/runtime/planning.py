@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.context import build
 from consolidator.context.strategies import DEFAULT_STRATEGY
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens, settled_tokens
+from consolidator.models.agent import AUTO
 from consolidator.models.session import SessionRow
 from consolidator.runtime import budget, compaction
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
 from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness, Usage
+from consolidator.runtime.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
+from consolidator.runtime.routing import route as decide_route
 from consolidator.store.log import generation as store
 
 
@@ -30,6 +33,8 @@ class RequestPlan:
     strategy: str  # of the context
     upto_seq: int  # the last event that the context could hold
     withheld: tuple[int, ...]  # seqs of messages up to it that wait for the end of the turn
+    route: RouteDecision | None = None  # a policy's choice of the model, not logged yet
+    purpose: RoutePurpose = "turn"
 
     def log_data(self, message_id: str) -> dict[str, Any]:
         """Return the data of the call's ThinkingStart event."""
@@ -58,32 +63,46 @@ class RequestPlan:
 
 
 async def plan_request(
-    harness: Harness, session: SessionRow, state: OpenState, prefill: str | None, epoch: int | None = None
+    harness: Harness,
+    session: SessionRow,
+    state: OpenState,
+    prefill: str | None,
+    epoch: int | None = None,
+    route: RouteDecision | None = None,
 ) -> RequestPlan:
     """Return the next request; `prefill` is the beginning of its answer, if some of it is committed already.
 
-    Compacts the session first if its context is too full. Raises UsageError if no model is configured, or the system
-    prompt and the tools alone exceed the budget.
+    Compacts the session first if its context is too full. `route` is a decision of this step's earlier attempt. Raises
+    UsageError if no model is configured, or the system prompt and the tools alone exceed the budget.
     """
     config = session.config
-    model = session.model or harness.settings.model
-    if not model:
-        raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one when the session is opened")
     max_tokens = config.get("answer_tokens") or budget.DEFAULT_ANSWER_TOKENS
     strategy = config.get("strategy") or DEFAULT_STRATEGY
-    context_budget = build.context_budget(strategy, config.get("budget"), model, max_tokens)
     withheld, recalled = withheld_messages(state), await _recall(harness, session)
+    model = _chosen_model(harness, session, state, withheld, route)
+    context_budget = _largest_budget(harness, session, strategy, model, max_tokens)
     builder = _ContextRequest(harness, session, strategy, context_budget, state.head, withheld, recalled)
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
                 await build.advance_history(conn, session.id)
-    context = await builder.build()
-    if prefill is None and compaction.is_compaction_due(context, context_budget):
-        compaction_model = harness.settings.extract_model or model
+    context, decision = await builder.build(), None
+    if model is None:
+        decision = decide_route(
+            harness.policy, harness.settings, session, purpose=turn_purpose(session), prompt_tokens=context.tokens,
+            answer_tokens=max_tokens,
+        )  # fmt: skip
+        model = decision.model
+        narrower = _largest_budget(harness, session, strategy, model, max_tokens)
+        if narrower < context_budget:
+            context_budget, builder = narrower, replace(builder, budget=narrower)
+            context = await builder.build() if context.tokens > narrower else context
+    if prefill is None and compaction.is_compaction_due(context, context_budget, config.get("compaction_threshold")):
+        side = side_model(harness.policy, harness.settings, session, "compaction", prompt_tokens=context.tokens)
         if await compaction.compact(
-            harness.database, session.id, budget=context_budget, client=harness.client, model=compaction_model,
-            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks,
+            harness.database, session.id, budget=context_budget, client=harness.client, model=side.model or model,
+            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks, routed=side.reason,
+            session_model=side.compared_to,
         ):  # fmt: skip
             context = await builder.build()
     messages = context.messages
@@ -95,7 +114,44 @@ async def plan_request(
     if prefill is not None and harness.settings.prefill == "continue_final_message":
         body["extra_body"] = {"continue_final_message": True, "add_generation_prompt": False}
     tokens = context.tokens + (count_tokens(prefill) if prefill else 0)
-    return RequestPlan(model, body, tokens, max_tokens, context.strategy, context.upto_seq, withheld)
+    return RequestPlan(
+        model,
+        body,
+        tokens,
+        max_tokens,
+        context.strategy,
+        context.upto_seq,
+        withheld,
+        decision or route,
+        turn_purpose(session),
+    )
+
+
+def _chosen_model(
+    harness: Harness, session: SessionRow, state: OpenState, withheld: tuple[int, ...], route: RouteDecision | None
+) -> str | None:
+    """Return the session's model, or the one that this turn was routed to; None if a policy has yet to choose."""
+    model = session.model or harness.settings.model
+    if not model:
+        raise UsageError("no model is configured: set CONSOLIDATOR_MODEL, or name one when the session is opened")
+    if model != AUTO:
+        return model
+    if route is not None:
+        return route.model
+    latest = max((event.seq for event in state.unanswered if event.seq not in withheld), default=0)
+    return state.routed_model if state.routed_seq > latest else None
+
+
+def _largest_budget(harness: Harness, session: SessionRow, strategy: str, model: str | None, max_tokens: int) -> int:
+    """Return the context's budget with a model; with None the largest of those that may be chosen."""
+    models = candidate_models(harness.settings) if model is None else (model,)
+    config = session.config
+    return max(
+        build.context_budget(
+            strategy, config.get("budget"), name, max_tokens, window_tokens=config.get("context_window")
+        )
+        for name in models
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +168,7 @@ class _ContextRequest:
 
     async def build(self) -> build.Context:
         """Return the context of this moment."""
-        tools, config = self.harness.tools, self.session.config
+        tools, config = self.harness.tools_of(self.session), self.session.config
         async with self.harness.database.connection() as conn:
             return await build.build_context(
                 conn,
@@ -125,6 +181,7 @@ class _ContextRequest:
                 tools=tools.definitions(),
                 upto=self.upto,
                 withheld=self.withheld,
+                seeds=config.get("seeds"),
                 limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
             )
 

@@ -1,4 +1,4 @@
-"""What people do to sessions: open them, send messages, steer, decide on calls, end them. No lease is needed for it.
+"""What people do to sessions: send messages, steer, decide on calls, end them. No lease is needed for it.
 
 A person's event bypasses the lease's epoch, but never the order of the log.
 """
@@ -6,37 +6,22 @@ A person's event bypasses the lease's epoch, but never the order of the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Literal
 
-from ulid import ULID
-
-from consolidator.database import Connection, Database
-from consolidator.database.jsonb import escape
+from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
-from consolidator.models.session_key import SessionKey
 from consolidator.runtime.boundaries import boundary
-from consolidator.runtime.budget import check_cap
 from consolidator.store.log import events, sessions
 from consolidator.store.log import lease as store
 from consolidator.store.log.lease import AttentionRow
 
 MessageMode = Literal["message", "steer", "follow_up"]
 LIBRARY = "library"  # the surface of a program that embeds the runtime
-_MAX_KEY_LENGTH = 300
 _OPERATOR = Role.OPERATOR.value
-
-
-def parse_key(key: str) -> tuple[str, str | None, str | None]:
-    """Return agent, channel and peer of a key. Raises UsageError for an invalid key."""
-    parsed = SessionKey.parse(key)
-    if not parsed.agent.strip() or len(key) > _MAX_KEY_LENGTH or escape(key) != key:  # NUL, lone surrogates
-        raise UsageError(f"{key[:80]!r} is not a valid session key, such as main:cli:mara")
-    return parsed.agent, parsed.channel or None, parsed.peer or None
 
 
 def check_driven_here(session: SessionRow) -> None:
@@ -44,65 +29,6 @@ def check_driven_here(session: SessionRow) -> None:
     if session.is_driven_elsewhere:
         by = f"recorded by {session.recorded_by}" if session.recorded_by else f"imported ({session.origin})"
         raise UsageError(f"session {session.id} was {by}: it can be read, but not continued here; open another key")
-
-
-async def open_session(
-    database: Database,
-    key: str,
-    *,
-    model: str | None,
-    max_cost: Decimal | None,
-    config: Mapping[str, Any],
-    project: str | None = None,
-) -> SessionRow:
-    """Return the session that a key names now; create it if there is none. Sets what is not None.
-
-    Raises UsageError for an invalid key, and for a cap in money that cannot be enforced.
-    """
-    check_cap(model, max_cost)
-    agent, channel, peer = parse_key(key)
-    values = {"id": str(ULID()), "key": key, "agent": agent, "channel": channel, "peer": peer, "project": project}
-    now = database.clock.now()
-    with boundary("commit session"):
-        async with database.connection() as conn:
-            session_id = await sessions.open_current(conn, values, now=now)
-    with boundary("commit configuration"):
-        async with database.transaction() as conn:
-            await sessions.lock(conn, [session_id])  # so that two concurrent openings do not overwrite each other
-            session = await sessions.get(conn, session_id)
-            changed = await _configure(conn, session, model=model, max_cost=max_cost, config=config)
-            if session.head == 0:
-                data = {"model": model, "system_prompt": config.get("system"), "cwd": project}
-                known = {name: value for name, value in data.items() if value is not None}
-                start = NewEvent(EventType.SESSION_START, known, principal=_OPERATOR)
-                await _log_start(conn, session_id, start, database)
-            elif changed:
-                decision = {"decision": "configuration_changed", "changed": changed}
-                new = [NewEvent(EventType.POLICY_DECISION, decision, principal=_OPERATOR)]
-                await events.append(conn, session_id, new, now=database.clock.now())
-            return await sessions.get(conn, session_id)
-
-
-async def _log_start(conn: Connection, session_id: str, start: NewEvent, database: Database) -> None:
-    """Log a session's start and move its marks past it: no harness must look at that event."""
-    appended = await events.append(conn, session_id, [start], now=database.clock.now())
-    await sessions.mark_started(conn, session_id, appended.last_seq)
-
-
-async def _configure(
-    conn: Connection, session: SessionRow, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Set what is not None and differs, and return that."""
-    wanted = {name: value for name, value in config.items() if value is not None}
-    changed = {name: value for name, value in wanted.items() if session.config.get(name) != value}
-    if model is not None and model != session.model:
-        changed["model"] = model
-    if max_cost is not None and max_cost != session.max_cost:
-        changed["max_cost"] = str(max_cost)
-    if changed:
-        new_config = {**session.config, **wanted}
-        await sessions.configure(conn, session.id, model=model, max_cost=max_cost, config=new_config)
-    return changed
 
 
 async def send_message(
@@ -127,7 +53,7 @@ async def send_message(
             now = database.clock.now()
             new = NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
             appended = await events.append(conn, session_id, [new], now=now)
-            if not await store.mark_pending(conn, session_id):
+            if not await store.mark_pending(conn, session_id, now=now):
                 raise UsageError(f"session {session_id} has ended; open its key again for a new one")
     return appended.last_seq
 
@@ -176,16 +102,18 @@ async def _log_verdict(
             await events.append(conn, call.session_id, [create_event(call.requested)], now=now)
             await store.set_attention(conn, call.session_id, requested={}, settled=[call_id])
             if pending:
-                await store.mark_pending(conn, call.session_id)
+                await store.mark_pending(conn, call.session_id, now=now)
     return call.session_id
 
 
-async def end_session(database: Database, session_id: str, *, reason: str, hide: bool = False) -> None:
+async def end_session(
+    database: Database, session_id: str, *, reason: str, hide: bool = False, principal: str = _OPERATOR
+) -> None:
     """End a session: its key names none then. With `hide` it is not listed either. Nothing is deleted."""
     with boundary("commit end"):
         async with database.transaction() as conn:
             if (await sessions.get(conn, session_id)).status == "open":
-                end = NewEvent(EventType.SESSION_END, {"reason": reason}, principal=_OPERATOR)
+                end = NewEvent(EventType.SESSION_END, {"reason": reason}, principal=principal)
                 await events.append(conn, session_id, [end], now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
 

@@ -12,6 +12,8 @@ from typing import Any
 from ulid import ULID
 
 from consolidator.errors import ModelError, ModelUnavailable, UsageError
+from consolidator.llm.redaction.redact import redact
+from consolidator.models.agent import AUTO
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
@@ -23,6 +25,7 @@ from consolidator.runtime.generation import StreamedAnswer, stream_answer
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.planning import RequestPlan, plan_request, with_prefill, withheld_messages
+from consolidator.runtime.routing import compared_model
 from consolidator.runtime.tool_calls import ToolCallRunner, approval_requests, call_events, unstarted_calls
 from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limits
 from consolidator.store.log import events, sessions
@@ -100,11 +103,16 @@ class SessionStepper:
             after = max(session.settled_to, session.pruned_to)
             log = await events.read(conn, session.id, after=after, upto=session.head, bounds=session.ingest_bounds)
             self._open_state = fold_open_state(log, settled_to=after, head=session.head)
-            if not (self._open_state.turn.has_beginning or self._open_state.is_settled):  # the turn began before
+            begins_here = self._open_state.turn.has_beginning and not self._lacks_route(session, self._open_state)
+            if not (begins_here or self._open_state.is_settled):  # the turn began before
                 earlier = await store.read_turn(conn, session.id, upto=after, bounds=session.ingest_bounds)
                 self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
         self.lease.mark_seen(session.head)
         return session, self._open_state
+
+    def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
+        """Tell whether the model of the current turn was chosen before what was read of the log."""
+        return session.model == AUTO and state.routed_model is None and bool(state.unseen_results)
 
     async def _recover_generation(self, session: SessionRow, state: OpenState) -> PartialMessage | None:
         """Decide what becomes of a generation that a dead process left, and log it.
@@ -143,12 +151,13 @@ class SessionStepper:
 
     async def _generate(self, session: SessionRow, state: OpenState, message: PartialMessage | None) -> StepResult:
         """Generate a message, or the rest of one, and run the tool calls that it asks for."""
-        self._open_state = None
+        self._open_state, route = None, None
         for attempt in range(MAX_ATTEMPTS):
             try:
                 prefill = message.text if message else None
-                plan = await plan_request(self.harness, session, state, prefill, self.lease.epoch)
+                plan = await plan_request(self.harness, session, state, prefill, self.lease.epoch, route)
                 message, call_id = await self._begin_call(session, plan, message)
+                route = plan.route
             except (budget.BudgetStop, UsageError) as error:
                 return await self._end_turn_unasked(state, message, error)
             answer = StreamedAnswer(max_calls=self.harness.settings.answer_max_calls)
@@ -164,7 +173,7 @@ class SessionStepper:
                 message = await self._prepare_retry(message, error)
                 if message is None:  # it may have waited: look for newer events
                     session, state = await self.load()
-                    self._open_state = None
+                    self._open_state, route = None, None
                 continue
             return await self._finish(session, plan, message, answer, call_id, state)
         raise AssertionError("the last attempt returns")
@@ -184,15 +193,16 @@ class SessionStepper:
                     input_tokens=plan.tokens,
                     now=now,
                     max_tokens=plan.max_tokens,
-                    session_model=session.model,
+                    session_model=compared_model(self.harness.settings, session),
                     message_id=message_id,
                     strategy=plan.strategy,
                     epoch=self.lease.epoch,
                 )
                 if message is None:
-                    start = NewEvent(EventType.THINKING_START, plan.log_data(message_id))
+                    new = [] if plan.route is None else [plan.route.event(plan.purpose)]
+                    new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
                     appended = await events.append(
-                        conn, session.id, with_principals([start]), now=now, epoch=self.lease.epoch
+                        conn, session.id, with_principals(new), now=now, epoch=self.lease.epoch
                     )
                     message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
         self.lease.mark_seen(plan.upto_seq)
@@ -233,7 +243,7 @@ class SessionStepper:
         """Log a whole answer with its tool calls, and run these."""
         usage = plan.usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
-        calls = call_events(self.harness, answer, message.message_id)
+        calls = call_events(self.harness.tools_of(session), answer, message.message_id)
         new, requests = with_principals([response, *calls]), approval_requests(calls)
         now = self.harness.database.clock.now()
         with boundary("commit response"):
@@ -246,10 +256,9 @@ class SessionStepper:
                     await marks.add_turns(conn, session.id, 1)
         self._mark_delivered(appended.first_seq)
         if not calls:
-            is_alone = (
-                message.started_seq == plan.upto_seq + 1 and appended.first_seq == plan.upto_seq + 2
-            )  # no other event came meanwhile
-            if is_alone and not plan.withheld:
+            started_seq = plan.upto_seq + (1 if plan.route is None else 2)
+            is_alone = message.started_seq == started_seq and appended.first_seq == started_seq + 1
+            if is_alone and not plan.withheld:  # no other event came meanwhile
                 self._open_state = OpenState(head=appended.last_seq, settled_to=appended.last_seq)
             return StepResult(appended.last_seq, "stop", usage)
         runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session))
@@ -300,7 +309,7 @@ class SessionStepper:
         if message.last_chunk_seq:
             await self.delivery.deliver_void(message.message_id)
         if is_retryable and str(error) == last_error:  # do not repeat the same notice at every wake
-            seq = await self._append([NewEvent(EventType.ERROR, data)], "commit notice")
+            seq = await self._append([NewEvent(EventType.ERROR, data)], "commit notice")  # the row has the error, too
             self._mark_delivered(seq)
         else:
             seq = await self._append_notice([NewEvent(EventType.ERROR, data)], str(error))
@@ -323,7 +332,7 @@ class SessionStepper:
         return StepResult(seq, "error" if isinstance(error, UsageError) else "budget")
 
     async def _append_notice(self, new: Sequence[NewEvent], text: str) -> int:
-        """Append events, and deliver a notice of the last one to the person, as a message of its own."""
+        """Append events, note the error, and deliver a notice of it to the person, as a message of its own."""
         notice_id, now = str(ULID()), self.harness.database.clock.now()
         with_notice = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": notice_id})]
         with boundary("commit notice"):
@@ -341,6 +350,7 @@ class SessionStepper:
                     epoch=self.lease.epoch,
                     now=now,
                 )
+                await sessions.set_error(conn, self.lease.session_id, redact(text))
         await self.delivery.deliver_chunk(notice_id, 1, text, started=appended.last_seq)
         self._mark_delivered(appended.last_seq)
         return appended.last_seq

@@ -23,7 +23,7 @@ from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 from consolidator.runtime.tools.outcome import Outcome, truncate
-from consolidator.runtime.tools.tool import CallContext
+from consolidator.runtime.tools.tool import CallContext, Toolbox
 from consolidator.runtime.turn_limits import (
     MAX_NAME_LENGTH,
     RepeatNotes,
@@ -40,7 +40,7 @@ STOPPED = "This call was stopped: the user wanted something else."
 _MAX_ARGUMENT_BYTES = 500  # of a call that waits for a person, kept in the session's row
 
 
-def call_events(harness: Harness, answer: StreamedAnswer, message_id: str) -> list[NewEvent]:
+def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list[NewEvent]:
     """Return the calls of an answer as events, and after them the approval requests that some of them need.
 
     Consecutive calls that may run again form one group and run concurrently. Any other call is alone in its group.
@@ -49,7 +49,7 @@ def call_events(harness: Harness, answer: StreamedAnswer, message_id: str) -> li
     requests: list[NewEvent] = []
     group, previous_is_shared = 0, False
     for number, streamed in enumerate(answer.tool_calls[index] for index in sorted(answer.tool_calls)):
-        tool = harness.tools.get(streamed.tool)
+        tool = tools.get(streamed.tool)
         arguments = streamed.parsed_arguments()
         refusal = _refusal(arguments)
         is_alone = tool is None or refusal is not None or tool.needs_approval or not tool.idempotent
@@ -124,6 +124,7 @@ class ToolCallRunner:
 
     def __init__(self, harness: Harness, lease: Lease, turn: TurnUse, limits: TurnLimits) -> None:
         self.harness = harness
+        self.tools = harness.tools_of(lease.session)
         self.notes = RepeatNotes(turn, limits)
         self.lease = lease
         self.executed_count = 0
@@ -163,7 +164,7 @@ class ToolCallRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         results = [
-            (call, _cancelled_outcome(self.harness, call) if task.cancelled() else task.result())
+            (call, _cancelled_outcome(self.tools, call) if task.cancelled() else task.result())
             for call, task in zip(group, tasks, strict=True)
         ]
         if results:
@@ -174,7 +175,7 @@ class ToolCallRunner:
         """Return the outcome of a call; None if it is uncertain."""
         if call.refusal is not None:
             return Outcome.failed(call.refusal)
-        tool = self.harness.tools.get(call.tool)
+        tool = self.tools.get(call.tool)
         if call.state == "denied":
             because = f": {call.reason}" if call.reason else "."
             return Outcome.failed(f"A person did not allow this call{because}", "rejected")
@@ -192,7 +193,7 @@ class ToolCallRunner:
         self.executed_count += 1
         with boundary("tool"):
             self.lease.check_valid()
-            return await self.harness.tools.run(call.tool, call.arguments, context)
+            return await self.tools.run(call.tool, call.arguments, context)
 
     async def _load_logged_result(self, call: OpenCall) -> Outcome | None:
         """Return the result that the log has of a call by now; None if it has none, or an uncertain one."""
@@ -254,9 +255,9 @@ async def _wait_for_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
         await asyncio.wait(tasks)
 
 
-def _cancelled_outcome(harness: Harness, call: OpenCall) -> Outcome | str:
+def _cancelled_outcome(tools: Toolbox, call: OpenCall) -> Outcome | str:
     """Return the outcome of a call that was cancelled while it ran; a text if that is uncertain."""
-    tool = harness.tools.get(call.tool)
+    tool = tools.get(call.tool)
     return Outcome.failed(STOPPED, "aborted") if tool is None or tool.idempotent else CANCELLED
 
 

@@ -11,10 +11,10 @@ import pytest
 from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.terminal import Terminal
-from tests.support import in_thread
+from tests.support import in_thread, list_latest
 
 LONG = " ".join(f"word{number}" for number in range(60))
 KEY = "main:cli:mara"
@@ -55,7 +55,7 @@ async def read_log(database: Database, session: str) -> list[Event]:
 
 async def find_only_session(database: Database) -> str:
     async with database.connection() as conn:
-        [session] = await sessions.list_latest(conn)
+        [session] = await list_latest(conn)
     return str(session.id)
 
 

@@ -28,7 +28,8 @@ from consolidator.runtime.attention import load_pending_calls
 from consolidator.runtime.harness import Delta
 from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
-from consolidator.service.log.sessions import find_session_id, list_sessions
+from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.listing import SessionFilter, list_sessions
 
 _MAX_SESSIONS = 20
 _DEFAULT_TURNS = 10  # that /history shows
@@ -232,10 +233,10 @@ class TerminalChat:
 
     async def _list(self, _: str) -> None:
         agent = (await self._session.info()).agent
-        rows = await list_sessions(self._agent.database, agent=agent, limit=_MAX_SESSIONS)
+        page = await list_sessions(self._agent.database, SessionFilter(agent=agent), limit=_MAX_SESSIONS)
         cells = [
             ("*" if row.id == self._session.id else "", row.id, row.key, row.turns, _status(row), row.last_event_at)
-            for row in rows
+            for row in page.sessions
         ]
         print_table("Sessions", ("", "id", "key", "turns", "status", "last"), cells, right=("turns",))
 

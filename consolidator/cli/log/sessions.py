@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -18,10 +20,19 @@ from consolidator.cli.output import (
     short_id,
     shorten,
 )
+from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.sessions import list_attention
-from consolidator.service.log.sessions import list_sessions
+from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.listing import (
+    SessionFilter,
+    SessionOrder,
+    StoredStatus,
+    list_sessions,
+    session_status,
+)
 
+STATUSES = get_args(StoredStatus)
 _NEEDS = {"approval": "approve or deny", "uncertain": "resolve ok or failed"}
 
 
@@ -35,41 +46,60 @@ def sessions_command(
     project: ProjectOption = None,
     peer: Annotated[str | None, typer.Option(help="Only sessions with this peer.")] = None,
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
+    status: Annotated[str | None, typer.Option(help=f"Only sessions that are {', '.join(STATUSES)}.")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Only the runs of this conversation, in order.")] = None,
+    trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="Only those that this started.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="With this label; repeat.")] = None,
+    parent: Annotated[str | None, typer.Option(metavar="SESSION", help="Only children of this session.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only runs of this key.")] = None,
     limit: Limit = 30,
     attention: Annotated[bool, typer.Option("--attention", help="Only calls that wait for a person.")] = False,
     hidden: Annotated[bool, typer.Option("--hidden", help="Also those deleted in a chat.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List sessions, the latest first."""
+    """List sessions, the latest first; the runs of a conversation in their order."""
     if attention:
         _list_attention(limit, as_json=as_json)
         return
+    if status is not None and status not in STATUSES:
+        raise UsageError(f"{status!r} is no status: {', '.join(STATUSES)}")
+    trigger_type, _, trigger_id = (trigger or "").partition(":")
 
-    async def work() -> list[SessionRow]:
+    async def work() -> tuple[list[SessionRow], datetime]:
         async with open_configured() as (database, _):
-            return await list_sessions(
-                database,
+            wanted = SessionFilter(
                 agent=agent,
                 project=project,
                 peer=peer,
-                hidden=hidden,
-                limit=limit,
+                status=cast("StoredStatus | None", status),
+                conversation=conversation,
+                trigger_type=trigger_type or None,
+                trigger_id=trigger_id or None,
+                labels=parse_labels(label or ()),
+                parent=None if parent is None else await find_session_id(database, parent),
+                key=key,
                 since=parse_moment(since, database.clock.now()),
+                hidden=hidden,
             )
+            order: SessionOrder = "latest" if conversation is None else "runs"
+            page = await list_sessions(database, wanted, order=order, limit=limit)
+            return page.sessions, database.clock.now()
 
-    sessions = run_async(work())
+    sessions, now = run_async(work())
     if as_json:
         print_json(sessions)
         return
     print_table(
         "sessions",
-        ("session", "agent", "kind", "of", "events", "learned", "pruned", "last"),
+        ("session", "agent", "kind", "of", "status", "trigger", "events", "learned", "pruned", "last"),
         (
             (
                 short_id(session.id),
                 session.agent,
                 session.kind,
                 owner_name(session.project, session.key, session.agent),
+                session_status(session, now),
+                session.trigger_type,
                 session.head,
                 session.consolidated_to,
                 session.pruned_to,
@@ -79,6 +109,17 @@ def sessions_command(
         ),
         right=("events", "learned", "pruned"),
     )
+
+
+def parse_labels(texts: Sequence[str]) -> dict[str, str] | None:
+    """Parse labels such as "mailbox_id=m7"; raise UsageError for anything else. None without any."""
+    labels: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{text!r} is no label: NAME=VALUE")
+        labels[name] = value
+    return labels or None
 
 
 def _list_attention(limit: int, *, as_json: bool) -> None:

@@ -12,8 +12,9 @@ import re
 from consolidator.memory.text.private import strip_private
 
 RECALL_BEGIN, RECALL_END = "<recalled-memory>", "</recalled-memory>"
-SUMMARY_TAG, SCRATCHPAD_TAG = "session-summary", "working_memory"  # of a context's other blocks
-_TAGS = f"{SUMMARY_TAG}|{SCRATCHPAD_TAG}"
+# Of a context's other blocks.
+SUMMARY_TAG, SCRATCHPAD_TAG, EARLIER_TAG = "session-summary", "working_memory", "earlier-thread"
+_TAGS = f"{SUMMARY_TAG}|{SCRATCHPAD_TAG}|{EARLIER_TAG}"
 _RECALL_BLOCK = re.compile(rf"{re.escape(RECALL_BEGIN)}.*?(?:{re.escape(RECALL_END)}|\Z)", re.DOTALL | re.IGNORECASE)
 _OTHER_BLOCK = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTALL | re.IGNORECASE)
 _MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)

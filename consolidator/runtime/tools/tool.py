@@ -159,6 +159,13 @@ class Toolbox:
             raise UsageError(f"two tools are named {tool.name!r}")
         self._tools[tool.name] = tool
 
+    def limited(self, names: Iterable[str] | None) -> Toolbox:
+        """Return the toolbox with those tools alone; with None, itself."""
+        if names is None:
+            return self
+        allowed = set(names)
+        return Toolbox(tool for name, tool in self._tools.items() if name in allowed)
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name."""
         return self._tools.get(name)

@@ -15,6 +15,7 @@ from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.compaction import compact_on_request
+from consolidator.runtime.routing import compared_model, side_model
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.log import context, generation, sessions
@@ -41,7 +42,11 @@ async def preview_context(
     recalled = await _recall_for_last_message(database, settings, session) if with_recall else None
     strategy = strategy or config.get("strategy") or "budget"
     tokens = context_budget(
-        strategy, budget or config.get("budget"), session.model or settings.model or "", DEFAULT_ANSWER_TOKENS
+        strategy,
+        budget or config.get("budget"),
+        compared_model(settings, session) or settings.model or "",
+        DEFAULT_ANSWER_TOKENS,
+        window_tokens=config.get("context_window"),
     )
     async with database.connection() as conn:
         while await advance_history(conn, session.id):  # as every turn does
@@ -55,6 +60,7 @@ async def preview_context(
             message_format=message_format,
             system=config.get("system"),
             recalled=recalled,
+            seeds=config.get("seeds"),
             tools=tools,
         )
     return built, session
@@ -75,16 +81,22 @@ async def compact_session(
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
             session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
-        model = settings.extract_model or session.model or settings.model
+        side = side_model(None, settings, session, "compaction", prompt_tokens=0)
+        model = side.model
         client = create_client(settings) if by_model and model else None
         if client is not None:
             stack.push_async_callback(client.close)
         tokens = context_budget(
-            "compacted", budget or session.config.get("budget"), session.model or "", DEFAULT_ANSWER_TOKENS
+            "compacted",
+            budget or session.config.get("budget"),
+            compared_model(settings, session) or "",
+            DEFAULT_ANSWER_TOKENS,
+            window_tokens=session.config.get("context_window"),
         )
         return await compact_on_request(
-            database, session.id, budget=tokens, client=client, model=model, seconds=settings.session_lease_seconds
-        )
+            database, session.id, budget=tokens, client=client, model=model, seconds=settings.session_lease_seconds,
+            routed=side.reason, session_model=side.compared_to,
+        )  # fmt: skip
 
 
 async def list_compactions(database: Database, session_name: str) -> list[Event]:

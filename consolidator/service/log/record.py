@@ -19,7 +19,7 @@ from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session_key import is_group
-from consolidator.runtime.sessions import parse_key
+from consolidator.runtime.creation import parse_key
 from consolidator.service.viewer import Viewer
 from consolidator.store.log import events, sessions
 

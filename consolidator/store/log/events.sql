@@ -5,7 +5,8 @@ set head = head + %(count)s,
     due = true,
     last_event_at = greatest(last_event_at, %(now)s),
     last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
-    status = case when %(ends)s then 'ended' else status end
+    status = case when %(ends)s then 'ended' else status end,
+    completed_at = case when %(ends)s then coalesce(completed_at, %(occurred)s, %(now)s) else completed_at end
 where id = %(session)s
   and (%(expected)s::bigint is null or head = %(expected)s)
   and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
@@ -38,6 +39,7 @@ with locked as (
         last_event_at = chained.now,
         last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
         status = case when %(ends)s then 'ended' else status end,
+        completed_at = case when %(ends)s then coalesce(completed_at, chained.now) else completed_at end,
         chain_hash = chained.hashes[%(count)s]
     from chained where session.id = chained.id
     returning chained.base, chained.now, chained.hashes
@@ -63,6 +65,7 @@ with moved as (
         last_event_at = greatest(last_event_at, %(now)s),
         last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
         status = case when %(ends)s then 'ended' else status end,
+        completed_at = case when %(ends)s then coalesce(completed_at, %(now)s) else completed_at end,
         chain_hash = sha256(coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) || %(content)b || int8send(head + 1)
                             || timestamptz_send(greatest(last_event_at, %(now)s)))
     where id = %(session)s

@@ -102,9 +102,12 @@ async def release_settled(
     return int(new_head)
 
 
-async def mark_pending(conn: Connection, session_id: str) -> bool:
-    """Mark an open session as pending, after the append that a harness must see; False if the session has ended."""
-    return await execute(conn, _SQL["mark_pending"], {"id": session_id}) > 0
+async def mark_pending(conn: Connection, session_id: str, *, now: datetime | None = None) -> bool:
+    """Mark an open session as pending, after the append that a harness must see; False if the session has ended.
+
+    With `now`, where a person acts, the session's time to live begins again.
+    """
+    return await execute(conn, _SQL["mark_pending"], {"id": session_id, "now": now}) > 0
 
 
 async def list_pending(conn: Connection, *, limit: int = 1000) -> list[str]:
@@ -136,7 +139,7 @@ async def patch_state(conn: Connection, session_id: str, change: Mapping[str, An
 
 
 async def add_turns(conn: Connection, session_id: str, turns: int) -> None:
-    """Add to a session's turns."""
+    """Add to a session's turns, which ended well."""
     await execute(conn, _SQL["add_turns"], {"id": session_id, "turns": turns})
 
 

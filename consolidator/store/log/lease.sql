@@ -37,8 +37,12 @@ returning head
 
 -- name: mark_pending
 -- Marks that a harness must look at the session; after the append, so that no release comes between the two. Drivers
--- hear of it at the commit, also if the session waits after a failure.
-update session set pending = true, wake_after = null
+-- hear of it at the commit, also if the session waits after a failure. What a person does moves the session's end on.
+update session
+set pending = true, wake_after = null,
+    expires_at = coalesce(
+        %(now)s::timestamptz + make_interval(secs => (config ->> 'session_ttl_seconds')::double precision), expires_at
+    )
 where id = %(id)s and status = 'open' and origin is null and recorded_by is null
 returning pg_notify('consolidator_pending', id)
 
@@ -65,4 +69,5 @@ order by last_event_at desc, id limit %(limit)s
 update session set state = state || %(patch)s::jsonb where id = %(id)s
 
 -- name: add_turns
-update session set turns = turns + %(turns)s where id = %(id)s
+-- A turn that ended well clears the error of an earlier one.
+update session set turns = turns + %(turns)s, error = null where id = %(id)s

@@ -1,4 +1,4 @@
-"""Sessions: opens, finds, lists, locks and configures them, and moves their watermarks."""
+"""Sessions: opens, finds, locks and configures them, and moves their watermarks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from decimal import Decimal
 from typing import Any
 
 from psycopg.types.json import Jsonb
-from sqlmodel import col, select
 from ulid import ULID
 
-from consolidator.database.jsonb import dumps
+from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.session import SessionRow, SessionTable
+from consolidator.models.session import SessionRow
 from consolidator.store.log.events import Span
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
-from consolidator.store.select import fetch_selected
 
 _SQL = load("log/sessions")
 
@@ -84,11 +82,23 @@ async def open_current(conn: Connection, values: Mapping[str, Any], *, now: date
 
     With `recorded_by` (a client) in `values`, the key is one of that client's: each has its own.
     """
-    full = {"recorded_by": None, **values, "now": now}
+    full = {"recorded_by": None, "conversation_id": None, **values, "now": now}
     await execute(conn, _SQL["end_current"], full)
     while (session_id := await fetch_value(conn, _SQL["open_current"], full)) is None:
         continue  # another transaction is creating it at this moment
     return str(session_id)
+
+
+async def create_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> None:
+    """Create a session from `values` that its key, if it has one, names from now on; the caller's transaction is open.
+
+    The session that the key named stays open, without the key.
+    """
+    full = {"recorded_by": None, **values, "now": now}
+    created = 0
+    while not created:  # another transaction may have made the key name a session in between
+        await execute(conn, _SQL["clear_current_of_key"], full)
+        created = await execute(conn, _SQL["create"], full)
 
 
 async def find_answered(conn: Connection, key: str, recorded_by: str, idempotency_key: str) -> str | None:
@@ -147,31 +157,6 @@ async def find_session_id(conn: Connection, name: str) -> str:
     return matches[0].id
 
 
-async def list_latest(
-    conn: Connection,
-    *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    since: datetime | None = None,
-    hidden: bool = False,
-    limit: int = 50,
-) -> list[SessionRow]:
-    """Return sessions, the latest first; with `hidden` also those that a person has deleted."""
-    query = select(SessionTable).order_by(col(SessionTable.last_occurred_at).desc(), col(SessionTable.id)).limit(limit)
-    if not hidden:
-        query = query.where(col(SessionTable.hidden).is_(False))
-    if agent:
-        query = query.where(SessionTable.agent == agent)
-    if project:
-        query = query.where(SessionTable.project == project)
-    if peer:
-        query = query.where(SessionTable.peer == peer)
-    if since:
-        query = query.where(SessionTable.last_occurred_at >= since)
-    return await fetch_selected(conn, SessionRow, query)
-
-
 async def list_ids(conn: Connection) -> list[str]:
     """Return every session's id, roots first; an import of an export yields the same order."""
     return await fetch_column(conn, _SQL["list_ids"])
@@ -199,6 +184,19 @@ async def configure(
     """Replace a session's configuration; a model or cap that is None stays as it is."""
     document = Jsonb(dict(config), dumps=dumps)
     await execute(conn, _SQL["configure"], {"id": session_id, "model": model, "max_cost": max_cost, "config": document})
+
+
+async def describe(conn: Connection, session_id: str, values: Mapping[str, Any], *, now: datetime) -> None:
+    """Set what a session is for (its trigger, labels, metadata, window) and its time to live, as far as it is named."""
+    full: dict[str, Any] = dict.fromkeys(("context_window", "trigger_type", "trigger_id", "ttl_seconds"))
+    full |= {"labels": {}, "metadata": {}, **values, "id": session_id, "now": now}
+    full |= {name: Jsonb(dict(full[name]), dumps=dumps) for name in ("labels", "metadata")}
+    await execute(conn, _SQL["describe"], full)
+
+
+async def set_error(conn: Connection, session_id: str, error: str) -> None:
+    """Note the error in which a session's last turn ended."""
+    await execute(conn, _SQL["set_error"], {"id": session_id, "error": escape(error)})
 
 
 async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:

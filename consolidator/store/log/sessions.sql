@@ -54,17 +54,38 @@ select id from session where id = any(%(ids)s) order by id collate "C" for key s
 update session set current = false
 where key = %(key)s and current and status = 'ended' and recorded_by is not distinct from %(recorded_by)s
 
+-- name: conversation
+-- The conversation that a session of ours continues: the one that is named, else that of the key's last run.
+case when %(recorded_by)s::text is null then coalesce(%(conversation_id)s, (
+    select earlier.conversation_id from session earlier
+    where earlier.key = %(key)s and earlier.recorded_by is null and not earlier.hidden
+    order by earlier.created_at desc, earlier.id desc limit 1
+), %(id)s) end
+
 -- name: open_current
 -- The one session that a key names now, created if there is none.
 with created as (
-    insert into session (id, key, agent, channel, peer, project, root_id, current, recorded_by, created_at, last_event_at,
-                         last_occurred_at)
-    values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, true, %(recorded_by)s, %(now)s,
-            %(now)s, '0001-01-01 00:00:00+00')
+    insert into session (id, key, agent, channel, peer, project, root_id, current, recorded_by, conversation_id, created_at,
+                         last_event_at, last_occurred_at)
+    values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, true, %(recorded_by)s,
+            -- include: conversation
+            , %(now)s, %(now)s, '0001-01-01 00:00:00+00')
     on conflict do nothing returning id
 )
 select id from created union all
 select id from session where key = %(key)s and current and recorded_by is not distinct from %(recorded_by)s limit 1
+
+-- name: clear_current_of_key
+update session set current = false where key = %(key)s and current and recorded_by is null
+
+-- name: create
+-- A new session, which its key names from now on; nothing where another transaction has just made the key name another.
+insert into session (id, key, agent, channel, peer, project, root_id, current, conversation_id, created_at, last_event_at,
+                     last_occurred_at)
+values (%(id)s, %(key)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(id)s, %(key)s::text is not null,
+        -- include: conversation
+        , %(now)s, %(now)s, '0001-01-01 00:00:00+00')
+on conflict do nothing
 
 -- name: lock_client_key
 -- Two calls with the same idempotency key come one after the other, also when the first ends its session.
@@ -84,6 +105,20 @@ update session set settled_to = %(seq)s, delivered_to = %(seq)s where id = %(id)
 update session
 set model = coalesce(%(model)s, model), max_cost = coalesce(%(max_cost)s, max_cost), config = %(config)s
 where id = %(id)s
+
+-- name: describe
+-- What a session is for, and until when; null leaves a column as it is, and labels and metadata are added.
+update session
+set context_window = coalesce(%(context_window)s, context_window), trigger_type = coalesce(%(trigger_type)s, trigger_type),
+    trigger_id = coalesce(%(trigger_id)s, trigger_id), labels = labels || %(labels)s::jsonb,
+    details = case when %(metadata)s::jsonb = '{}'::jsonb then details
+                   else details || jsonb_build_object('metadata', %(metadata)s::jsonb) end,
+    expires_at = coalesce(%(now)s::timestamptz + make_interval(secs => %(ttl_seconds)s::integer), expires_at)
+where id = %(id)s
+
+-- name: set_error
+-- The error in which the last turn ended.
+update session set error = %(error)s where id = %(id)s
 
 -- name: retire
 -- An ended session is not its key's current one, and waits for nothing.

@@ -12,7 +12,8 @@ from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from tests.support import list_latest
 
 Line = dict[str, Any]
 
@@ -58,7 +59,7 @@ async def read_texts(database: Database) -> dict[str, Sequence[str]]:
     """What each session's events say, in order, by the session's foreign name."""
     texts: dict[str, Sequence[str]] = {}
     async with database.connection() as conn:
-        for session in await sessions.list_latest(conn, limit=1000):
+        for session in await list_latest(conn):
             log = await events.read(conn, session.id)
             name = str(session.origin).partition(":")[2]
             texts[name] = [str(event.data.get("text", event.type.value)) for event in log]

@@ -28,7 +28,7 @@ from consolidator.settings import Settings
 from consolidator.store.log import sessions
 from tests.integration.locks import wait_for_lock
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
-from tests.support import assert_invariants, in_thread, run_cli, run_job
+from tests.support import assert_invariants, in_thread, list_latest, run_cli, run_job
 
 START = "SessionStart"
 
@@ -182,7 +182,7 @@ async def test_a_chain_of_resumes_is_one_lineage_in_whatever_order_it_is_read(
     await import_logs(database, write_log(tmp_path / "b.jsonl", [*user_lines(1, "a"), *user_lines(2, "b")]))
     await import_logs(database, write_log(tmp_path / "a.jsonl", user_lines(1, "a")))
     async with database.connection() as conn:
-        roots = {row.root_id for row in await sessions.list_latest(conn)}
+        roots = {row.root_id for row in await list_latest(conn)}
     assert roots == {sessions.imported_session_id("claude-code", "a")}
 
 

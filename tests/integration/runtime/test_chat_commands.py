@@ -26,7 +26,7 @@ from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from consolidator.testing import ModelServer, ScriptedReply
-from tests.support import log_events, run_job, user_message
+from tests.support import list_latest, log_events, run_job, user_message
 
 TOOLS = '''
 from pathlib import Path
@@ -136,7 +136,7 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
 ) -> None:
     await run_chat("hello", "/new", "other")
     async with database.connection() as conn:
-        [older] = [session.id for session in await sessions.list_latest(conn) if not session.current]
+        [older] = [session.id for session in await list_latest(conn) if not session.current]
     seen, warned = await run_chat(
         f"/switch {older}", "back", "/switch", "/delete", "fresh", "/switch work:cli:mara", "hi"
     )
@@ -149,9 +149,9 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
     async with database.connection() as conn:
         gone = await sessions.get(conn, older)
         log = await events.read(conn, older)
-        agents = {session.agent for session in await sessions.list_latest(conn)}
-        listed = {session.id for session in await sessions.list_latest(conn)}
-        hidden = {session.id for session in await sessions.list_latest(conn, hidden=True)} - listed
+        agents = {session.agent for session in await list_latest(conn)}
+        listed = {session.id for session in await list_latest(conn)}
+        hidden = {session.id for session in await list_latest(conn, hidden=True)} - listed
     assert (gone.status, gone.hidden) == ("ended", True)
     assert log[-1].type is EventType.SESSION_END
     assert agents == {"main", "work"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime import lease, sessions
+from consolidator.runtime import creation, lease, sessions
+from consolidator.runtime.session_request import SessionRequest
+from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.log import lease as marks
 from consolidator.store.log import sessions as rows
@@ -26,7 +29,8 @@ __all__ = ["dsn", "emptied"]  # fixtures
 
 async def open_session(database: Database, key: str = KEY, **config: Any) -> str:
     """Open a session and return its id."""
-    return str((await sessions.open_session(database, key, model=None, max_cost=None, config=config)).id)
+    settings = Settings(home=Path("/nonexistent"))
+    return (await creation.open_session(database, settings, key, SessionRequest(**config))).id
 
 
 @asynccontextmanager

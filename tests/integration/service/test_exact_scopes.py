@@ -10,12 +10,12 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.service.json_encoding import encode_json
-from consolidator.service.log.sessions import list_sessions
 from consolidator.service.memory.facts import list_facts, list_rejected
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions, list_solutions
+from consolidator.service.sessions.listing import SessionFilter, list_sessions
 from consolidator.settings import Settings
 from tests.nights import log_workdays, run_next_night
 
@@ -25,7 +25,7 @@ OTHERS = {name: f"agent{n}" for n, name in enumerate(PROJECTS)}
 
 async def ask_everything(database: Database, project: str) -> str:
     answers = [
-        await list_sessions(database, project=project),
+        (await list_sessions(database, SessionFilter(project=project))).sessions,
         await list_facts(database, project=project),
         await list_rejected(database, project=project),
         await list_procedures(database, project=project, everything=True),
@@ -52,7 +52,8 @@ async def test_a_project_is_meant_alone(database: Database, settings: Settings, 
     with pytest.raises(UsageError, match="several projects"):
         await ask_everything(database, "api")
     assert OTHERS["/old/api"] in await ask_everything(database, "/old/api")
-    assert await list_sessions(database, project="api", agent=OTHERS["/new/api"])  # of one agent it is one
+    of_one_agent = SessionFilter(project="api", agent=OTHERS["/new/api"])  # of one agent it is one
+    assert (await list_sessions(database, of_one_agent)).sessions
 
 
 @pytest.mark.parametrize("name", ["agent", "Agent0", "agent_", "agent%", "agent0 ", ""])

@@ -1,0 +1,91 @@
+"""The life of a session: created with all that its agent and its caller say, opened by its key, ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consolidator.database import Database
+from consolidator.models.principal import Role, name_principal
+from consolidator.models.session import SessionRow
+from consolidator.runtime import creation, sessions
+from consolidator.runtime.session_request import SessionArguments, SessionRequest, session_request
+from consolidator.service.sessions.access import find_session, get_session
+from consolidator.service.viewer import OWNER, OWNER_NAME, Viewer
+from consolidator.settings import Settings
+from consolidator.store.log import sessions as session_store
+
+__all__ = ["SessionArguments", "SessionRequest", "create_session", "end_session", "open_session", "session_request"]
+
+
+async def create_session(
+    database: Database,
+    settings: Settings,
+    request: SessionRequest,
+    *,
+    agent: str | None = None,
+    channel: str | None = None,
+    peer: str | None = None,
+    key: str | None = None,
+    viewer: Viewer = OWNER,
+) -> SessionRow:
+    """Create a session, within the viewer's reach; what its caller leaves open is its agent's.
+
+    A `key` names it from now on, and it continues that conversation. Raises Forbidden, and UsageError for what no
+    session could run with, or another agent, project or peer than the credential's.
+    """
+    viewer.check_may("write")
+    if key is not None:
+        named_agent, _, named_peer = creation.parse_key(key)
+        viewer.narrow(agent=named_agent, peer=named_peer or "")
+    reach = viewer.narrow(agent=agent, project=request.project, peer=peer)
+    return await creation.create_session(
+        database,
+        settings,
+        replace(request, project=reach.project or None),
+        agent=agent if key is not None else reach.agent,
+        channel=channel,
+        peer=peer if key is not None else reach.peer or None,
+        key=key,
+        principal=_operator(viewer),
+    )
+
+
+async def open_session(
+    database: Database, settings: Settings, key: str, request: SessionRequest, *, viewer: Viewer = OWNER
+) -> SessionRow:
+    """Return the session that a key names now, within the viewer's reach; create it if there is none.
+
+    What the request names is set on a session that exists. Raises as `create_session` does.
+    """
+    viewer.check_may("write")
+    agent, _, peer = creation.parse_key(key)
+    reach = viewer.narrow(agent=agent, project=request.project, peer=peer or "")
+    async with database.connection() as conn:
+        current = await session_store.get_current(conn, key)
+        if current is not None:
+            await get_session(conn, viewer, current.id, "write")
+    return await creation.open_session(
+        database, settings, key, replace(request, project=reach.project or None), principal=_operator(viewer)
+    )
+
+
+async def end_session(
+    database: Database, name: str, *, reason: str | None = None, hide: bool = False, viewer: Viewer = OWNER
+) -> SessionRow:
+    """End a session: its key names none then. With `hide` it is not listed either; nothing is deleted.
+
+    Raises NotFound, Forbidden, and UsageError for a session that another harness drives.
+    """
+    async with database.connection() as conn:
+        session = await find_session(conn, viewer, name, "write")
+    sessions.check_driven_here(session)
+    await sessions.end_session(
+        database, session.id, reason=reason or "ended by the user", hide=hide, principal=_operator(viewer)
+    )
+    async with database.connection() as conn:
+        return await find_session(conn, viewer, session.id, "write")
+
+
+def _operator(viewer: Viewer) -> str:
+    """Return who configures: the machine's owner, or a credential by its name."""
+    return name_principal(Role.OPERATOR, None if viewer.name == OWNER_NAME else viewer.name)

@@ -1,0 +1,143 @@
+"""Lists sessions page by page, and shows one with its totals and what its next context takes of the model's window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from consolidator.database import Database
+from consolidator.errors import ModelError, UsageError
+from consolidator.llm.prices import context_window
+from consolidator.models.session import SessionRow
+from consolidator.runtime.routing import compared_model
+from consolidator.service.agents.context import preview_context
+from consolidator.service.sessions.access import find_session
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
+from consolidator.store.log import session_list
+from consolidator.store.log.projects import resolve_project
+from consolidator.store.log.session_list import SessionCursor, SessionFilter, SessionOrder, StoredStatus
+
+__all__ = [
+    "ContextUse",
+    "SessionCursor",
+    "SessionDetails",
+    "SessionFilter",
+    "SessionOrder",
+    "SessionPage",
+    "SessionStatus",
+    "StoredStatus",
+    "list_sessions",
+    "session_status",
+    "show_session",
+]
+SessionStatus = Literal["ended", "running", "waiting", "pending", "failed", "idle"]
+STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Some sessions, and where the next page begins; None on the last one."""
+
+    sessions: list[SessionRow]
+    next: SessionCursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUse:
+    """What a session's next context takes, without its tools and what memory recalls."""
+
+    tokens: int
+    budget: int  # tokens that a context of this session may take
+    window: int | None  # tokens of the model's window, where it is known
+    strategy: str
+    model: str | None
+
+    @property
+    def share(self) -> float | None:
+        """The share of the model's window; None if that is not known."""
+        return None if self.window is None else self.tokens / self.window
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDetails:
+    """A session, what it is doing, and what its next context takes."""
+
+    session: SessionRow
+    status: SessionStatus
+    context: ContextUse | None  # None where the context cannot be built: a prompt larger than the budget
+
+
+async def list_sessions(
+    database: Database,
+    wanted: SessionFilter | None = None,
+    *,
+    order: SessionOrder = "latest",
+    after: SessionCursor | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> SessionPage:
+    """Return the sessions that a filter selects, within the viewer's reach, page by page.
+
+    `order`: `latest` (what happened last first), `created` (the newest first), `runs` (the oldest first, as the runs of
+    a thread came). Raises Forbidden, and UsageError where a project's name is not clear.
+    """
+    wanted = wanted or SessionFilter()
+    viewer.check_may("read")
+    reach = viewer.narrow(agent=wanted.agent, peer=wanted.peer)
+    async with database.connection() as conn:
+        project = viewer.project or await resolve_project(conn, wanted.project, agent=reach.agent, peer=reach.peer)
+        if viewer.project is not None:
+            viewer.narrow(project=wanted.project)
+        rows = await session_list.list_page(
+            conn,
+            wanted,
+            agent=reach.agent,
+            project=project,
+            person=viewer.peer,
+            order=order,
+            after=after,
+            limit=limit + 1,
+            now=database.clock.now(),
+        )
+    page = rows[:limit]
+    return SessionPage(page, session_list.cursor_of(page[-1], order) if len(rows) > limit else None)
+
+
+async def show_session(
+    database: Database, settings: Settings, name: str, *, with_context: bool = True, viewer: Viewer = OWNER
+) -> SessionDetails:
+    """Return a session by its id, its foreign name, or the beginning of either. Raises NotFound, and Forbidden."""
+    async with database.connection() as conn:
+        session = await find_session(conn, viewer, name, "read")
+    status = session_status(session, database.clock.now())
+    use = await _measure_context(database, settings, session) if with_context else None
+    return SessionDetails(session, status, use)
+
+
+def session_status(session: SessionRow, now: datetime) -> SessionStatus:
+    """Return what a session is doing.
+
+    `ended`; `running` (a harness holds it); `waiting` (for a person's decision); `pending` (something is to be
+    answered); `failed` (its last turn ended in an error); `idle`.
+    """
+    if session.status == "ended":
+        return "ended"
+    if session.lease_owner is not None and session.lease_until is not None and session.lease_until > now:
+        return "running"
+    if session.attention:
+        return "waiting"
+    if session.pending:
+        return "pending"
+    return "failed" if session.error else "idle"
+
+
+async def _measure_context(database: Database, settings: Settings, session: SessionRow) -> ContextUse | None:
+    try:
+        context, _ = await preview_context(database, settings, session.id, with_recall=False)
+    except (UsageError, ModelError):
+        return None
+    model = compared_model(settings, session) or settings.model
+    window = session.context_window or (context_window(model) if model else None)
+    return ContextUse(context.tokens, context.budget, window, context.strategy, model)

@@ -1,0 +1,38 @@
+-- name: get
+select * from agent where name = %(name)s
+
+-- name: list_all
+select * from agent where (%(only)s::text is null or name = %(only)s) order by name limit %(limit)s
+
+-- name: reserve_name
+-- So that of two first definitions of an agent the second one sees the first.
+insert into agent (name, created_at, updated_at) values (%(name)s, %(now)s, %(now)s) on conflict do nothing
+
+-- name: lock
+select * from agent where name = %(name)s for update
+
+-- name: save
+update agent
+set version = %(version)s, model = %(model)s, system_prompt = %(system_prompt)s, template = %(template)s,
+    template_version = %(template_version)s, parameters = %(parameters)s, tools = %(tools)s, max_cost = %(max_cost)s,
+    max_steps = %(max_steps)s, answer_tokens = %(answer_tokens)s, strategy = %(strategy)s, budget = %(budget)s,
+    last = %(last)s, compaction_threshold = %(compaction_threshold)s, session_ttl_seconds = %(session_ttl_seconds)s,
+    checkpoint_ttl_seconds = %(checkpoint_ttl_seconds)s, retention_days = %(retention_days)s, updated_at = %(now)s
+where name = %(name)s
+returning *
+
+-- name: last_version
+-- An agent that was deleted and is defined again goes on counting.
+select coalesce(max(version), 0) as version,
+       coalesce(max((definition ->> 'template_version')::integer), 0) as template_version
+from agent_version where agent = %(name)s
+
+-- name: add_version
+insert into agent_version (agent, version, definition, created_at, changed_by)
+values (%(name)s, %(version)s, %(definition)s, %(now)s, %(changed_by)s)
+
+-- name: list_versions
+select * from agent_version where agent = %(name)s order by version desc limit %(limit)s
+
+-- name: delete
+delete from agent where name = %(name)s
