@@ -121,6 +121,8 @@ class PolicyDecision(Payload):
         "instructions_added",
         "command_run",
         "delivered",
+        "item_recorded",  # an item of another framework that is no message, call or result
+        "items_withdrawn",  # the framework gives those with after < seq <= upto to its model no more
     ]
 
 

@@ -1,0 +1,138 @@
+"""Convert an item of OpenAI's Responses API, as the Agents SDK keeps it in a session, to event drafts.
+
+Pure: an item in, drafts out. A message, a call, a result and reasoning become their events; a hosted tool's item is
+call and result in one. What has no counterpart (a list of tools, an opaque compaction) is a decision that only keeps
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+from consolidator.formats.common.coercion import fit_payload
+from consolidator.formats.common.content import answers_call, extract_text, split_message
+from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.outcome import is_failure
+from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
+from consolidator.formats.openai.conversation import is_failed_result
+from consolidator.models.payload import EventType
+
+Draft = tuple[EventType, dict[str, Any]]
+Origin = Literal["user", "harness"]
+_REJECTED = "Tool execution was not approved."
+_SDK_FAILURE = "An error occurred while running the tool."
+_FAILED_STATES = ("failed", "incomplete")
+_NAMED_CALLS = ("function_call", "custom_tool_call")
+_LOCAL_CALLS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "tool_search_call")
+# Calls that the provider runs itself: the item holds what came of it, too.
+_HOSTED_CALLS = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
+_ARGUMENT_KEYS = ("arguments", "input", "action", "actions", "operation", "code", "queries")
+_RESULT_KEYS = ("output", "outputs", "results", "tools")
+_MEDIA_KEYS = ("image_url", "file_data", "data", "result")
+
+
+def draft_item(item: Mapping[str, Any], tools: dict[str, str], origin: Origin = "user") -> list[Draft]:
+    """Return the events of an item, at least one. `tools` maps the ids of open calls to their tools, and is kept so.
+
+    `origin` says whose words the messages of role user are: a person's, or a program's.
+    """
+    return [(event_type, fit_payload(event_type, data)) for event_type, data in _draft(item, tools, origin)]
+
+
+def _draft(item: Mapping[str, Any], tools: dict[str, str], origin: Origin) -> Iterator[Draft]:
+    kind, role = str(item.get("type") or "message"), item.get("role")
+    if kind == "message" and role == "user":
+        yield from _draft_user_message(item, origin)
+    elif kind == "message" and role == "assistant":
+        message = {"text": extract_text(item.get("content")), "message_id": item.get("id")}
+        yield EventType.ASSISTANT_RESPONSE, message
+    elif kind == "message" and role in ("system", "developer"):
+        text = extract_text(item.get("content"))
+        yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": text, "role": role}
+    elif kind == "reasoning":
+        texts = [extract_text(item.get(key)) for key in ("summary", "content") if item.get(key)]
+        yield EventType.THINKING_START, {"text": "\n".join(texts), "message_id": item.get("id")}
+    elif kind in _NAMED_CALLS or kind in _LOCAL_CALLS:
+        call = _build_call(item, kind)
+        tools[call["call_id"]] = call["tool"]
+        yield EventType.TOOL_CALL, call
+    elif kind in _HOSTED_CALLS:
+        call = _build_call(item, kind)
+        yield EventType.TOOL_CALL, call
+        yield EventType.TOOL_RESULT, _build_result(item, call["call_id"], call["tool"])
+    elif kind.endswith("_output") and item.get("call_id"):
+        call_id = str(item["call_id"])
+        yield EventType.TOOL_RESULT, _build_result(item, call_id, tools.pop(call_id, None))
+    else:
+        yield EventType.POLICY_DECISION, {"decision": "item_recorded", "item_type": kind}
+
+
+def _draft_user_message(item: Mapping[str, Any], origin: Origin) -> Iterator[Draft]:
+    """Yield what came with a message, then what its sender typed; the last event stands for the item."""
+    content = item.get("content")
+    typed, other = ("", extract_text(content)) if answers_call(item) else split_message(content)
+    unwrapped = unwrap(typed, MESSAGE_BLOCKS)
+    around = "\n".join(part for part in (unwrapped.around, other) if part.strip())
+    has_words = bool(unwrapped.words.strip())
+    if around or not has_words:
+        yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
+    if has_words:
+        yield EventType.USER_MESSAGE, {"text": unwrapped.words, "origin": origin}
+
+
+def _build_call(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return a call; arguments in JSON are parsed."""
+    arguments = next((item[key] for key in _ARGUMENT_KEYS if item.get(key) is not None), None)
+    if isinstance(arguments, str) and arguments[:1] in ("{", "["):
+        with suppress(ValueError):  # a patch or a script is text
+            arguments = parse_json(arguments)
+    if kind == "shell_call" and isinstance(arguments, Mapping) and isinstance(arguments.get("commands"), list):
+        arguments = {"command": "\n".join(extract_text(command) for command in arguments["commands"])}
+    named = kind in _NAMED_CALLS or kind == "mcp_call"
+    tool = str(item.get("name") or "") if named else kind.removesuffix("_call")
+    return {"call_id": str(item.get("call_id") or item.get("id") or ""), "tool": tool, "arguments": arguments}
+
+
+def _build_result(item: Mapping[str, Any], call_id: str, tool: str | None) -> dict[str, Any]:
+    """Return a result. It failed if the item says so, else if its text is clearly an error."""
+    output = next((item[key] for key in _RESULT_KEYS if item.get(key) is not None), None)
+    error = extract_text(item.get("error"))
+    text = error or _extract_output(output)
+    reason = "rejected" if text.strip() == _REJECTED else "timeout" if _has_outcome(output, "timeout") else None
+    said = item.get("status") in _FAILED_STATES or bool(error) or _has_failed_command(output)
+    failed = said or reason is not None or text.startswith(_SDK_FAILURE) or is_failed_result(text) or is_failure(text)
+    status = "error" if failed else "ok"
+    return {"call_id": call_id, "tool": tool, "status": status, "reason": reason, "content": text}
+
+
+def _extract_output(output: Any) -> str:
+    """Return an output's text; pictures and files leave a mark."""
+    if isinstance(output, list):
+        return "\n".join(_extract_output(part) for part in output)
+    if not isinstance(output, Mapping):
+        return extract_text(output)
+    if "stdout" in output or "stderr" in output:
+        return "\n".join(text for key in ("stdout", "stderr") if (text := extract_text(output.get(key))))
+    if isinstance(output.get("text"), str):
+        return str(output["text"])
+    if any(isinstance(output.get(key), str) for key in _MEDIA_KEYS):
+        return f"[{output.get('type', 'file')}]"
+    return json.dumps(output, ensure_ascii=False)
+
+
+def _has_outcome(output: Any, kind: str) -> bool:
+    return any(_outcome_of(part).get("type") == kind for part in (output if isinstance(output, list) else ()))
+
+
+def _has_failed_command(output: Any) -> bool:
+    return any(
+        _outcome_of(part).get("exit_code") not in (None, 0) for part in (output if isinstance(output, list) else ())
+    )
+
+
+def _outcome_of(part: Any) -> Mapping[str, Any]:
+    outcome = part.get("outcome") if isinstance(part, Mapping) else None
+    return outcome if isinstance(outcome, Mapping) else {}
