@@ -29,7 +29,7 @@ async def open_agents_session(request: dict[str, Any]) -> tuple[str, Write]:
         query={"host": server["host"], "port": str(server["port"])},
     )  # fmt: skip
     session = SQLAlchemySession("s", engine=create_async_engine(url), create_tables=True)
-    item = {"type": "function_call_output", "call_id": "c0", "output": request["text"]}
+    item: Any = {"type": "function_call_output", "call_id": "c0", "output": request["text"]}
 
     async def write(count: int) -> None:
         for _ in range(count):

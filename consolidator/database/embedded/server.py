@@ -70,6 +70,10 @@ class EmbeddedServer:
         """End this use; if it was the last, the server has ended when this returns. A second call does nothing."""
         await asyncio.to_thread(self._stop, False)
 
+    def stop_blocking(self) -> None:
+        """`stop` for a process that is ending, in which no thread can be started any more."""
+        self._stop(False)
+
     async def delete(self) -> bool:
         """Stop, and delete the cluster with all its data if nobody else uses it; return whether it was deleted."""
         return await asyncio.to_thread(self._stop, True)

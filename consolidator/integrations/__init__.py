@@ -1,0 +1,1 @@
+"""Agents that another framework drives, with this log as their memory. Each module needs its framework installed."""

@@ -1,0 +1,122 @@
+"""A session of the OpenAI Agents SDK over this log: `Runner.run(agent, "hi", session=ConsolidatorSession(key))`.
+
+The SDK drives the agent and keeps its items here; nights learn from them as from any other session. What the SDK takes
+back is withdrawn by an event, and nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from ulid import ULID
+
+from consolidator.errors import DatabaseUnavailable, UsageError
+from consolidator.integrations.shared_database import SharedDatabase, join_shared_database, leave_shared_database
+from consolidator.service.database import Database
+from consolidator.service.log.items import ItemLog
+from consolidator.settings import Settings, load_settings
+
+try:
+    from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
+except ImportError as error:
+    raise UsageError("this needs the OpenAI Agents SDK: pip install 'consolidator[agents]'") from error
+
+FRAMEWORK = "openai-agents"
+Result = TypeVar("Result")
+_ATTEMPTS = 3
+_FIRST_PAUSE_SECONDS = 0.2
+
+
+class ConsolidatorSession:
+    """The conversation that the SDK has under a key (`agent:channel:peer`); an instance holds none of it.
+
+    Without `database` the configured one is opened, shared by the process, and closed at its end; a `database` is used
+    on the event loop that it was opened on. `origin="harness"` says that a program writes what the SDK sends as the
+    user; `surface` is where people type it, and `project` the folder or repository that it is about. Raises UsageError
+    for a key that is not valid.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        database: Database | None = None,
+        settings: Settings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        project: str | None = None,
+        origin: Literal["user", "harness"] = "user",
+        surface: str = "library",
+    ) -> None:
+        if database is not None and settings is not None:
+            raise UsageError("a database has settings already: leave settings out")
+        self.session_id = key
+        self.session_settings: SessionSettings | None = coerce_session_settings(session_settings or {})
+        self._log = ItemLog(key, framework=FRAMEWORK, surface=surface, origin=origin, project=project)
+        self._database = database
+        self._settings = settings
+        self._shared: SharedDatabase | None = None
+        self._closed = False
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Return the latest `limit` items, the oldest first; without a limit that of `session_settings`, else all.
+
+        A negative limit is none, as in the SDK's own sessions.
+        """
+        self._check_open()
+        wanted = resolve_session_limit(limit, self.session_settings)
+        latest = None if wanted is None or wanted < 0 else wanted
+        return await self._run(lambda database: self._log.read(database, latest))
+
+    async def add_items(self, items: Sequence[Any]) -> None:
+        """Append items, all or none. A call that lost its connection is repeated, and still writes them once."""
+        self._check_open()
+        if not items:
+            return
+        idempotency_key = str(ULID())
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._run(lambda database: self._log.add(database, items, idempotency_key=idempotency_key))
+                return
+            except DatabaseUnavailable:
+                if attempt == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+
+    async def pop_item(self) -> Any | None:
+        """Withdraw the latest item and return it; None if there is none."""
+        self._check_open()
+        return await self._run(self._log.pop)
+
+    async def clear_session(self) -> None:
+        """Withdraw all items. They stay in the log: `consolidator erase` deletes what must be gone."""
+        self._check_open()
+        await self._run(self._log.clear)
+
+    async def close(self) -> None:
+        """Close this session; the last one of a process closes the shared database, too."""
+        self._closed = True
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            await leave_shared_database(shared, self)
+
+    async def __aenter__(self) -> ConsolidatorSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, call: Callable[[Database], Awaitable[Result]]) -> Result:
+        if self._database is not None:
+            return await call(self._database)
+        if self._shared is None or not self._shared.is_usable:
+            self._shared = join_shared_database(self._settings or load_settings(), self)
+        return await self._shared.run(call)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"{type(self).__name__} is closed: open another one under the key {self.session_id!r}")
