@@ -32,12 +32,14 @@ from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.event import Event, NewEvent
+from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.store.log import context as store
 from consolidator.store.log import events
 from consolidator.store.log.context import SessionView
 from consolidator.store.log.events import AppendResult
+from consolidator.store.log.lineage import MARKS, find_mark, load_lineage
 from consolidator.store.log.seeds import read_latest
 
 DEFAULT_LAST = 50  # events of a window
@@ -97,23 +99,25 @@ async def build_context(
     """
     selected = find_strategy(strategy)
     view = await store.load_view(conn, session_id)
+    lineage = await load_lineage(conn, session_id, view)
     head = view.head if upto is None else min(upto, view.head)
-    history = history_from_view(view)
-    reader = ContextReader(conn, view, head, limits or {}, frozenset(withheld))
-    after = max(view.pruned_to, selected.kept_from(history) - 1)
+    history = history_from_view(view, lineage)
+    reader = ContextReader(conn, lineage, head, limits or {}, frozenset(withheld))
+    kept_from = selected.kept_from(history)
+    after = max(lineage.readable_after, kept_from - 1) if kept_from else lineage.readable_after
     recent = await selected.read_events(reader, after, budget=budget, last=last)
     for event in recent:
         apply_decision(history, event)
     kept_from = selected.kept_from(history)  # one of these events may be a newer compaction
-    recent = [event for event in recent if event.seq >= kept_from]
-    reaches_start = not recent or recent[0].seq <= view.pruned_to + 1
+    recent = [event for event in recent if not kept_from or event.seq >= kept_from]
+    reaches_start = not recent or recent[0].seq <= lineage.readable_after + 1
     recent = await reader.include_last_user_message(recent)
     builder = _ContextBuilder(
         selected, budget, message_format, head, history, view.state, system,
         convert_tool_definitions(tools, message_format), _mark_recalled(recalled),
         await _render_earlier(conn, seeds, budget),
     )  # fmt: skip
-    arguments = (recent, limits, reaches_start and not view.pruned_to)
+    arguments = (recent, limits, reaches_start and not lineage.is_truncated)
     if len(recent) > MAX_INLINE_EVENTS:
         return await asyncio.to_thread(builder.build, *arguments)
     return builder.build(*arguments)
@@ -125,16 +129,16 @@ async def advance_history(conn: Connection, session_id: str, *, limit: int = FOL
     Called once a turn; a long log that was never folded is caught up with in steps of `limit` events.
     """
     view = await store.load_view(conn, session_id)
-    history = history_from_view(view)
-    if view.upto is None and history.upto:
-        for event in await store.read_latest_marks(conn, session_id, history.upto):
-            apply_decision(history, event)
+    lineage = await load_lineage(conn, session_id, view)
+    history = history_from_view(view, lineage)
+    if view.upto is None and history.upto > lineage.begins_after:
+        for mark in MARKS:
+            if (event := await find_mark(conn, lineage, mark, upto=history.upto)) is not None:
+                apply_decision(history, event)
     upto = min(view.head, history.upto + limit)
-    if upto <= (view.upto or 0):
+    if upto <= (lineage.begins_after if view.upto is None else view.upto):
         return 0
-    next_events = await store.read_window(
-        conn, session_id, after=history.upto, upto=upto, bounds=view.ingest_bounds, longest=MAX_RESULT_BYTES
-    )
+    next_events = await store.read_window(conn, lineage, after=history.upto, upto=upto, longest=MAX_RESULT_BYTES)
     if len(next_events) > MAX_INLINE_EVENTS:
         folded = await asyncio.to_thread(fold_events, history, next_events)
     else:
@@ -151,7 +155,8 @@ async def set_scratchpad(
     data = {"decision": "scratchpad_set", "text": text}
     decision = NewEvent(EventType.POLICY_DECISION, data, principal=Role.AGENT.value)
     result = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
-    history = history_from_view(await store.load_view(conn, session_id))
+    view = await store.load_view(conn, session_id)
+    history = history_from_view(view, await load_lineage(conn, session_id, view))
     history.scratchpad_seq, history.scratchpad = result.last_seq, text or None
     await store.save_view(conn, session_id, asdict(history))
     return result
@@ -171,12 +176,12 @@ def context_budget(
     return budget if max_budget is None else min(budget, max_budget)
 
 
-def history_from_view(view: SessionView) -> SessionHistory:
+def history_from_view(view: SessionView, lineage: Lineage) -> SessionHistory:
     """Return what is folded of a session's past: by its own steps, or by the nights if those went further."""
     learned = view.learned
-    upto = view.consolidated_to if learned else view.upto or 0
+    upto = view.consolidated_to if learned else view.upto
     return SessionHistory(
-        max(upto, view.pruned_to),
+        lineage.readable_after if upto is None else max(upto, lineage.readable_after),
         learned or view.summary or {},
         view.compaction_seq,
         view.compaction or {},

@@ -11,9 +11,9 @@ from consolidator.context.window import count_turn_tokens
 from consolidator.database import Connection
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import Event
+from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import context as store
-from consolidator.store.log.context import SessionView
 
 MAX_INLINE_EVENTS = 60  # more events than these are processed in a thread, not on the event loop
 _MESSAGE_LOOKBACK = 2000  # how many earlier events are searched for a person's last message
@@ -21,10 +21,10 @@ _MESSAGE_LOOKBACK = 2000  # how many earlier events are searched for a person's 
 
 @dataclass(slots=True)
 class ContextReader:
-    """Reads a session's events up to `head`, without the `withheld` ones."""
+    """Reads a session's past up to `head`, its ancestors' part included, without the `withheld` events."""
 
     conn: Connection
-    view: SessionView
+    lineage: Lineage
     head: int
     limits: Mapping[str, int]  # tool -> maximum bytes of its results
     withheld: frozenset[int]  # seqs
@@ -50,19 +50,15 @@ class ContextReader:
         if not events or any(_is_from_person(event) for event in events):
             return events
         upto = events[0].seq - 1
-        after = max(self.view.pruned_to, upto - _MESSAGE_LOOKBACK)
-        message = await store.read_last_user_message(
-            self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds
-        )
+        after = max(self.lineage.readable_after, upto - _MESSAGE_LOOKBACK)
+        message = await store.read_last_user_message(self.conn, self.lineage, after=after, upto=upto)
         return events if message is None or message.seq in self.withheld else [message, *events]
 
     async def _read(self, after: int, upto: int) -> list[Event]:
         if after >= upto:
             return []
         max_bytes = max([MAX_RESULT_BYTES, *self.limits.values()])
-        events = await store.read_window(
-            self.conn, self.view.session_id, after=after, upto=upto, bounds=self.view.ingest_bounds, longest=max_bytes
-        )
+        events = await store.read_window(self.conn, self.lineage, after=after, upto=upto, longest=max_bytes)
         return [event for event in events if event.seq not in self.withheld] if self.withheld else events
 
     def _exceeds_budget(self, events: Sequence[Event], budget: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
-from sqlalchemy import BigInteger, text
+from sqlalchemy import BigInteger, Index, text
 from sqlmodel import Field, SQLModel
 
 from consolidator.models.columns import (
@@ -113,11 +113,20 @@ def with_principals(new_events: Iterable[NewEvent], name: str | None = None) -> 
     ]
 
 
+# Of few events: what a child inherits at any point is found by these without reading the log.
+HAS_STATE_PATCH = "data ? 'state_patch' or data -> 'data_ref' ?| array['state_patch', '*']"
+IS_CONTEXT_MARK = "event_type = 'PolicyDecision' and data ->> 'decision' in ('compaction', 'scratchpad_set')"
+
+
 class EventTable(SQLModel, table=True):
     """The log: partitioned by day of `created_at`, append-only; only `consolidated_at` is ever updated, once."""
 
     __tablename__ = "event"
-    __table_args__ = {"postgresql_partition_by": "RANGE (created_at)"}
+    __table_args__ = (
+        Index("event_state_patch", "session_id", "seq", postgresql_where=text(HAS_STATE_PATCH)),
+        Index("event_context_mark", "session_id", "seq", postgresql_where=text(IS_CONTEXT_MARK)),
+        {"postgresql_partition_by": "RANGE (created_at)"},
+    )
 
     id: int = Field(
         sa_type=BigInteger, nullable=False, sa_column_kwargs={"server_default": text("nextval('event_id_seq')")}

@@ -52,12 +52,13 @@ class SessionRow:
     status: str  # open | ended
     error: str | None  # in which its last turn ended
     completed_at: datetime | None  # when it ended
+    base_seq: int  # its own events come after it: the point of the parent, whose numbering a child continues
     head: int  # seq of the last event
     due: bool  # whether head > consolidated_to
     consolidated_to: int  # the watermark: every event up to here was learned from or dead-lettered
     extracted_to: int  # every event up to here was read by a model, or was pruned before one could
     awaits_model: bool  # events after it are learned from by rules, and not stamped until the model has read them
-    pruned_to: int  # every event up to here is gone
+    pruned_to: int  # every own event up to here is gone, or there never was one
     lease_epoch: int  # grows with each harness that acquires the session
     lease_owner: str | None
     lease_until: datetime | None
@@ -81,7 +82,7 @@ class SessionRow:
     expires_at: datetime | None  # retention ends it after this; a person's message moves it on
     unchained_to: int  # events up to here were written before events were hash-chained
     chain_hash: bytes | None  # of the last event; null before the first one
-    pruned_hash: bytes | None  # of the event at `pruned_to`, with which the rest is verified
+    pruned_hash: bytes | None  # of the event at `pruned_to`, or what a child's chain begins with
     recorded_by: str | None  # the client or import that writes it, where the runtime does not: it is never driven
     followed_until: datetime | None  # until then, by the database's clock, writers notify those who follow the session
     wake_failures: int  # wakes in a row that did not come to an end
@@ -91,6 +92,16 @@ class SessionRow:
     def is_driven_elsewhere(self) -> bool:
         """Whether the log is the record of another harness (imported, or recorded by a client): never driven here."""
         return self.origin is not None or self.recorded_by is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether none of its own events is pruned."""
+        return self.pruned_to <= self.base_seq
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        """Whether its past may begin in another session's log: `store.log.lineage` knows."""
+        return self.parent_id is not None and self.kind != "sub-agent"
 
     @property
     def ingest_bounds(self) -> tuple[datetime, datetime]:
@@ -164,6 +175,7 @@ class SessionTable(SQLModel, table=True):
     status: str = text_column(default="open")
     error: str | None = nullable_text_column()
     completed_at: datetime | None = nullable_timestamp_column()
+    base_seq: int = bigint_column()
     head: int = bigint_column()
     due: bool = boolean_column()
     consolidated_to: int = bigint_column()

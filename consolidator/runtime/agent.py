@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Unpack, assert_never
@@ -16,21 +17,24 @@ from typing import Any, Unpack, assert_never
 from consolidator.database import Database, open_database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.llm.client import create_client
+from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime import creation, sessions
+from consolidator.runtime import checkpoints, creation, sessions
 from consolidator.runtime import wake as waking
+from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.session_request import SessionArguments, session_request
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
-from consolidator.store.log import events
 from consolidator.store.log import generation as store
 from consolidator.store.log import sessions as session_store
+from consolidator.store.log.lineage import load_lineage, read_lineage
 
 VOID_NOTICE = "\n\n[the answer above was cut off and is void; it begins again]\n\n"
 _POLL_SECONDS = 0.1  # between two looks at a session that another process drives
@@ -151,6 +155,16 @@ class Consolidator:
         async with self.database.connection() as conn:
             return Session(self, await session_store.get(conn, session_id))
 
+    async def restore(
+        self, checkpoint_id: str, *, overrides: Overrides = NO_OVERRIDES, is_current: bool = False
+    ) -> Session:
+        """Return a new session that goes on from a checkpoint. Raises NotFound and UsageError."""
+        model = self.harness.settings.model
+        row = await checkpoints.restore_checkpoint(
+            self.database, checkpoint_id, overrides=overrides, is_current=is_current, configured_model=model
+        )
+        return Session(self, row)
+
     async def step(self, session_id: str) -> StepResult:
         """Take one step of a session. Raises SessionBusy if another process drives it."""
         return await waking.step_session(self.harness, session_id)
@@ -229,8 +243,9 @@ class Session:
         """Return the last messages, the oldest first."""
         async with self._agent.database.connection() as conn:
             session = await session_store.get(conn, self.id)
-            after = max(session.pruned_to, session.head - _EVENTS_PER_MESSAGE * limit)
-            log = await events.read(conn, self.id, after=after, upto=session.head)
+            lineage = await load_lineage(conn, self.id, session)
+            after = session.head - _EVENTS_PER_MESSAGE * limit
+            log = await read_lineage(conn, lineage, after=after, upto=session.head)
         messages = [message for event in log if (message := _to_message(event)) is not None]
         return messages[-limit:]
 
@@ -242,6 +257,31 @@ class Session:
     async def end(self, reason: str = "ended by the user", *, hide: bool = False) -> None:
         """End the session; with `hide` it is not listed either. Nothing is deleted."""
         await sessions.end_session(self._agent.database, self.id, reason=reason, hide=hide)
+
+    async def fork(
+        self, at: int | None = None, *, overrides: Overrides = NO_OVERRIDES, is_current: bool = False
+    ) -> Session:
+        """Return a new session that reads this one's log up to an event as its own past; this one is untouched.
+
+        By default it begins after the latest event at which nothing is open. Raises UsageError for an event in the
+        middle of a call or an answer, naming the nearest ones that are not.
+        """
+        request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current)
+        model = self._agent.harness.settings.model
+        return Session(self._agent, await create_child(self._agent.database, self.id, request, configured_model=model))
+
+    async def checkpoint(
+        self,
+        label: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        at: int | None = None,
+        time_to_live: timedelta | None = checkpoints.TIME_TO_LIVE,
+    ) -> CheckpointRow:
+        """Set a checkpoint here, or after an earlier event, and return it; `Consolidator.restore` goes on from it."""
+        return await checkpoints.create_checkpoint(
+            self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
+        )
 
     async def _stream_deltas(self, message_seq: int | None) -> AsyncIterator[Delta]:
         queue, listeners = DeltaQueue(), self._agent.harness.listeners

@@ -31,6 +31,7 @@ from consolidator.runtime.harness import Usage
 from consolidator.runtime.lease import hold_session
 from consolidator.store.log import context as store
 from consolidator.store.log import events, sessions
+from consolidator.store.log.lineage import load_lineage
 
 log = logging.getLogger("consolidator.runtime")
 THRESHOLD = 0.8  # share of the budget above which a session is compacted again
@@ -125,11 +126,11 @@ async def _load_plan(
     """Return a session's history, and what to compact; None if that is not worth it."""
     async with database.connection() as conn:
         view = await store.load_view(conn, session_id)
-        history = history_from_view(view)
-        after = max(view.pruned_to, history.kept_from - 1, view.head - MAX_EVENTS)
-        log_window = await store.read_window(
-            conn, session_id, after=after, upto=view.head, bounds=view.ingest_bounds, longest=MAX_RESULT_BYTES
-        )
+        lineage = await load_lineage(conn, session_id, view)
+        history = history_from_view(view, lineage)
+        after = max(lineage.readable_after, view.head - MAX_EVENTS)
+        after = max(after, history.kept_from - 1) if history.kept_from else after
+        log_window = await store.read_window(conn, lineage, after=after, upto=view.head, longest=MAX_RESULT_BYTES)
     turns = build_conversation(log_window)
     keep = int(budget * compaction.KEPT_SHARE)
     plan = await asyncio.to_thread(

@@ -200,6 +200,17 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earl
     )
 
 
+def find_safe_seqs(events: Sequence[Event], *, settled_to: int) -> list[int]:
+    """Return the seqs after which no call and no generation is open; `events` are those after `settled_to`."""
+    fold, safe = _OpenStateFold(seen_to=settled_to), [settled_to]
+    for event in events:
+        if counts_for_runtime(event.principal, event.type, event.data):
+            fold.feed(event)
+        if not fold.calls and fold.generation is None:
+            safe.append(event.seq)
+    return safe
+
+
 def _open_calls(fold: _OpenStateFold) -> tuple[OpenCall, ...]:
     """Return the open calls in the log's order, each with its state.
 

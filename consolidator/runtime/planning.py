@@ -20,6 +20,7 @@ from consolidator.runtime.harness import Harness, Usage
 from consolidator.runtime.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
 from consolidator.runtime.routing import route as decide_route
 from consolidator.store.log import generation as store
+from consolidator.store.log.lineage import load_lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,5 +208,6 @@ async def _recall(harness: Harness, session: SessionRow) -> str | None:
     if harness.recall is None:
         return None
     async with harness.database.connection() as conn:
-        text = await store.get_last_user_text(conn, session.id, bounds=session.ingest_bounds)
+        lineage = await load_lineage(conn, session.id, session)
+        text = await store.get_last_user_text(conn, lineage, upto=lineage.own.upto)
     return await harness.recall(session, text if isinstance(text, str) else json.dumps(text)) if text else None

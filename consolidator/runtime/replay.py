@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, assert_never
 
 from consolidator.database import Connection
 from consolidator.models.event import Event
+from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import channel_name
 from consolidator.store.log import context as store
 from consolidator.store.log import events, sessions
 from consolidator.store.log.context import DeliveredChunk
+from consolidator.store.log.lineage import load_lineage
 
 PAGE = 500  # events read at once
 ALL_CHANNELS = ""  # no session has this channel: replays all that was committed, whether delivered or not
@@ -44,22 +46,35 @@ async def replay(conn: Connection, session_id: str, *, channel: str | None = Non
     whose channel never acknowledged anything, replays all that was committed.
     """
     session = await sessions.get(conn, session_id)
-    name = channel_name(session) if channel is None else channel
-    if channel is None and not await store.has_deliveries(conn, session_id, name):
+    lineage = await load_lineage(conn, session_id, session)
+    for part in lineage.slice(lineage.readable_after, session.head):
+        async for item in _replay_part(conn, part, channel_name(session) if channel is None else channel, channel):
+            yield item
+
+
+async def _replay_part(
+    conn: Connection, part: LineageRange, name: str, channel: str | None
+) -> AsyncIterator[ReplayedItem]:
+    """Yield what people saw of a part of one log; a part ends where nothing is under way, or at the session's head."""
+    if channel is None and not await store.has_deliveries(conn, part.session_id, name):
         name = ALL_CHANNELS
-    bounds = session.ingest_bounds
     fold = _ReplayFold(all_channels=name == ALL_CHANNELS)
-    after = session.pruned_to
-    while after < session.head:
-        upto = min(after + PAGE, session.head)
-        log = await events.read(conn, session_id, after=after, upto=upto, bounds=bounds)
-        fold.add_chunks(await store.read_chunks(conn, session_id, after=after, upto=upto, low=bounds[0], channel=name))
+    after, low = part.after, part.bounds[0]
+    while after < part.upto:
+        page = part.clip(after, min(after + PAGE, part.upto))
+        span = {"after": page.after_seq, "upto": page.upto_seq}
+        log = await events.read(conn, part.session_id, **span, bounds=part.bounds)
+        fold.add_chunks(await store.read_chunks(conn, part.session_id, **span, low=low, channel=name))
         for event in log:
             for item in fold.feed(event):
-                yield item
-        after = upto
+                yield _at_position(item, part.shift)
+        after = page.upto
     for item in fold.finish():
-        yield item
+        yield _at_position(item, part.shift)
+
+
+def _at_position(item: ReplayedItem, shift: int) -> ReplayedItem:
+    return replace(item, seq=item.seq + shift) if shift else item
 
 
 @dataclass(slots=True)

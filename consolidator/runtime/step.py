@@ -31,6 +31,7 @@ from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limit
 from consolidator.store.log import events, sessions
 from consolidator.store.log import generation as store
 from consolidator.store.log import lease as marks
+from consolidator.store.log.lineage import load_lineage, read_lineage
 
 MAX_ATTEMPTS = 3  # to call the model within one step
 MAX_RETRY_WAIT = 20.0  # seconds between two attempts
@@ -100,12 +101,13 @@ class SessionStepper:
             session, self._session = self._session, None
             if session is None:
                 session = await sessions.get(conn, self.lease.session_id)
-            after = max(session.settled_to, session.pruned_to)
-            log = await events.read(conn, session.id, after=after, upto=session.head, bounds=session.ingest_bounds)
+            lineage = await load_lineage(conn, session.id, session)
+            after = max(session.settled_to, lineage.readable_after)
+            log = await read_lineage(conn, lineage, after=after, upto=session.head)
             self._open_state = fold_open_state(log, settled_to=after, head=session.head)
             begins_here = self._open_state.turn.has_beginning and not self._lacks_route(session, self._open_state)
             if not (begins_here or self._open_state.is_settled):  # the turn began before
-                earlier = await store.read_turn(conn, session.id, upto=after, bounds=session.ingest_bounds)
+                earlier = await store.read_turn(conn, lineage, upto=after)
                 self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
         self.lease.mark_seen(session.head)
         return session, self._open_state

@@ -58,6 +58,7 @@ SCENARIOS = {
         config={"strategy": "compacted", "budget": 900, "answer_tokens": 50},
     ),
     "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
+    "lineage": Scenario([["say", "nod"], ["checkpoint"], ["fork", "nod"], ["restore", "talk"]]),
     "lacking": Scenario([["say without tools", "nod"]]),
     "renewal": Scenario([["say", "linger"]], lease=3),
 }
@@ -153,6 +154,18 @@ async def inspect_run(database: Database, run: Mapping[str, Any]) -> SessionOutc
     return await inspect_session(database, session_ids[0]["id"], *read_world(Path(run["world"])))
 
 
+async def inspect_children(database: Database, run: Mapping[str, Any]) -> list[SessionOutcome]:
+    """Return the outcomes of the forks and restores of a run's session, also of those that nobody was told of."""
+    async with database.connection() as conn:
+        children = await fetch_dicts(
+            conn,
+            "select c.id from session c join session s on c.root_id = s.id where s.key = %(key)s and c.parent_id = s.id",
+            {"key": run["key"]},
+        )
+    world = read_world(Path(run["world"]))
+    return [await inspect_session(database, child["id"], *world) for child in children]
+
+
 def read_world(world: Path) -> tuple[list[Shown], list[Effect]]:
     """Return what the channel received and which effects the tools had, from their files."""
     shown: list[Any] = [tuple(record) for record in _lines(world / "channel")]
@@ -229,8 +242,8 @@ def _assert_settled(outcome: SessionOutcome) -> None:
     row = outcome.row
     assert not row.pending
     assert row.lease_owner is None
-    assert row.head == len(outcome.log)
-    assert all(event.type == EventType.SESSION_END for event in outcome.log[row.settled_to :])
+    assert row.head == row.base_seq + len(outcome.log)
+    assert all(event.type == EventType.SESSION_END for event in outcome.log if event.seq > row.settled_to)
     assert row.delivered_to == row.head or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
     assert row.reserved == 0
     assert all(call["settled_at"] for call in outcome.spends)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -164,6 +164,10 @@ async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
                     if request["kind"] == "approval":
                         await sessions.decide_approval(agent.database, call, allow=word == "allow")
                 result = await agent.wake(session.id)
+            case ["checkpoint"]:
+                await _acknowledge(Path(run["world"]) / "checkpoint", _set_checkpoint(session))
+            case ["fork" | "restore" as word, text]:
+                result = await _drive_child(agent, session, word, text, Path(run["world"]))
             case ["aside" | "resume" | "end" as word]:
                 await _change_session(agent, session, word)
             case _:
@@ -210,6 +214,33 @@ async def _wake_without_channel(agent: Consolidator, session: Session) -> StepRe
         return await agent.wake(session.id)
     finally:
         agent.harness.senders = senders
+
+
+async def _acknowledge(file: Path, work: Coroutine[Any, Any, str]) -> str:
+    """Return the id that some work made: what was acknowledged, which the file says, is not asked for again."""
+    if os.path.exists(file):  # noqa: ASYNC240 - a moment's work
+        work.close()
+    else:
+        file.write_text(await work)
+    return file.read_text()
+
+
+async def _set_checkpoint(session: Session) -> str:
+    return (await session.checkpoint("before")).id
+
+
+async def _drive_child(agent: Consolidator, session: Session, word: str, text: str, world: Path) -> StepResult:
+    """Fork the session, or restore its checkpoint, unless that was done; then say something to the child once."""
+
+    async def create() -> str:
+        child = await (session.fork() if word == "fork" else agent.restore((world / "checkpoint").read_text()))
+        return child.id
+
+    child = await agent.session(await _acknowledge(world / word, create()))
+    base_seq = (await child.info()).base_seq
+    if not any(message.seq > base_seq for message in await child.history()):
+        await sessions.send_message(agent.database, child.id, text)
+    return await agent.wake(child.id)
 
 
 async def _change_session(agent: Consolidator, session: Session, word: str) -> None:

@@ -94,7 +94,8 @@ async def _run_without_kill(run: Matrix, name: str) -> tuple[matrix.SessionOutco
     assert report is not None
     outcome = await matrix.inspect_run(run.database, request)
     assert outcome is not None
-    matrix.assert_consistent(outcome, kills=0)
+    for session in (outcome, *await matrix.inspect_children(run.database, request)):
+        matrix.assert_consistent(session, kills=0)
     assert report["bare"] == [], "this is written outside of every boundary"
     return outcome, report["points"]
 
@@ -118,7 +119,8 @@ async def _run_case(run: Matrix, case: Case, uninterrupted: matrix.SessionOutcom
         await asyncio.to_thread(run.run_child, request)
         outcome = await matrix.inspect_run(run.database, request)
         assert outcome is not None
-        matrix.assert_consistent(outcome, kills=kills)
+        for session in (outcome, *await matrix.inspect_children(run.database, request)):
+            matrix.assert_consistent(session, kills=kills)
         if SCENARIOS[case.scenario].same:
             matrix.assert_equivalent(outcome, uninterrupted)
     except AssertionError as error:

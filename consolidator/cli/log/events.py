@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 
 def events_command(
     session: SessionName,
-    after: Annotated[int, typer.Option(min=0, max=_MAX_SEQ, help="Begin after this seq.")] = 0,
+    after: Annotated[
+        int | None, typer.Option(min=-_MAX_SEQ, max=_MAX_SEQ, help="Begin after this seq.", show_default=False)
+    ] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last N events.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     full: Annotated[bool, typer.Option(help="Whole texts.")] = False,

@@ -121,7 +121,7 @@ class Backfill:
     async def _derive(self, conn: Connection, name: str, salt: bytes, *, run_id: str, again: bool) -> UnitProgress:
         """Learn from a session's new events, or `again` from those up to its watermark; stamp nothing."""
         session = await sessions.get(conn, name)
-        is_whole = session.pruned_to == 0  # what is pruned cannot be derived again: its digest and errors are kept
+        is_whole = session.is_whole  # what is pruned cannot be derived again: its digest and errors are kept
         digest = self.session_filter.includes("procedures") and is_whole
         errors = self.session_filter.includes("solutions") and is_whole
         facts = self.session_filter.includes("facts")

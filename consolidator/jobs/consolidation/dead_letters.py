@@ -133,7 +133,7 @@ async def _learn_again(
     if not await lock_for_rederiving(conn, name):
         return [], set()
     session = await sessions.get(conn, name)
-    is_whole = session.pruned_to == 0
+    is_whole = session.is_whole
     spans = [(0, session.consolidated_to)] if is_whole else [(seq - 1, seq) for seq in seqs]
     if is_whole:
         await rederive.delete_derived(conn, name, after=0, digest=True, errors=True, candidates=True)

@@ -30,10 +30,10 @@ async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -
     for name in names:
         if await lock_for_rederiving(conn, name):
             session = await sessions.get(conn, name)
-            if session.pruned_to:
-                await _renew_fingerprints(conn, session)
-            else:
+            if session.is_whole:
                 await _derive_again(conn, session, salt, run_id=run_id)
+            else:
+                await _renew_fingerprints(conn, session)
     await error_records.delete_outdated_solutions(conn, agent, version=VERSION)
     return len(names)
 

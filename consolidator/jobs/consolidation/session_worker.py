@@ -105,7 +105,7 @@ class SessionWorker:
         """Return a session's folds, made again if another version stored them; None if that cannot be done."""
         if row is None or row.version == DIGEST_VERSION:
             return unpack_folds(row)
-        if session.pruned_to:
+        if not session.is_whole:
             return None
         folds = FoldStates()
         async for result in learn_windows(conn, session, folds, self.salt, after=0, upto=session.consolidated_to):

@@ -19,6 +19,7 @@ from consolidator.runtime.routing import compared_model, side_model
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.log import context, generation, sessions
+from consolidator.store.log.lineage import load_lineage
 
 __all__ = ["STRATEGIES", "Compaction", "Context", "compact_session", "list_compactions", "preview_context"]
 
@@ -68,9 +69,8 @@ async def preview_context(
 
 async def _recall_for_last_message(database: Database, settings: Settings, session: SessionRow) -> str | None:
     async with database.connection() as conn:
-        message = await generation.get_last_user_text(
-            conn, session.id, bounds=(session.created_at, session.last_event_at)
-        )
+        lineage = await load_lineage(conn, session.id, session)
+        message = await generation.get_last_user_text(conn, lineage, upto=session.head)
     return await recall_for_message(database, settings, session, message) if message else None
 
 

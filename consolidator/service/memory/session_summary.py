@@ -7,7 +7,8 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.summary import SummaryFold, render_summary
-from consolidator.store.log import events, sessions
+from consolidator.store.log import sessions
+from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.memory import digests
 
 EVENTS_PER_READ = 2000
@@ -17,12 +18,12 @@ async def summarize_session(database: Database, session_name: str) -> dict[str, 
     """Return a session's summary as state and as text: what the nights folded, then the events since."""
     async with database.connection() as conn:
         session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
-        digest = (await digests.get_each(conn, [session.id])).get(session.id)
-        after = session.consolidated_to if digest else session.pruned_to
+        lineage = await load_lineage(conn, session.id, session)
+        stored = {} if lineage.ancestors else await digests.get_each(conn, [session.id])  # of its own events alone
+        digest = stored.get(session.id)
+        after = session.consolidated_to if digest else lineage.readable_after
         fold = SummaryFold.from_json(digest.summary) if digest else SummaryFold()
-        while batch := await events.read(
-            conn, session.id, after=after, limit=EVENTS_PER_READ, bounds=session.ingest_bounds
-        ):
+        while batch := await read_lineage(conn, lineage, after=after, upto=session.head, limit=EVENTS_PER_READ):
             for event in batch:
                 fold.feed(event)
             after = batch[-1].seq

@@ -15,7 +15,7 @@ from consolidator.memory.procedures.tool_profiles import ToolProfile
 from consolidator.models.event import Event
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import events
+from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.memory import lookup
 from consolidator.store.memory.visibility import load_person
 
@@ -36,8 +36,8 @@ async def suggest_next_calls(
         rows = await lookup.load_tool_profiles(
             conn, session.agent, session.project, person, project_alone=viewer.is_of_project
         )
-        after = max(session.head - MAX_EVENTS_READ, session.pruned_to)
-        latest = await events.read(conn, session.id, after=after, bounds=session.ingest_bounds)
+        lineage = await load_lineage(conn, session.id, session)
+        latest = await read_lineage(conn, lineage, after=session.head - MAX_EVENTS_READ, upto=session.head)
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
     return await asyncio.to_thread(suggest_from_events, profiles, latest, limit)
 

@@ -13,8 +13,10 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound
 from consolidator.models.event import Event, EventRow
+from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
+from consolidator.store.log.lineage import read_rows, span_of
 from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("log/context")
@@ -27,6 +29,9 @@ class SessionView:
     """What is folded of a session's past, with the marks of its row."""
 
     session_id: str
+    parent_id: str | None
+    kind: str
+    base_seq: int  # as are the next ones: see `SessionRow`
     head: int
     pruned_to: int
     consolidated_to: int
@@ -40,6 +45,11 @@ class SessionView:
     scratchpad_seq: int  # the event that set the scratchpad, 0 if there is none
     scratchpad: str | None
     learned: dict[str, Any] | None  # the nights' fold up to `consolidated_to`, where it goes further than `summary`
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        """Whether its past may begin in another session's log."""
+        return self.parent_id is not None and self.kind != "sub-agent"
 
     @property
     def ingest_bounds(self) -> Bounds:
@@ -74,12 +84,6 @@ async def save_view(conn: Connection, session_id: str, values: Mapping[str, Any]
     await execute(conn, _SQL["save_view"], {**values, **documents, "session": session_id, "scratchpad": notes})
 
 
-async def read_latest_marks(conn: Connection, session_id: str, upto: int) -> list[Event]:
-    """Return the latest compaction and scratchpad up to an event; the query reads all decisions of the session."""
-    rows = await fetch_all(conn, EventRow, _SQL["read_latest_marks"], {"session": session_id, "upto": upto})
-    return await events.complete(conn, rows)
-
-
 async def read_compactions(conn: Connection, session_id: str) -> list[Event]:
     """Return a session's compactions, the latest last."""
     rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session_id})
@@ -91,22 +95,20 @@ async def count_compaction(conn: Connection, session_id: str) -> None:
     await execute(conn, _SQL["count_compaction"], {"session": session_id})
 
 
-async def read_window(
-    conn: Connection, session_id: str, *, after: int, upto: int, bounds: Bounds, longest: int
-) -> list[Event]:
-    """Return events with after < seq <= upto; the middle of tool results beyond `longest` bytes is left out."""
-    rows = await events.read_rows(conn, events.Span(session_id, after, upto, bounds))
+async def read_window(conn: Connection, lineage: Lineage, *, after: int, upto: int, longest: int) -> list[Event]:
+    """Return events with after < position <= upto; the middle of tool results beyond `longest` bytes is left out."""
+    rows = await read_rows(conn, lineage, after=after, upto=upto)
     await _truncate_results(conn, rows, longest)
     return await events.complete(conn, rows)
 
 
-async def read_last_user_message(
-    conn: Connection, session_id: str, *, after: int, upto: int, bounds: Bounds
-) -> Event | None:
-    """Return a person's last message with after < seq <= upto."""
-    values = {"session": session_id, "after": after, "upto": upto, "low": bounds[0], "high": bounds[1]}
-    messages = await events.complete(conn, await fetch_all(conn, EventRow, _SQL["read_last_user_message"], values))
-    return messages[0] if messages else None
+async def read_last_user_message(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> Event | None:
+    """Return a person's last message with after < position <= upto."""
+    for part in reversed(lineage.slice(after, upto)):
+        rows = await fetch_all(conn, EventRow, _SQL["read_last_user_message"], span_of(part).values())
+        if rows:
+            return (await events.complete(conn, [replace(row, seq=row.seq + part.shift) for row in rows]))[0]
+    return None
 
 
 async def read_chunks(

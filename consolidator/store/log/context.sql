@@ -1,12 +1,14 @@
 -- name: load_view
 -- The fold of a session's past, by its steps or, where it goes further, by the nights.
-select s.id as session_id, s.head, s.pruned_to, s.consolidated_to, s.created_at, s.last_event_at, s.state,
+select s.id as session_id, s.parent_id, s.kind, s.base_seq, s.head, s.pruned_to, s.consolidated_to, s.created_at,
+       s.last_event_at, s.state,
        v.upto, v.summary, coalesce(v.compaction_seq, 0) as compaction_seq, v.compaction,
        coalesce(v.scratchpad_seq, 0) as scratchpad_seq, v.scratchpad,
        d.summary as learned
 from session s
 left join session_view v on v.session_id = s.id
 left join digest d on d.session_id = s.id and coalesce(v.upto, 0) < s.consolidated_to
+     and not exists (select from session_lineage l where l.session_id = s.id)  -- the nights read its own events alone
 where s.id = %(session)s
 
 -- name: save_view
@@ -51,17 +53,6 @@ order by c.started_seq, c.seq
 
 -- name: has_deliveries
 select exists (select from delivery where session_id = %(session)s and channel = %(channel)s) as reached
-
--- name: read_latest_marks
--- The latest compaction and the latest scratchpad of a session whose past was never folded here.
-select distinct on (e.data ->> 'decision')
-       e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
-       e.principal
-from event e
-where e.session_id = %(session)s and e.seq <= %(upto)s and e.event_type = 'PolicyDecision'
-  and (e.data ->> 'decision' = 'scratchpad_set'
-       or e.data ->> 'decision' = 'compaction' and jsonb_typeof(e.data -> 'kept_from') = 'number')
-order by e.data ->> 'decision', e.seq desc
 
 -- name: read_compactions
 -- A session's compactions, the latest last.

@@ -281,9 +281,9 @@ async def read_unconsolidated(conn: Connection, *, after: tuple[str, int] = ("",
     return await complete(conn, await fetch_all(conn, EventRow, _SQL["unconsolidated"], values))
 
 
-async def read_rows(conn: Connection, span: Span) -> list[EventRow]:
+async def read_rows(conn: Connection, span: Span, limit: int | None = None) -> list[EventRow]:
     """Return the events of a span as they are stored, in order: `complete` follows their references."""
-    return await fetch_all(conn, EventRow, _SQL["read"], {**span.values(), "limit": None})
+    return await fetch_all(conn, EventRow, _SQL["read"], {**span.values(), "limit": limit})
 
 
 async def read_each(conn: Connection, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:

@@ -15,7 +15,10 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.chunk import Chunk
 from consolidator.models.event import Event, EventRow
+from consolidator.models.lineage import Lineage
+from consolidator.models.payload import EventType
 from consolidator.store.log.events import BEGINNING, complete
+from consolidator.store.log.lineage import span_of
 from consolidator.store.queries import execute, fetch_all, fetch_value, load
 
 _SQL = load("log/generation")
@@ -116,18 +119,22 @@ async def list_answers(
     return await fetch_all(conn, AnswerRow, _SQL["list_answers"], values)
 
 
-async def read_turn(conn: Connection, session_id: str, *, upto: int, bounds: tuple[datetime, datetime]) -> list[Event]:
-    """Return the events that count for the limits of the turn that the last message up to a seq began."""
-    low, high = bounds
-    values = {"session": session_id, "upto": upto, "low": low, "high": high, "limit": MAX_TURN_EVENTS}
-    return await complete(conn, await fetch_all(conn, EventRow, _SQL["read_turn"], values))
+async def read_turn(conn: Connection, lineage: Lineage, *, upto: int) -> list[Event]:
+    """Return the events that count for the limits of the turn that the last message up to a position began."""
+    rows: list[EventRow] = []
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        values = {**span_of(part).values(), "limit": MAX_TURN_EVENTS - len(rows)}
+        found = await fetch_all(conn, EventRow, _SQL["read_turn"], values)
+        rows = [*(replace(row, seq=row.seq + part.shift) for row in found), *rows]
+        if any(row.event_type == EventType.USER_MESSAGE for row in found) or len(rows) >= MAX_TURN_EVENTS:
+            break
+    return await complete(conn, rows)
 
 
-async def get_last_user_text(
-    conn: Connection, session_id: str, *, after: int = 0, bounds: tuple[datetime, datetime]
-) -> str | None:
-    """Return the text of a person's last message after a seq."""
-    low, high = bounds
-    values = {"session": session_id, "after": after, "low": low, "high": high}
-    text = await fetch_value(conn, _SQL["get_last_user_text"], values)
-    return None if text is None else unescape(text)
+async def get_last_user_text(conn: Connection, lineage: Lineage, *, upto: int) -> str | None:
+    """Return the text of a person's last message up to a position."""
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        text = await fetch_value(conn, _SQL["get_last_user_text"], span_of(part).values())
+        if text is not None:
+            return unescape(text)
+    return None

@@ -56,12 +56,13 @@ order by voids.seq limit %(limit)s
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
        e.principal
 from event e
-where e.session_id = %(session)s and e.created_at >= %(low)s and e.created_at <= %(high)s and e.seq <= %(upto)s
+where e.session_id = %(session)s and e.created_at >= %(low)s and e.created_at <= %(high)s
+  and e.seq > %(after)s and e.seq <= %(upto)s
   and e.event_type in ('UserMessage', 'AssistantResponse', 'ToolCall', 'ToolResult', 'PolicyDecision')
   and e.seq >= coalesce((
       select max(m.seq) from event m
       where m.session_id = %(session)s and m.created_at >= %(low)s and m.created_at <= %(high)s
-        and m.seq <= %(upto)s and m.event_type = 'UserMessage'
+        and m.seq > %(after)s and m.seq <= %(upto)s and m.event_type = 'UserMessage'
   ), 0)
 order by e.seq limit %(limit)s
 
@@ -69,5 +70,5 @@ order by e.seq limit %(limit)s
 -- A person's last message.
 select e.data ->> 'text' as text from event e
 where e.session_id = %(session)s and e.event_type = 'UserMessage' and e.created_at >= %(low)s and e.created_at <= %(high)s
-  and coalesce(e.data ->> 'origin', 'user') = 'user' and e.seq > %(after)s
+  and coalesce(e.data ->> 'origin', 'user') = 'user' and e.seq > %(after)s and e.seq <= %(upto)s
 order by e.seq desc limit 1

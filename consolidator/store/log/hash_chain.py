@@ -1,7 +1,8 @@
 """The hash chain over a session's events: each event's hash covers its content, its place and the hash before it.
 
     content = SHA-256 of the canonical JSON of [event_type, task_id, tool_name, data], and `principal` after it if known
-    hash    = SHA-256 of (previous hash | content | seq | created_at); before the first event it is SHA-256 of the id
+    hash    = SHA-256 of (previous hash | content | seq | created_at); before the first event it is SHA-256 of the id,
+              in a child SHA-256 of (the hash of the parent's event at the point | the child's id)
 
 `data` is hashed as the table holds it, references to blobs (their SHA-256) included. The server computes `hash` when it
 knows seq and time; `verify` computes it again here, so that no function in the database has to be trusted.
@@ -28,6 +29,11 @@ _REWRITTEN_NUMBER = re.compile(r"\d[eE][+-]?\d|-0\.0")
 def hash_session_id(session_id: str) -> bytes:
     """Return the hash that a session's chain begins with."""
     return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
+
+
+def hash_child_id(parent_hash: bytes | None, child_id: str) -> bytes:
+    """Return the hash that a child's chain begins with, given its parent's at the point: null before hash chains."""
+    return hashlib.sha256((parent_hash or b"") + child_id.encode()).digest()
 
 
 def hash_content(

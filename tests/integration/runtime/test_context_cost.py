@@ -79,8 +79,8 @@ async def test_a_context_reads_the_same_rows_however_long_the_log(
 ) -> None:
     row_counts: list[int] = []
 
-    async def count_rows(conn: Any, span: events.Span) -> Any:
-        rows = await read_rows(conn, span)
+    async def count_rows(conn: Any, span: events.Span, limit: int | None = None) -> Any:
+        rows = await read_rows(conn, span, limit)
         row_counts.append(len(rows))
         return rows
 

@@ -1,0 +1,184 @@
+"""Children: the one way in which a session comes from another one: a fork, a restore, a branch, a sub-agent.
+
+A child reads its parent's log up to a safe point as its own past, and continues its numbering; nothing is copied. What
+it inherits is found before anything is locked; under the lock of the parent, only the child's few rows are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from psycopg.types.json import Jsonb
+from ulid import ULID
+
+from consolidator.context.history import SessionHistory
+from consolidator.database import Connection, Database
+from consolidator.database.jsonb import dumps
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.event import NewEvent
+from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
+from consolidator.models.session import SessionRow
+from consolidator.runtime.boundaries import boundary
+from consolidator.runtime.inheritance import InheritedFold, fold_past
+from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.safe_points import SafePoint, find_safe_point
+from consolidator.store.log import context as views
+from consolidator.store.log import events, sessions
+from consolidator.store.log import lineage as store
+from consolidator.store.log.hash_chain import hash_child_id, hash_session_id
+
+ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
+BranchKind = Literal["sim", "pre_steer", "dream"]
+_ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
+_NOTHING = InheritedFold(SessionHistory())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildRequest:
+    """What kind of child is wanted of a session, and from where.
+
+    `at` is the last event before the child's own ones; None is the latest safe point. A sub-agent reads nothing of its
+    parent's log, and a dream nothing of its state. `is_current` makes the child the session that its key names. `fold`
+    is what stood at the point, where that was stored before.
+    """
+
+    kind: ChildKind
+    at: int | None = None
+    branch_kind: BranchKind | None = None
+    overrides: Overrides = NO_OVERRIDES
+    is_current: bool = False
+    expires_at: datetime | None = None
+    checkpoint_id: str | None = None
+    fold: InheritedFold | None = None
+
+    @property
+    def reads_parent(self) -> bool:
+        """Whether the parent's log up to the point is the child's past."""
+        return self.kind != "sub-agent"
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing in the child is evidence of anything."""
+        return self.branch_kind in ("sim", "dream")
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a child begins: the session that holds the point, and what stood there."""
+
+    session: SessionRow  # whose configuration the child inherits
+    parent: SessionRow  # whose log has the point: an ancestor's, where that is asked for
+    point: SafePoint
+    ranges: tuple[LineageRange, ...]
+    fold: InheritedFold
+
+
+async def create_child(
+    database: Database, session_id: str, request: ChildRequest, *, configured_model: str | None = None
+) -> SessionRow:
+    """Create a child of a session, and return it; the parent is untouched. The only way to make one.
+
+    `configured_model` is the model of a session that names none. Raises NotFound, and UsageError for a point that is
+    not safe or not there, for a child of a branch or of a sub-agent, and for overrides that make no sense.
+    """
+    async with database.connection() as conn:
+        origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
+    overrides = request.overrides
+    config = overrides.apply_to_config(origin.session.config)
+    cap = overrides.choose_cap(origin.session, configured_model)
+    child_id, now = str(ULID()), database.clock.now()
+    values = _child_columns(origin, request, child_id)
+    values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": overrides.choose_model(origin.session)}
+    start = NewEvent(EventType.SESSION_START, _start_data(origin, request, config), principal=Role.OPERATOR.value)
+    with boundary("commit child"):
+        async with database.transaction() as conn:
+            await events.store_blobs(conn, [events.prepare(start)], now)  # before any session is locked
+            needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
+            if origin.parent.id not in await store.lock_ancestors(conn, needed):
+                raise NotFound(f"session {origin.parent.id} was erased meanwhile")
+            chain_hash = await _find_chain_hash(conn, origin, child_id) if request.reads_parent else None
+            await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
+            await store.save_ranges(conn, child_id, origin.ranges)
+            await views.save_view(conn, child_id, asdict(origin.fold.history))
+            await events.append(conn, child_id, [start], now=now)
+            has_open_end = request.reads_parent and origin.point.has_open_end
+            settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
+            await store.set_marks(conn, child_id, settled_to=settled_to, pending=has_open_end)
+            if request.is_current:
+                await sessions.make_current(conn, child_id)
+            return await sessions.get(conn, child_id)
+
+
+async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
+    """Return where a child begins."""
+    if session.kind in _ONE_LEVEL:
+        raise UsageError(f"session {session.id} is a {session.kind}, which has no children: take its parent's")
+    if not request.reads_parent:
+        return _Origin(session, session, SafePoint(session.head, session.head), (), _NOTHING)
+    parent, lineage, point = session, await store.load_lineage(conn, session.id, session), None
+    at = request.at
+    if at is None:
+        point = await find_safe_point(conn, session, lineage)
+        at = point.seq
+    part = lineage.locate(at)
+    if part is not None and part.session_id != session.id:  # an ancestor's event
+        if part.pruned_to is None:
+            raise UsageError(f"session {session.id}: event {at} is of session {part.session_id}, which is gone")
+        parent, at, point = await sessions.get(conn, part.session_id), at - part.shift, None
+        lineage = await store.load_lineage(conn, parent.id, parent)
+    point = point or await find_safe_point(conn, parent, lineage, at)
+    ranges = lineage.inherit(point.seq)
+    if len(ranges) > MAX_RANGES:
+        raise UsageError(f"session {session.id} has {len(ranges)} ancestors already: begin a session of its own")
+    fold = request.fold or await fold_past(conn, parent, lineage, point.seq)
+    if request.branch_kind == "dream":
+        fold = replace(fold, state={})
+    return _Origin(session, parent, point, ranges, fold)
+
+
+async def _find_chain_hash(conn: Connection, origin: _Origin, child_id: str) -> bytes:
+    """Return the hash that the child's chain begins with; the parent's log is locked."""
+    point = origin.point.seq
+    part = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
+    if point == 0:
+        return hash_session_id(child_id)
+    return hash_child_id(await store.find_hash(conn, part, point), child_id)
+
+
+def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dict[str, Any]:
+    parent = origin.session
+    return {
+        "id": child_id,
+        "key": parent.key if request.kind in ("fork", "resume") else None,
+        "conversation_id": parent.conversation_id or parent.root_id,
+        "agent": parent.agent,
+        "channel": parent.channel,
+        "peer": parent.peer,
+        "project": parent.project,
+        "parent_id": origin.parent.id,
+        "parent_seq": origin.point.seq,
+        "root_id": parent.root_id,
+        "kind": request.kind,
+        "simulated": parent.simulated or request.is_simulated,
+        "state": Jsonb(dict(origin.fold.state), dumps=dumps),
+        "base_seq": origin.point.seq if request.reads_parent else 0,
+        "expires_at": request.expires_at,
+    }
+
+
+def _start_data(origin: _Origin, request: ChildRequest, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload of the child's SessionStart: what it is, where it comes from, and what is different in it."""
+    named = {
+        "model": request.overrides.choose_model(origin.session),
+        "system_prompt": config.get("system"),
+        "cwd": origin.session.project,
+        "branch_kind": request.branch_kind,
+        "checkpoint": request.checkpoint_id,
+    }
+    start = {"kind": request.kind, "parent": origin.parent.id, "point": origin.point.seq}
+    overrides = request.overrides.named()
+    return {**start, "overrides": overrides} | {name: value for name, value in named.items() if value is not None}

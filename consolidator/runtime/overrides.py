@@ -1,0 +1,106 @@
+"""Overrides: what a child does differently from its parent. Pure; what is not named is inherited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from consolidator.context.strategies import find_strategy
+from consolidator.errors import UsageError
+from consolidator.models.session import SessionRow
+from consolidator.runtime.budget import check_cap
+
+_SIZES = ("budget", "last", "answer_tokens", "max_steps")
+_PATCHES = ("prepend", "append", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What a child does differently from its parent; None is inherited.
+
+    `prompt_patch` changes the inherited system prompt: {"prepend": text}, {"append": text} and {"replace": {old: new}}.
+    `tools` names the only tools that the child's model is given. `compaction_threshold` is the share of the budget
+    above which the session is compacted.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    prompt_patch: Mapping[str, Any] | None = None
+    tools: Sequence[str] | None = None
+    strategy: str | None = None
+    budget: int | None = None
+    last: int | None = None
+    answer_tokens: int | None = None
+    max_steps: int | None = None
+    compaction_threshold: float | None = None
+    max_cost: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy is not None:
+            find_strategy(self.strategy)
+        for name in _SIZES:
+            size = getattr(self, name)
+            if size is not None and (type(size) is not int or size < 1):
+                raise UsageError(f"{name} takes a number of 1 or more, not {size!r}")
+        threshold = self.compaction_threshold
+        if threshold is not None and not 0 < threshold <= 1:
+            raise UsageError(f"compaction_threshold takes a share above 0 and up to 1, not {threshold!r}")
+        if self.system is not None and self.prompt_patch is not None:
+            raise UsageError("give the child a system prompt or a patch to the inherited one, not both")
+
+    def named(self) -> dict[str, Any]:
+        """Return what is overridden, as JSON can hold it."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        plain: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        if self.max_cost is not None:
+            plain["max_cost"] = str(self.max_cost)
+        if self.tools is not None:
+            plain["tools"] = list(self.tools)
+        return plain
+
+    def apply_to_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a parent's configuration with what is overridden."""
+        changed = dict(config)
+        for name in ("strategy", *_SIZES, "compaction_threshold"):
+            value = getattr(self, name)
+            if value is not None:
+                changed[name] = value
+        if self.system is not None:
+            changed["system"] = self.system
+        if self.prompt_patch is not None:
+            changed["system"] = patch_prompt(config.get("system"), self.prompt_patch)
+        if self.tools is not None:
+            changed["tools"] = changed["allowed_tools"] = list(self.tools)
+        return changed
+
+    def choose_model(self, parent: SessionRow) -> str | None:
+        """Return the child's model; None for the configured one."""
+        return self.model or parent.model
+
+    def choose_cap(self, parent: SessionRow, configured_model: str | None = None) -> Decimal | None:
+        """Return the child's cap in USD. Raises UsageError for one that cannot be kept, as of a model without price."""
+        cap = parent.max_cost if self.max_cost is None else self.max_cost
+        check_cap(self.choose_model(parent) or configured_model, cap)
+        return cap
+
+
+NO_OVERRIDES = Overrides()
+
+
+def patch_prompt(prompt: str | None, patch: Mapping[str, Any]) -> str:
+    """Return a system prompt with a patch. Raises UsageError for an unknown change and a text that is not in it."""
+    unknown = [name for name in patch if name not in _PATCHES]
+    if unknown:
+        raise UsageError(f"a patch to a prompt has {', '.join(_PATCHES)}, not {', '.join(map(repr, unknown))}")
+    text = prompt or ""
+    replaced = patch.get("replace") or {}
+    if not isinstance(replaced, Mapping):
+        raise UsageError("replace takes an object: the old text and the new one")
+    for old, new in replaced.items():
+        if not old or old not in text:
+            raise UsageError(f"the prompt does not contain {old[:80]!r}: nothing was replaced")
+        text = text.replace(old, str(new))
+    parts = (patch.get("prepend"), text, patch.get("append"))
+    return "\n\n".join(str(part) for part in parts if part)

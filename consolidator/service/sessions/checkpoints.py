@@ -1,0 +1,96 @@
+"""Checkpoints of sessions: set, list, restore and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from consolidator.database import Connection, Database
+from consolidator.errors import NotFound
+from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.session import SessionRow
+from consolidator.runtime import checkpoints
+from consolidator.runtime.checkpoints import TIME_TO_LIVE
+from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
+from consolidator.service.sessions.access import get_session
+from consolidator.service.viewer import OWNER, Scope, Viewer
+from consolidator.settings import Settings
+from consolidator.store.log import checkpoints as store
+
+__all__ = [
+    "CheckpointRow", "create_checkpoint", "delete_checkpoint", "get_checkpoint", "list_checkpoints",
+    "restore_checkpoint",
+]  # fmt: skip
+
+
+async def create_checkpoint(
+    database: Database,
+    session_id: str,
+    *,
+    label: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    at: int | None = None,
+    time_to_live: timedelta | None = TIME_TO_LIVE,
+    viewer: Viewer = OWNER,
+) -> CheckpointRow:
+    """Set a checkpoint after the event `at` of a session, by default after the latest at which nothing is open.
+
+    It expires after its time to live; None is never. Raises Forbidden, NotFound, and UsageError for an unsafe point.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+    return await checkpoints.create_checkpoint(
+        database, session.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
+    )
+
+
+async def list_checkpoints(
+    database: Database, session_id: str, *, limit: int = 100, viewer: Viewer = OWNER
+) -> list[CheckpointRow]:
+    """Return a session's checkpoints that have not expired, the latest point first. Raises Forbidden and NotFound."""
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+        found = await store.list_of(conn, session.id, limit=limit)
+    return [checkpoint for checkpoint in found if not checkpoint.has_expired(database.clock.now())]
+
+
+async def get_checkpoint(database: Database, checkpoint_id: str, *, viewer: Viewer = OWNER) -> CheckpointRow:
+    """Return a checkpoint. Raises Forbidden and NotFound."""
+    async with database.connection() as conn:
+        return await _get_checkpoint(conn, viewer, checkpoint_id, "read")
+
+
+async def restore_checkpoint(
+    database: Database,
+    settings: Settings,
+    checkpoint_id: str,
+    *,
+    overrides: Overrides = NO_OVERRIDES,
+    is_current: bool = False,
+    viewer: Viewer = OWNER,
+) -> SessionRow:
+    """Create a session that goes on from a checkpoint, and return it. Raises Forbidden, NotFound and UsageError."""
+    async with database.connection() as conn:
+        checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "write")
+    return await checkpoints.restore_checkpoint(
+        database, checkpoint.id, overrides=overrides, is_current=is_current, configured_model=settings.model
+    )
+
+
+async def delete_checkpoint(database: Database, checkpoint_id: str, *, viewer: Viewer = OWNER) -> None:
+    """Delete a checkpoint; what was restored from it stays. Raises Forbidden and NotFound."""
+    async with database.connection() as conn:
+        checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "write")
+    await checkpoints.delete_checkpoint(database, checkpoint.id)
+
+
+async def _get_checkpoint(conn: Connection, viewer: Viewer, checkpoint_id: str, scope: Scope) -> CheckpointRow:
+    """Return a checkpoint of a session within the viewer's reach; any other is not there."""
+    viewer.check_may(scope)
+    checkpoint = await store.get(conn, checkpoint_id)
+    try:
+        await get_session(conn, viewer, checkpoint.session_id, scope)
+    except NotFound:
+        raise store.not_found(checkpoint_id) from None
+    return checkpoint

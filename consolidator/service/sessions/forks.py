@@ -1,0 +1,39 @@
+"""Forks: a session that leaves another one at a message and goes on by itself; the original is untouched."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from consolidator.database import Database
+from consolidator.models.session import SessionRow
+from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
+from consolidator.service.sessions.access import get_session
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
+
+__all__ = ["Overrides", "fork_session"]
+
+
+async def fork_session(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    *,
+    at: int | None = None,
+    overrides: Overrides = NO_OVERRIDES,
+    is_current: bool = False,
+    expires_at: datetime | None = None,
+    viewer: Viewer = OWNER,
+) -> SessionRow:
+    """Create a session that reads another one's log up to the event `at` as its own past, and return it.
+
+    By default it begins at the latest event after which nothing is open. At a person's message, the child has that
+    message to answer. With `is_current` the session's key names the child from now on. Raises Forbidden, NotFound, and
+    UsageError for an event that is not there or in the middle of a call or an answer, naming the nearest ones that are
+    not.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+    request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current, expires_at=expires_at)
+    return await create_child(database, session.id, request, configured_model=settings.model)

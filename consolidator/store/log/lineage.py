@@ -1,0 +1,199 @@
+"""Reads a session's whole past: its own log and, before it, what it reads of its ancestors' logs, by one numbering.
+
+Every reader that shows a session as it went (contexts, the open end, replay, history, export) reads through here. A
+session without ancestors costs no query more than its own log does. Events come with their position as `seq`, and with
+the id of the session whose log holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, Protocol, get_args
+
+from consolidator.database import Connection
+from consolidator.models.event import Event, EventRow
+from consolidator.models.lineage import Lineage, LineageRange, own_range
+from consolidator.models.payload import EventType
+from consolidator.store.log import events
+from consolidator.store.log.events import Span
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, load
+
+_SQL = load("log/lineage")
+Mark = Literal["compaction", "scratchpad_set"]
+MARKS: tuple[Mark, ...] = get_args(Mark)  # the decisions that a context needs of any past
+
+
+class ReadSession(Protocol):
+    """What is needed of a session's row to read its past."""
+
+    @property
+    def base_seq(self) -> int: ...
+    @property
+    def pruned_to(self) -> int: ...
+    @property
+    def may_read_ancestors(self) -> bool: ...
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _RangeRow:
+    session_id: str
+    after_seq: int
+    upto_seq: int
+    shift: int
+    pruned_to: int | None  # null where the ancestor is gone
+    created_at: datetime | None
+    last_event_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _EventHash:
+    hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventCount:
+    """How many events of a type, or calls of a tool, a part of a log has."""
+
+    event_type: str
+    tool_name: str | None
+    events: int
+
+
+async def load_lineage(conn: Connection, session_id: str, session: ReadSession) -> Lineage:
+    """Return a session's lineage, given its row; no query for a session that has no parent."""
+    own = own_range(session_id, base_seq=session.base_seq, pruned_to=session.pruned_to, bounds=session.ingest_bounds)
+    if not session.may_read_ancestors:
+        return Lineage(own)
+    rows = await fetch_all(conn, _RangeRow, _SQL["list_ranges"], {"session": session_id})
+    return Lineage(own, tuple(_to_range(row) for row in rows))
+
+
+def _to_range(row: _RangeRow) -> LineageRange:
+    part = LineageRange(row.session_id, row.after_seq, row.upto_seq, row.shift, pruned_to=row.pruned_to)
+    if row.created_at is None or row.last_event_at is None:
+        return part
+    return replace(part, bounds=(row.created_at, row.last_event_at))
+
+
+async def save_ranges(conn: Connection, session_id: str, ranges: Sequence[LineageRange]) -> None:
+    """Store what a session reads of its ancestors, the farthest first, in place of what was stored before."""
+    await execute(conn, _SQL["delete_ranges"], {"session": session_id})
+    values = [
+        {"session": session_id, "position": position, "ancestor": part.session_id, "after": part.after_seq,
+         "upto": part.upto_seq, "shift": part.shift}
+        for position, part in enumerate(ranges)
+    ]  # fmt: skip
+    await execute_each(conn, _SQL["add_range"], values)
+
+
+async def read_lineage(
+    conn: Connection, lineage: Lineage, *, after: int | None = None, upto: int, limit: int | None = None
+) -> list[Event]:
+    """Return events with after < position <= upto, in order, complete; by default from the beginning.
+
+    What is pruned, or belongs to an ancestor that is gone, is left out: `lineage.readable_after` says up to where.
+    """
+    return await events.complete(conn, await read_rows(conn, lineage, after=after, upto=upto, limit=limit))
+
+
+async def read_rows(
+    conn: Connection, lineage: Lineage, *, after: int | None = None, upto: int, limit: int | None = None
+) -> list[EventRow]:
+    """Return the same events as they are stored: `events.complete` follows their references."""
+    first = lineage.begins_after if after is None else after
+    rows: list[EventRow] = []
+    for part in lineage.slice(max(first, lineage.readable_after), upto):
+        left = None if limit is None else limit - len(rows)
+        rows += _shift(part, await events.read_rows(conn, span_of(part), limit=left))
+        if limit is not None and len(rows) >= limit:
+            break
+    return rows
+
+
+async def read_skeletons(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[Event]:
+    """Return events without their texts, arguments and results: enough to tell what is open."""
+    rows: list[EventRow] = []
+    for part in lineage.slice(max(after, lineage.readable_after), upto):
+        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_skeletons"], span_of(part).values()))
+    return await events.complete(conn, rows)
+
+
+async def find_event(conn: Connection, lineage: Lineage, position: int) -> Event | None:
+    """Return the event at a position; None if it is pruned or there is none."""
+    found = await read_lineage(conn, lineage, after=position - 1, upto=position)
+    return found[0] if found else None
+
+
+async def find_mark(conn: Connection, lineage: Lineage, mark: Mark, *, upto: int) -> Event | None:
+    """Return the compaction, or the setting of the scratchpad, that is in effect at a position."""
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        row = await fetch_one(conn, EventRow, _SQL["find_mark"], {**span_of(part).values(), "decision": mark})
+        if row is not None:
+            return (await events.complete(conn, _shift(part, [row])))[0]
+    return None
+
+
+async def read_state_patches(
+    conn: Connection, lineage: Lineage, *, after: int, upto: int, limit: int | None = None
+) -> list[Event]:
+    """Return the events with after < position <= upto that change the session's state, the latest first."""
+    rows: list[EventRow] = []
+    for part in reversed(lineage.slice(max(after, lineage.readable_after), upto)):
+        left = None if limit is None else limit - len(rows)
+        values = {**span_of(part).values(), "limit": left}
+        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_state_patches"], values))
+        if limit is not None and len(rows) >= limit:
+            break
+    return [event for event in await events.complete(conn, rows) if event.data.get("state_patch")]
+
+
+async def count_events(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[EventCount]:
+    """Return how many events of each type, and calls of each tool, have after < position <= upto."""
+    counts: list[EventCount] = []
+    for part in lineage.slice(max(after, lineage.readable_after), upto):
+        counts += await fetch_all(conn, EventCount, _SQL["count_events"], span_of(part).values())
+    return counts
+
+
+async def find_hash(conn: Connection, part: LineageRange, seq: int) -> bytes | None:
+    """Return the hash of an event of a range's session; None where it has none or is gone."""
+    low, high = part.bounds
+    values = {"session": part.session_id, "seq": seq, "low": low, "high": high}
+    found = await fetch_one(conn, _EventHash, _SQL["find_hash"], values)
+    return None if found is None or found.hash is None else bytes(found.hash)
+
+
+async def lock_ancestors(conn: Connection, ids: Sequence[str]) -> set[str]:
+    """Keep sessions as they are until the transaction ends, for a child that is created; return those that exist."""
+    return set(await fetch_column(conn, _SQL["lock_ancestors"], {"ids": list(ids)}))
+
+
+async def create_child(conn: Connection, values: dict[str, Any]) -> None:
+    """Create the row of a session that begins at a point of its parent; `values` are its columns."""
+    await execute(conn, _SQL["create_child"], values)
+
+
+async def set_marks(conn: Connection, session_id: str, *, settled_to: int, pending: bool) -> None:
+    """Set up to where nothing is open in a new child, and whether a wake has to look at it; nothing is to deliver."""
+    await execute(conn, _SQL["set_marks"], {"session": session_id, "settled": settled_to, "pending": pending})
+
+
+def span_of(part: LineageRange) -> Span:
+    """Return a part of a log as a span to read."""
+    return Span(part.session_id, part.after_seq, part.upto_seq, part.bounds)
+
+
+def _shift(part: LineageRange, rows: list[EventRow]) -> list[EventRow]:
+    """Return rows at their positions; what a compaction left in contexts is said in its own log's numbering, too."""
+    if not part.shift:
+        return rows
+    return [replace(row, seq=row.seq + part.shift, data=_shift_data(row, part.shift)) for row in rows]
+
+
+def _shift_data(row: EventRow, shift: int) -> dict[str, Any]:
+    kept_from = row.data.get("kept_from") if row.event_type == EventType.POLICY_DECISION else None
+    return {**row.data, "kept_from": kept_from + shift} if isinstance(kept_from, int) else row.data

@@ -1,0 +1,84 @@
+-- name: list_ranges
+-- What a session reads of its ancestors, the farthest first, and what is left of it.
+select l.ancestor_id as session_id, l.after_seq, l.upto_seq, l.shift, a.pruned_to, a.created_at, a.last_event_at
+from session_lineage l left join session a on a.id = l.ancestor_id
+where l.session_id = %(session)s
+order by l.position
+
+-- name: add_range
+insert into session_lineage (session_id, position, ancestor_id, after_seq, upto_seq, shift)
+values (%(session)s, %(position)s, %(ancestor)s, %(after)s, %(upto)s, %(shift)s)
+
+-- name: delete_ranges
+delete from session_lineage where session_id = %(session)s
+
+-- name: lock_ancestors
+-- Keeps sessions from being erased, pruned or appended to until a child of theirs is there; in the order of all locks.
+select id from session where id = any(%(ids)s) order by id collate "C" for share
+
+-- name: read_skeletons
+-- What decides whether anything is open in a window: no texts, arguments or results.
+select e.id, e.session_id, e.seq, e.event_type, e.created_at, e.consolidated_at, e.task_id, e.tool_name, e.principal,
+       jsonb_strip_nulls(jsonb_build_object(
+           'call_id', e.data -> 'call_id', 'message_id', e.data -> 'message_id', 'decision', e.data -> 'decision',
+           'upto_seq', e.data -> 'upto_seq', 'held', e.data -> 'held', 'again', e.data -> 'again',
+           'mode', e.data -> 'mode', 'origin', e.data -> 'origin', 'call_ids', e.data -> 'call_ids',
+           'limit', e.data -> 'limit')) as data
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+order by e.seq
+
+-- name: find_mark
+-- The latest compaction (that says what it kept) or scratchpad of a part of a log.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+  and e.event_type = 'PolicyDecision' and e.data ->> 'decision' in ('compaction', 'scratchpad_set')
+  and e.data ->> 'decision' = %(decision)s
+  and (%(decision)s <> 'compaction' or jsonb_typeof(e.data -> 'kept_from') = 'number')
+order by e.seq desc
+limit 1
+
+-- name: read_state_patches
+-- The changes of the state in a part of a log, the latest first.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+  and (e.data ? 'state_patch' or e.data -> 'data_ref' ?| array['state_patch', '*'])
+order by e.seq desc
+limit %(limit)s
+
+-- name: find_hash
+-- The hash of an event, also if it is the last one that was pruned; no row where the event is gone.
+select e.hash from event e
+where e.session_id = %(session)s and e.seq = %(seq)s and e.created_at >= %(low)s and e.created_at <= %(high)s
+union all
+select s.pruned_hash from session s where s.id = %(session)s and s.pruned_to = %(seq)s
+limit 1
+
+-- name: create_child
+insert into session (id, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind,
+                     simulated, model, state, config, max_cost, base_seq, head, consolidated_to, extracted_to, pruned_to,
+                     settled_to, delivered_to, chain_hash, pruned_hash, created_at, last_event_at, last_occurred_at,
+                     expires_at)
+values (%(id)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(parent_id)s,
+        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(state)s, %(config)s, %(max_cost)s,
+        %(base_seq)s, %(base_seq)s, %(base_seq)s, %(base_seq)s, %(base_seq)s, 0, %(base_seq)s, %(chain_hash)s,
+        %(chain_hash)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00', %(expires_at)s)
+
+-- name: set_marks
+update session set settled_to = %(settled)s, delivered_to = head, pending = %(pending)s where id = %(session)s
+
+-- name: count_events
+-- How many events of each type, and calls of each tool, a part of a log has.
+select e.event_type, case when e.event_type = 'ToolCall' then e.tool_name end as tool_name, count(*) as events
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+group by 1, 2
+order by 1, 2
