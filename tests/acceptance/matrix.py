@@ -148,7 +148,9 @@ class SessionOutcome:
 async def inspect_run(database: Database, run: Mapping[str, Any]) -> SessionOutcome | None:
     """Return the outcome of a run; None if it did not even open its session."""
     async with database.connection() as conn:
-        session_ids = await fetch_dicts(conn, "select id from session where key = %(key)s", {"key": run["key"]})
+        session_ids = await fetch_dicts(
+            conn, "select id from session where key = %(key)s and kind = 'root'", {"key": run["key"]}
+        )
     if not session_ids:
         return None
     return await inspect_session(database, session_ids[0]["id"], *read_world(Path(run["world"])))
@@ -159,7 +161,7 @@ async def inspect_children(database: Database, run: Mapping[str, Any]) -> list[S
     async with database.connection() as conn:
         children = await fetch_dicts(
             conn,
-            "select c.id from session c join session s on c.root_id = s.id where s.key = %(key)s and c.parent_id = s.id",
+            "select c.id from session c join session s on c.parent_id = s.id where s.key = %(key)s and s.kind = 'root'",
             {"key": run["key"]},
         )
     world = read_world(Path(run["world"]))
