@@ -6,7 +6,7 @@ declare
     owned constant text[] := '{alembic_version, erasure, pruning, seal, sealed_session}';
     -- Only added to, but for the columns that are granted below.
     kept constant text[] := '{event, generation_chunk, delivery, blob, blob_ref, session, run, claim, dead_letter, imported_key,
-        agent_version, seed}';
+        agent_version, seed, session_lineage}';
     -- What the reader has no use for: the hashes of tokens.
     hidden constant text[] := '{credential}';
     granted constant text[] := '{create_event_partition, create_chunk_partition, chain_events, is_owner_login, stamp_events,
@@ -47,7 +47,8 @@ begin
     -- An append moves the head; where learning, pruning and the hash chain began is not the writer's to say.
     select string_agg(quote_ident(attname), ', ') into columns from pg_attribute
     where attrelid = 'consolidator.session'::regclass and attnum > 0 and not attisdropped
-      and attname not in ('id', 'consolidated_to', 'pruned_to', 'pruned_hash', 'unchained_to', 'created_at', 'recorded_by');
+      and attname not in ('id', 'base_seq', 'consolidated_to', 'pruned_to', 'pruned_hash', 'unchained_to', 'created_at',
+          'recorded_by');
     execute format('grant update (%s) on consolidator.session to consolidator_writer', columns);
     grant update (touched_at) on consolidator.blob to consolidator_writer;
     grant update (status, owner, heartbeat_at, finished_at, report, error, deaths)

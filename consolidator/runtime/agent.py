@@ -267,8 +267,8 @@ class Session:
         middle of a call or an answer, naming the nearest ones that are not.
         """
         request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current)
-        model = self._agent.harness.settings.model
-        return Session(self._agent, await create_child(self._agent.database, self.id, request, configured_model=model))
+        harness = self._agent.harness
+        return Session(self._agent, await create_child(harness.database, harness.settings, self.id, request))
 
     async def checkpoint(
         self,
@@ -276,7 +276,7 @@ class Session:
         *,
         metadata: Mapping[str, Any] | None = None,
         at: int | None = None,
-        time_to_live: timedelta | None = checkpoints.TIME_TO_LIVE,
+        time_to_live: timedelta | None = None,
     ) -> CheckpointRow:
         """Set a checkpoint here, or after an earlier event, and return it; `Consolidator.restore` goes on from it."""
         return await checkpoints.create_checkpoint(

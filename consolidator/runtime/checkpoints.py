@@ -26,12 +26,14 @@ from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.inheritance import InheritedFold, fold_past
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.safe_points import find_safe_point
+from consolidator.settings import Settings
 from consolidator.store.log import checkpoints as store
 from consolidator.store.log import lineage as lineages
 from consolidator.store.log import sessions
 from consolidator.store.log.checkpoints import SpendSum
 
-TIME_TO_LIVE = timedelta(hours=24)
+TIME_TO_LIVE = timedelta(hours=24)  # where the session's agent has none
+FOR_EVER = timedelta.max
 MAX_LABEL_CHARS = 200
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 _MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE)
@@ -44,12 +46,12 @@ async def create_checkpoint(
     label: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     at: int | None = None,
-    time_to_live: timedelta | None = TIME_TO_LIVE,
+    time_to_live: timedelta | None = None,
 ) -> CheckpointRow:
     """Set a checkpoint after an event of a session, by default after the latest safe one, and return it.
 
-    With a `time_to_live` of None it never expires. Raises NotFound, and UsageError for a point that is not safe or not
-    the session's own, and for a label that is too long.
+    By default it lives as long as the session's agent says, or else a day; with FOR_EVER it never expires. Raises
+    NotFound, and UsageError for a point that is not safe or not the session's own, and for a label that is too long.
     """
     if label is not None and not 1 <= len(label) <= MAX_LABEL_CHARS:
         raise UsageError(f"a label has 1 to {MAX_LABEL_CHARS} characters, not {len(label)}")
@@ -64,7 +66,9 @@ async def create_checkpoint(
         totals = await _find_totals(conn, session, lineage, seq)
         before = await store.get_latest(conn, session.id, seq=seq)
         delta = {} if before is None else await _count_delta(conn, lineage, before, seq, totals)
-    expires_at = None if time_to_live is None else now + time_to_live
+    seconds = session.config.get("checkpoint_ttl_seconds")
+    span = time_to_live or (TIME_TO_LIVE if seconds is None else timedelta(seconds=seconds))
+    expires_at = None if span == FOR_EVER else now + span
     checkpoint = CheckpointRow(
         str(ULID()), session.id, seq, label, dict(metadata or {}), delta, {**fold.as_json(), "totals": totals}, now,
         expires_at,
@@ -77,11 +81,11 @@ async def create_checkpoint(
 
 async def restore_checkpoint(
     database: Database,
+    settings: Settings,
     checkpoint_id: str,
     *,
     overrides: Overrides = NO_OVERRIDES,
     is_current: bool = False,
-    configured_model: str | None = None,
 ) -> SessionRow:
     """Create a session that goes on from a checkpoint, and return it; the old one is untouched.
 
@@ -99,7 +103,7 @@ async def restore_checkpoint(
         checkpoint_id=checkpoint.id,
         fold=InheritedFold.from_json(checkpoint.fold),
     )
-    return await create_child(database, checkpoint.session_id, request, configured_model=configured_model)
+    return await create_child(database, settings, checkpoint.session_id, request)
 
 
 async def delete_checkpoint(database: Database, checkpoint_id: str) -> None:

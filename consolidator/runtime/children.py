@@ -21,13 +21,16 @@ from consolidator.models.event import NewEvent
 from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
+from consolidator.models.seed import Seed
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
+from consolidator.runtime.creation import check_affordable, find_window
 from consolidator.runtime.inheritance import InheritedFold, fold_past
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.safe_points import SafePoint, find_safe_point
+from consolidator.settings import Settings
 from consolidator.store.log import context as views
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events, seeds, sessions
 from consolidator.store.log import lineage as store
 from consolidator.store.log.hash_chain import hash_child_id, hash_session_id
 
@@ -77,23 +80,23 @@ class _Origin:
     fold: InheritedFold
 
 
-async def create_child(
-    database: Database, session_id: str, request: ChildRequest, *, configured_model: str | None = None
-) -> SessionRow:
+async def create_child(database: Database, settings: Settings, session_id: str, request: ChildRequest) -> SessionRow:
     """Create a child of a session, and return it; the parent is untouched. The only way to make one.
 
-    `configured_model` is the model of a session that names none. Raises NotFound, and UsageError for a point that is
+    Raises NotFound, and UsageError for a point that is
     not safe or not there, for a child of a branch or of a sub-agent, and for overrides that make no sense.
     """
     async with database.connection() as conn:
         origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
     overrides = request.overrides
-    config = overrides.apply_to_config(origin.session.config)
-    cap = overrides.choose_cap(origin.session, configured_model)
+    config, model = overrides.apply_to_config(origin.session.config), overrides.model or origin.session.model
+    cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
+    check_affordable(settings, model, cap)
     child_id, now = str(ULID()), database.clock.now()
     values = _child_columns(origin, request, child_id)
-    values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": overrides.choose_model(origin.session)}
-    start = NewEvent(EventType.SESSION_START, _start_data(origin, request, config), principal=Role.OPERATOR.value)
+    values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
+    data = _start_data(origin, request, model, config.get("system"))
+    start = NewEvent(EventType.SESSION_START, data, principal=Role.OPERATOR.value)
     with boundary("commit child"):
         async with database.transaction() as conn:
             await events.store_blobs(conn, [events.prepare(start)], now)  # before any session is locked
@@ -104,6 +107,9 @@ async def create_child(
             await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
             await store.save_ranges(conn, child_id, origin.ranges)
             await views.save_view(conn, child_id, asdict(origin.fold.history))
+            await sessions.describe(conn, child_id, _description(origin.session, model, config), now=now)
+            if config.get("system"):
+                await seeds.add(conn, child_id, (Seed("system", config["system"], is_new=True),))
             await events.append(conn, child_id, [start], now=now)
             has_open_end = request.reads_parent and origin.point.has_open_end
             settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
@@ -166,15 +172,21 @@ def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dic
         "simulated": parent.simulated or request.is_simulated,
         "state": Jsonb(dict(origin.fold.state), dumps=dumps),
         "base_seq": origin.point.seq if request.reads_parent else 0,
-        "expires_at": request.expires_at,
+        "expires_at": request.expires_at,  # a time to live of the configuration goes before it
     }
 
 
-def _start_data(origin: _Origin, request: ChildRequest, config: dict[str, Any]) -> dict[str, Any]:
+def _description(parent: SessionRow, model: str | None, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a child is for: as its parent; another model has another window."""
+    window = parent.context_window if model == parent.model else find_window(model, config)
+    return {"context_window": window, "labels": parent.labels, "ttl_seconds": config.get("session_ttl_seconds")}
+
+
+def _start_data(origin: _Origin, request: ChildRequest, model: str | None, system_prompt: str | None) -> dict[str, Any]:
     """Return the payload of the child's SessionStart: what it is, where it comes from, and what is different in it."""
     named = {
-        "model": request.overrides.choose_model(origin.session),
-        "system_prompt": config.get("system"),
+        "model": model,
+        "system_prompt": system_prompt,
         "cwd": origin.session.project,
         "branch_kind": request.branch_kind,
         "checkpoint": request.checkpoint_id,

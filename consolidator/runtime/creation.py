@@ -57,7 +57,7 @@ async def open_session(
         current = await sessions.get_current(conn, key)
     setup = set_up_session(request, agent) if current is None else None
     model = request.model or (current.model if current else None) or (setup.model if setup else None)
-    _check_cap(settings, model, setup.max_cost if setup else request.max_cost)
+    check_affordable(settings, model, setup.max_cost if setup else request.max_cost)
     new = {"project": request.project, "conversation_id": request.conversation_id}
     with boundary("commit session"):
         async with database.connection() as conn:
@@ -97,7 +97,7 @@ async def create_session(
         async with database.transaction() as conn:
             defaults = await agents.get(conn, str(owner["agent"]))
             setup = set_up_session(request, defaults)
-            _check_cap(settings, setup.model, setup.max_cost)
+            check_affordable(settings, setup.model, setup.max_cost)
             values["conversation_id"] = request.conversation_id
             now = database.clock.now()
             await sessions.create_current(conn, values, now=now)
@@ -119,7 +119,7 @@ async def _begin(
     config = setup.config | ({"seeds": session.id} if setup.thread else {})
     await sessions.configure(conn, session.id, model=setup.model, max_cost=setup.max_cost, config=config)
     columns = {
-        "context_window": _window(setup.model, config),
+        "context_window": find_window(setup.model, config),
         "trigger_type": request.trigger_type,
         "trigger_id": request.trigger_id,
         "labels": setup.labels,
@@ -160,7 +160,7 @@ async def _change(
     config = {**session.config, **wanted}
     await sessions.configure(conn, session.id, model=model, max_cost=max_cost, config=config)
     columns: dict[str, Any] = {
-        "context_window": _window(model or session.model, config),
+        "context_window": find_window(model or session.model, config),
         "labels": labels,
         "ttl_seconds": request.session_ttl_seconds,
     }
@@ -170,7 +170,7 @@ async def _change(
     await events.append(conn, session.id, [NewEvent(EventType.POLICY_DECISION, decision, principal=principal)], now=now)
 
 
-def _check_cap(settings: Settings, model: str | None, cap: Any) -> None:
+def check_affordable(settings: Settings, model: str | None, cap: Any) -> None:
     """Raise UsageError for a cap that cannot be enforced with every model that the session may be given."""
     model = model or settings.model
     for candidate in candidate_models(settings) if model == AUTO else (model,):
@@ -184,7 +184,7 @@ def _with_tools(setup: SessionSetup, tools: tuple[str, ...] | None) -> SessionSe
     return replace(setup, config={**setup.config, "tools": list(tools)})
 
 
-def _window(model: str | None, config: dict[str, Any]) -> int | None:
+def find_window(model: str | None, config: dict[str, Any]) -> int | None:
     """Return the context window of a session's model, where it is known; a policy's choice has one of its own."""
     window: int | None = config.get("context_window")
     if window is not None or model is None or model == AUTO:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from consolidator.context.strategies import find_strategy
 from consolidator.errors import UsageError
-from consolidator.models.session import SessionRow
-from consolidator.runtime.budget import check_cap
+from consolidator.runtime.agent_defaults import check_values
+from consolidator.runtime.prompt_template import check_prompt, render_template
 
 _SIZES = ("budget", "last", "answer_tokens", "max_steps")
 _PATCHES = ("prepend", "append", "replace")
@@ -20,13 +19,15 @@ _PATCHES = ("prepend", "append", "replace")
 class Overrides:
     """What a child does differently from its parent; None is inherited.
 
-    `prompt_patch` changes the inherited system prompt: {"prepend": text}, {"append": text} and {"replace": {old: new}}.
-    `tools` names the only tools that the child's model is given. `compaction_threshold` is the share of the budget
-    above which the session is compacted.
+    `template` is rendered with `parameters` into the system prompt. `prompt_patch` changes the inherited system prompt:
+    {"prepend": text}, {"append": text} and {"replace": {old: new}}. `tools` names the only tools that the child's model
+    is given. `compaction_threshold` is the share of the budget above which the session is compacted.
     """
 
     model: str | None = None
     system: str | None = None
+    template: str | None = None
+    parameters: Mapping[str, Any] | None = None
     prompt_patch: Mapping[str, Any] | None = None
     tools: Sequence[str] | None = None
     strategy: str | None = None
@@ -38,17 +39,13 @@ class Overrides:
     max_cost: Decimal | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy is not None:
-            find_strategy(self.strategy)
-        for name in _SIZES:
-            size = getattr(self, name)
-            if size is not None and (type(size) is not int or size < 1):
-                raise UsageError(f"{name} takes a number of 1 or more, not {size!r}")
-        threshold = self.compaction_threshold
-        if threshold is not None and not 0 < threshold <= 1:
-            raise UsageError(f"compaction_threshold takes a share above 0 and up to 1, not {threshold!r}")
-        if self.system is not None and self.prompt_patch is not None:
-            raise UsageError("give the child a system prompt or a patch to the inherited one, not both")
+        check_values(self)
+        check_prompt(self.system or "")
+        prompts = [name for name in ("system", "template", "prompt_patch") if getattr(self, name) is not None]
+        if len(prompts) > 1:
+            raise UsageError(f"a child gets one of {', '.join(prompts)}: each is a whole prompt")
+        if self.parameters and self.template is None:
+            raise UsageError("parameters are those of a template: name one")
 
     def named(self) -> dict[str, Any]:
         """Return what is overridden, as JSON can hold it."""
@@ -69,21 +66,13 @@ class Overrides:
                 changed[name] = value
         if self.system is not None:
             changed["system"] = self.system
+        if self.template is not None:
+            changed["system"] = render_template(self.template, dict(self.parameters or {}))
         if self.prompt_patch is not None:
             changed["system"] = patch_prompt(config.get("system"), self.prompt_patch)
         if self.tools is not None:
             changed["tools"] = changed["allowed_tools"] = list(self.tools)
         return changed
-
-    def choose_model(self, parent: SessionRow) -> str | None:
-        """Return the child's model; None for the configured one."""
-        return self.model or parent.model
-
-    def choose_cap(self, parent: SessionRow, configured_model: str | None = None) -> Decimal | None:
-        """Return the child's cap in USD. Raises UsageError for one that cannot be kept, as of a model without price."""
-        cap = parent.max_cost if self.max_cost is None else self.max_cost
-        check_cap(self.choose_model(parent) or configured_model, cap)
-        return cap
 
 
 NO_OVERRIDES = Overrides()

@@ -11,7 +11,7 @@ from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime import checkpoints
-from consolidator.runtime.checkpoints import TIME_TO_LIVE
+from consolidator.runtime.checkpoints import FOR_EVER
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Scope, Viewer
@@ -19,7 +19,7 @@ from consolidator.settings import Settings
 from consolidator.store.log import checkpoints as store
 
 __all__ = [
-    "CheckpointRow", "create_checkpoint", "delete_checkpoint", "get_checkpoint", "list_checkpoints",
+    "FOR_EVER", "CheckpointRow", "create_checkpoint", "delete_checkpoint", "get_checkpoint", "list_checkpoints",
     "restore_checkpoint",
 ]  # fmt: skip
 
@@ -31,12 +31,13 @@ async def create_checkpoint(
     label: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     at: int | None = None,
-    time_to_live: timedelta | None = TIME_TO_LIVE,
+    time_to_live: timedelta | None = None,
     viewer: Viewer = OWNER,
 ) -> CheckpointRow:
     """Set a checkpoint after the event `at` of a session, by default after the latest at which nothing is open.
 
-    It expires after its time to live; None is never. Raises Forbidden, NotFound, and UsageError for an unsafe point.
+    It expires after its time to live: by default what the session's agent says, or else a day; FOR_EVER is never.
+    Raises Forbidden, NotFound, and UsageError for an unsafe point.
     """
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
@@ -74,7 +75,7 @@ async def restore_checkpoint(
     async with database.connection() as conn:
         checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "write")
     return await checkpoints.restore_checkpoint(
-        database, checkpoint.id, overrides=overrides, is_current=is_current, configured_model=settings.model
+        database, settings, checkpoint.id, overrides=overrides, is_current=is_current
     )
 
 

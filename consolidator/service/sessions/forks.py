@@ -36,4 +36,4 @@ async def fork_session(
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
     request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current, expires_at=expires_at)
-    return await create_child(database, session.id, request, configured_model=settings.model)
+    return await create_child(database, settings, session.id, request)

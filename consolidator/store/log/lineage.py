@@ -80,8 +80,7 @@ def _to_range(row: _RangeRow) -> LineageRange:
 
 
 async def save_ranges(conn: Connection, session_id: str, ranges: Sequence[LineageRange]) -> None:
-    """Store what a session reads of its ancestors, the farthest first, in place of what was stored before."""
-    await execute(conn, _SQL["delete_ranges"], {"session": session_id})
+    """Store what a new session reads of its ancestors, the farthest first."""
     values = [
         {"session": session_id, "position": position, "ancestor": part.session_id, "after": part.after_seq,
          "upto": part.upto_seq, "shift": part.shift}

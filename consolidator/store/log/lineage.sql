@@ -9,9 +9,6 @@ order by l.position
 insert into session_lineage (session_id, position, ancestor_id, after_seq, upto_seq, shift)
 values (%(session)s, %(position)s, %(ancestor)s, %(after)s, %(upto)s, %(shift)s)
 
--- name: delete_ranges
-delete from session_lineage where session_id = %(session)s
-
 -- name: lock_ancestors
 -- Keeps sessions from being erased, pruned or appended to until a child of theirs is there; in the order of all locks.
 select id from session where id = any(%(ids)s) order by id collate "C" for share
