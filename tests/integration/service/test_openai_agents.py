@@ -14,7 +14,9 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, InvalidEvent, UsageError
 from consolidator.models.event import Event
-from consolidator.runtime.sessions import open_session, send_message
+from consolidator.runtime.creation import open_session
+from consolidator.runtime.session_request import SessionRequest
+from consolidator.runtime.sessions import send_message
 from consolidator.service.log.record import record_events
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
@@ -252,11 +254,11 @@ async def test_who_says_what(database: Database) -> None:
     assert said == [{"principal": "client:openai-agents"}]
 
 
-async def test_its_sessions_are_its_own(database: Database, session: ConsolidatorSession) -> None:
+async def test_its_sessions_are_its_own(database: Database, session: ConsolidatorSession, settings: Settings) -> None:
     """Neither the runtime nor a client appends to them, and it appends to none of theirs."""
     await session.add_items([message("for the SDK")])
     await record_events(database, KEY, [{"type": "UserMessage", "data": {"text": "for a client"}}])
-    driven = await open_session(database, KEY, model=None, max_cost=None, config={})
+    driven = await open_session(database, settings, KEY, SessionRequest())
     await send_message(database, driven.id, "for the runtime")
     assert texts(await session.get_items()) == ["for the SDK"]
     rows = await query_rows(database, "select recorded_by, agent, channel, peer from session order by 1 nulls last")
