@@ -13,6 +13,7 @@ from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.harness import Delta
+from consolidator.runtime.tools.builtin import BuiltinGroup
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
@@ -54,12 +55,13 @@ async def open_agent(
     tools: Iterable[Tool | Callable[..., Any]] = (),
     *,
     channel: RecordingChannel | None = None,
+    builtin: Iterable[BuiltinGroup] = (),
     **more: Any,
 ) -> AsyncIterator[Consolidator]:
     """Open an agent that does not wait between two attempts."""
     settings = create_settings(server, Path("/nonexistent"), **more)
     channels = {} if channel is None else {"test": channel}
-    async with Consolidator(tools, settings=settings, database=database, channels=channels) as agent:
+    async with Consolidator(tools, settings=settings, database=database, channels=channels, builtin=builtin) as agent:
         agent.harness.sleep = _skip_sleep
         yield agent
 

@@ -125,6 +125,7 @@ class EventTable(SQLModel, table=True):
     __table_args__ = (
         Index("event_state_patch", "session_id", "seq", postgresql_where=text(HAS_STATE_PATCH)),
         Index("event_context_mark", "session_id", "seq", postgresql_where=text(IS_CONTEXT_MARK)),
+        Index("event_task", "session_id", "seq", postgresql_where=text("event_type in ('TaskStart', 'TaskEnd')")),
         {"postgresql_partition_by": "RANGE (created_at)"},
     )
 

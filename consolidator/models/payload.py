@@ -134,11 +134,12 @@ class TaskStart(Payload):
 
 
 class TaskEnd(Payload):
-    """A task ended."""
+    """A task ended; `abandoned` is one that was open when its session ended."""
 
     task_id: str
-    outcome: Literal["success", "failure", "unknown"] = "unknown"
+    outcome: Literal["success", "failure", "cancelled", "abandoned", "unknown"] = "unknown"
     reward: float | None = None
+    note: str | None = None
 
 
 class ErrorPayload(Payload):

@@ -49,6 +49,7 @@ class SessionRow:
     context_window: int | None  # of the model, in tokens, where it is known or was named
     details: dict[str, Any]  # whatever else a foreign log said about the session
     state: dict[str, Any]  # the sum of the tools' state changes
+    open_task: str | None  # id of the task that is open
     status: str  # open | ended
     error: str | None  # in which its last turn ended
     completed_at: datetime | None  # when it ended
@@ -172,6 +173,7 @@ class SessionTable(SQLModel, table=True):
     context_window: int | None = nullable_integer_column()
     details: dict[str, Any] = json_object_column()
     state: dict[str, Any] = json_object_column()
+    open_task: str | None = nullable_text_column()
     status: str = text_column(default="open")
     error: str | None = nullable_text_column()
     completed_at: datetime | None = nullable_timestamp_column()

@@ -29,12 +29,16 @@ from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender,
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.session_request import SessionArguments, session_request
+from consolidator.runtime.tasks import Task, TaskOutcome, finish_task
+from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.settings import Settings, load_settings
 from consolidator.store.log import generation as store
 from consolidator.store.log import sessions as session_store
+from consolidator.store.log import tasks as task_store
 from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.log.tasks import TaskRow
 
 VOID_NOTICE = "\n\n[the answer above was cut off and is void; it begins again]\n\n"
 _POLL_SECONDS = 0.1  # between two looks at a session that another process drives
@@ -45,9 +49,9 @@ class Consolidator:
     """An agent over the log: its tools, its model server, its database.
 
     Use `async with Consolidator(tools=[...]) as agent:`, then `await agent.open(key)`. `channels` sends the messages
-    of sessions, by channel name; `recall` returns what memory knows about a message; `policy` chooses models where a
-    session's is `auto`. `surface` names where people type
-    their messages: what they send is logged as said by `user:SURFACE`. `settings` and `database` default to the
+    of sessions, by channel name; `builtin` names groups of our own tools that the model is offered; `recall` returns
+    what memory knows about a message; `policy` chooses models where a session's is `auto`. `surface` names where people
+    type their messages: what they send is logged as said by `user:SURFACE`. `settings` and `database` default to the
     configured ones.
     """
 
@@ -58,13 +62,14 @@ class Consolidator:
         settings: Settings | None = None,
         database: Database | None = None,
         mcp: Sequence[str] = (),
+        builtin: Iterable[BuiltinGroup] = (),
         channels: Mapping[str, Sender] | None = None,
         recall: RecallFunction | None = None,
         policy: RoutePolicy | None = None,
         surface: str = sessions.LIBRARY,
     ) -> None:
         self.surface = surface
-        self._toolbox = Toolbox(tools)
+        self._toolbox = Toolbox([*tools, *builtin_tools(builtin)])
         self._settings = settings
         self._database = database
         self._mcp = tuple(mcp)
@@ -282,6 +287,22 @@ class Session:
         return await checkpoints.create_checkpoint(
             self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
         )
+
+    def task(self, title: str, *, resume: bool = False) -> Task:
+        """Return a task as a block: `async with session.task("...") as task:`. What happens in it belongs to it.
+
+        With `resume` it goes on with the open task if that has the same title, as after a crash.
+        """
+        return Task(self._agent.database, self.id, title, resume=resume)
+
+    async def open_task(self) -> TaskRow | None:
+        """Return the task that is open; None if none is."""
+        async with self._agent.database.connection() as conn:
+            return await task_store.get_open_task(conn, self.id)
+
+    async def finish_task(self, outcome: TaskOutcome, note: str | None = None) -> TaskRow:
+        """End the open task, as one that a crash left open, and return it. Raises UsageError if none is open."""
+        return await finish_task(self._agent.database, self.id, outcome, note=note)
 
     async def _stream_deltas(self, message_seq: int | None) -> AsyncIterator[Delta]:
         queue, listeners = DeltaQueue(), self._agent.harness.listeners

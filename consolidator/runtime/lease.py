@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, SessionBusy, StaleEpoch
 from consolidator.llm.redaction.redact import redact
+from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.session import SessionRow
 from consolidator.process import has_ended, owner_name
 from consolidator.runtime import budget
 from consolidator.runtime.boundaries import boundary
+from consolidator.store.log import events
 from consolidator.store.log import lease as store
+from consolidator.store.log.events import AppendResult
 
 log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")
@@ -49,6 +52,7 @@ class Lease:
         self.session_id: str = session.id
         self.epoch: int = session.lease_epoch
         self.session = session  # as it was when the lease was acquired
+        self.open_task: str | None = session.open_task  # as far as this process knows
         self.seen_to: int = session.head  # steers up to here are known
         self.steered = asyncio.Event()
         self._lost = asyncio.Event()
@@ -72,6 +76,15 @@ class Lease:
         finally:
             if not self._released and not self._lost.is_set():
                 await asyncio.shield(self._release())
+
+    async def append(self, conn: Connection, new: Sequence[NewEvent], *, now: datetime) -> AppendResult:
+        """Append events as the session's holder, in the open task; raise StaleEpoch if another harness holds it."""
+        principled = with_principals(new)
+        appended = await events.append(
+            conn, self.session_id, principled, now=now, epoch=self.epoch, open_task=self.open_task
+        )
+        self.open_task = appended.open_task
+        return appended
 
     def check_valid(self) -> None:
         """Raise StaleEpoch if the lease may have run out. Call it before any effect that the database cannot fence."""

@@ -6,15 +6,17 @@ A person's event bypasses the lease's epoch, but never the order of the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
+from consolidator.runtime.changes import PlannedChange, apply_change
 from consolidator.store.log import events, sessions
 from consolidator.store.log import lease as store
 from consolidator.store.log.lease import AttentionRow
@@ -29,6 +31,13 @@ def check_driven_here(session: SessionRow) -> None:
     if session.is_driven_elsewhere:
         by = f"recorded by {session.recorded_by}" if session.recorded_by else f"imported ({session.origin})"
         raise UsageError(f"session {session.id} was {by}: it can be read, but not continued here; open another key")
+
+
+def check_open(session: SessionRow) -> None:
+    """Raise UsageError for a session that is driven elsewhere or has ended."""
+    check_driven_here(session)
+    if session.status != "open":
+        raise UsageError(f"session {session.id} has ended; open its key again for a new one")
 
 
 async def send_message(
@@ -49,10 +58,11 @@ async def send_message(
     data = {"text": text, "mode": mode, "origin": "user", **({"speaker": speaker} if speaker else {})}
     with boundary("commit message"):
         async with database.transaction() as conn:
-            check_driven_here(await sessions.get(conn, session_id))
+            session = await sessions.get(conn, session_id)
+            check_driven_here(session)
             now = database.clock.now()
             new = NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
-            appended = await events.append(conn, session_id, [new], now=now)
+            appended = await events.append(conn, session_id, [new], now=now, open_task=session.open_task)
             if not await store.mark_pending(conn, session_id, now=now):
                 raise UsageError(f"session {session_id} has ended; open its key again for a new one")
     return appended.last_seq
@@ -106,15 +116,38 @@ async def _log_verdict(
     return call.session_id
 
 
+def _abandoned_task(open_task: str | None, principal: str) -> list[NewEvent]:
+    """Return the end of the task that is open where its session ends; nothing if none is."""
+    if open_task is None:
+        return []
+    data = {"task_id": open_task, "outcome": "abandoned", "note": "the session ended while the task was open"}
+    return [NewEvent(EventType.TASK_END, data, principal=principal)]
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession:
+    """The end of a session, and of the task that is open in it; nothing where it has ended before."""
+
+    reason: str
+
+    async def plan(self, conn: Connection, session: SessionRow, principal: str) -> PlannedChange:
+        """Return the events that end a session."""
+        end = NewEvent(EventType.SESSION_END, {"reason": self.reason}, principal=principal)
+        new = [*_abandoned_task(session.open_task, principal), end] if session.status == "open" else []
+        return PlannedChange(new, f"session {session.id} has ended", {})
+
+    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:
+        """Do nothing: the door marks the session as ended."""
+
+
 async def end_session(
     database: Database, session_id: str, *, reason: str, hide: bool = False, principal: str = _OPERATOR
 ) -> None:
     """End a session: its key names none then. With `hide` it is not listed either. Nothing is deleted."""
     with boundary("commit end"):
         async with database.transaction() as conn:
-            if (await sessions.get(conn, session_id)).status == "open":
-                end = NewEvent(EventType.SESSION_END, {"reason": reason}, principal=principal)
-                await events.append(conn, session_id, [end], now=database.clock.now())
+            end = EndSession(reason)
+            await apply_change(conn, session_id, end, principal=principal, now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
 
 

@@ -14,7 +14,7 @@ from ulid import ULID
 from consolidator.errors import ModelError, ModelUnavailable, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.agent import AUTO
-from consolidator.models.event import NewEvent, with_principals
+from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime import budget
@@ -28,9 +28,9 @@ from consolidator.runtime.planning import RequestPlan, plan_request, with_prefil
 from consolidator.runtime.routing import compared_model
 from consolidator.runtime.tool_calls import ToolCallRunner, approval_requests, call_events, unstarted_calls
 from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limits
-from consolidator.store.log import events, sessions
 from consolidator.store.log import generation as store
 from consolidator.store.log import lease as marks
+from consolidator.store.log import sessions
 from consolidator.store.log.lineage import load_lineage, read_lineage
 
 MAX_ATTEMPTS = 3  # to call the model within one step
@@ -110,6 +110,7 @@ class SessionStepper:
                 earlier = await store.read_turn(conn, lineage, upto=after)
                 self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
         self.lease.mark_seen(session.head)
+        self.lease.open_task = session.open_task
         return session, self._open_state
 
     def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
@@ -203,9 +204,7 @@ class SessionStepper:
                 if message is None:
                     new = [] if plan.route is None else [plan.route.event(plan.purpose)]
                     new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
-                    appended = await events.append(
-                        conn, session.id, with_principals(new), now=now, epoch=self.lease.epoch
-                    )
+                    appended = await self.lease.append(conn, new, now=now)
                     message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
         self.lease.mark_seen(plan.upto_seq)
         return message, call_id
@@ -246,11 +245,11 @@ class SessionStepper:
         usage = plan.usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         calls = call_events(self.harness.tools_of(session), answer, message.message_id)
-        new, requests = with_principals([response, *calls]), approval_requests(calls)
+        requests = approval_requests(calls)
         now = self.harness.database.clock.now()
         with boundary("commit response"):
             async with self.harness.database.transaction() as conn:
-                appended = await events.append(conn, session.id, new, now=now, epoch=self.lease.epoch)
+                appended = await self.lease.append(conn, [response, *calls], now=now)
                 await budget.settle_spend(conn, call_id, plan.charged_usage(answer), now=now)
                 if requests:
                     await marks.set_attention(conn, session.id, requested=requests)
@@ -339,9 +338,7 @@ class SessionStepper:
         with_notice = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": notice_id})]
         with boundary("commit notice"):
             async with self.harness.database.transaction() as conn:
-                appended = await events.append(
-                    conn, self.lease.session_id, with_principals(with_notice), now=now, epoch=self.lease.epoch
-                )
+                appended = await self.lease.append(conn, with_notice, now=now)
                 await store.append_chunks(
                     conn,
                     self.lease.session_id,
@@ -365,10 +362,7 @@ class SessionStepper:
         """Append events within a boundary, and return the last one's seq."""
         with boundary(name):
             async with self.harness.database.connection() as conn:
-                now = self.harness.database.clock.now()
-                appended = await events.append(
-                    conn, self.lease.session_id, with_principals(new), now=now, epoch=self.lease.epoch
-                )
+                appended = await self.lease.append(conn, new, now=self.harness.database.clock.now())
         return appended.last_seq
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.models.event import NewEvent, with_principals
+from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.boundaries import Boundary, boundary
+from consolidator.runtime.changes import append_with_change
 from consolidator.runtime.fold import OpenCall
 from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness
@@ -52,7 +54,9 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
         tool = tools.get(streamed.tool)
         arguments = streamed.parsed_arguments()
         refusal = _refusal(arguments)
-        is_alone = tool is None or refusal is not None or tool.needs_approval or not tool.idempotent
+        is_alone = (
+            tool is None or refusal is not None or tool.needs_approval or not tool.idempotent or tool.changes_session
+        )
         group += 0 if previous_is_shared and not is_alone else 1
         previous_is_shared = not is_alone
         call = {
@@ -62,6 +66,7 @@ def call_events(tools: Toolbox, answer: StreamedAnswer, message_id: str) -> list
         }
         more = {"message_id": message_id, "group": group, "known": tool is not None}
         more |= {} if refusal is None else {"refused": refusal}
+        more |= {"builtin": True} if tool is not None and tool.changes_session else {}
         calls.append(NewEvent(EventType.TOOL_CALL, {**call, **more}))
         if tool is not None and tool.needs_approval and refusal is None:
             requests.append(NewEvent(EventType.APPROVAL_REQUESTED, call))
@@ -227,15 +232,38 @@ class ToolCallRunner:
             if not isinstance(outcome, Outcome)
         }
         patches = [outcome.patch for _, outcome in results if isinstance(outcome, Outcome) and outcome.patch]
-        new = [_result_event(call, outcome, self.notes) for call, outcome in results]
         with boundary("commit results"):
             async with self.harness.database.transaction() as conn:
-                await self._append(conn, new)
+                await self._append_results(conn, results)
                 await store.set_attention(
                     conn, self.lease.session_id, requested=uncertain, settled=[call.call_id for call, _ in results]
                 )
                 for patch in patches:
                     await store.patch_state(conn, self.lease.session_id, patch)
+
+    async def _append_results(self, conn: Connection, results: Sequence[tuple[OpenCall, Outcome | str | None]]) -> None:
+        """Append results; that of a tool that changes its session, which runs alone, together with the change."""
+        call, outcome = results[0]
+        if len(results) > 1 or not isinstance(outcome, Outcome) or outcome.change is None:
+            await self._append(conn, [_result_event(call, outcome, self.notes) for call, outcome in results])
+            return
+        changing: Outcome = outcome
+
+        def create_result(answer: str | None, refusal: str | None) -> NewEvent:
+            settled = Outcome.failed(refusal) if refusal is not None else replace(changing, content=answer)
+            return _result_event(call, settled, deepcopy(self.notes))
+
+        assert outcome.change is not None
+        appended = await append_with_change(
+            conn,
+            self.lease.session_id,
+            outcome.change,
+            principal=Role.AGENT.value,
+            now=self.harness.database.clock.now(),
+            epoch=self.lease.epoch,
+            create_result=create_result,
+        )
+        self.lease.open_task, self.to_seq = appended.open_task, appended.last_seq
 
     async def _log(self, new: Sequence[NewEvent], name: Boundary) -> None:
         with boundary(name):
@@ -243,10 +271,7 @@ class ToolCallRunner:
                 await self._append(conn, new)
 
     async def _append(self, conn: Connection, new: Sequence[NewEvent]) -> None:
-        now = self.harness.database.clock.now()
-        appended = await events.append(
-            conn, self.lease.session_id, with_principals(new), now=now, epoch=self.lease.epoch
-        )
+        appended = await self.lease.append(conn, new, now=self.harness.database.clock.now())
         self.to_seq = appended.last_seq
 
 

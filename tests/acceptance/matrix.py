@@ -26,6 +26,8 @@ SHORT = "Yes, quite so."
 SUMMARY = {"summary": "They nodded at each other.", "next_steps": []}
 FINAL = "All of it is done, and everything went as well as it ever could."
 LONG = "One two three four five six seven eight nine ten eleven twelve thirteen."
+_AFTER_THE_TURN = (EventType.SESSION_END, EventType.TASK_START, EventType.TASK_END)  # what needs no harness
+_BUILTIN = ("start_task", "finish_task")  # their effect is in the log
 _RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "configuration_changed")
 
 
@@ -60,6 +62,7 @@ SCENARIOS = {
     "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
     "lineage": Scenario([["say", "nod"], ["checkpoint"], ["fork", "nod"], ["restore", "talk"]]),
     "lacking": Scenario([["say without tools", "nod"]]),
+    "task": Scenario([["task", "nod"], ["say", "work"]]),
     "renewal": Scenario([["say", "linger"]], lease=3),
 }
 
@@ -87,6 +90,9 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")
     if results == 0 and wish == "deploy":
         return ScriptedReply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
+    if results < 3 and wish == "work":
+        steps = (("start_task", {"title": "Look"}), ("look", {"what": "left"}), ("finish_task", {"outcome": "success"}))
+        return ScriptedReply.calling(steps[results])
     if results == 0 and wish in ("slow_tool", "linger"):
         return ScriptedReply.calling((wish, {}))
     return ScriptedReply(text=FINAL)
@@ -217,6 +223,8 @@ def _comparable_event(event: Event) -> tuple[str, ...] | None:
             return event.type, str(data.get("tool")), json.dumps(data.get("arguments"), sort_keys=True)
         case EventType.TOOL_RESULT:
             return event.type, str(data.get("tool")), data["status"], str(data.get("content"))
+        case EventType.TASK_END:
+            return event.type, data["outcome"]
         case _:
             return event.type, str(data.get("text") or data.get("message") or "")
 
@@ -245,7 +253,8 @@ def _assert_settled(outcome: SessionOutcome) -> None:
     assert not row.pending
     assert row.lease_owner is None
     assert row.head == row.base_seq + len(outcome.log)
-    assert all(event.type == EventType.SESSION_END for event in outcome.log if event.seq > row.settled_to)
+    assert all(event.type in _AFTER_THE_TURN for event in outcome.log if event.seq > row.settled_to)
+    assert row.open_task is None
     assert row.delivered_to == row.head or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
     assert row.reserved == 0
     assert all(call["settled_at"] for call in outcome.spends)
@@ -286,7 +295,9 @@ def _assert_one_effect(outcome: SessionOutcome) -> None:
     assert effects.keys() <= calls.keys()
     for call, tool in calls.items():
         status = results[call].data["status"]
-        if tool in ("look", "slow_tool", "linger"):
+        if tool in _BUILTIN:
+            assert status == "ok"
+        elif tool in ("look", "slow_tool", "linger"):
             assert effects[call] >= 1 or status == "error"
         else:
             assert effects[call] <= 1

@@ -36,6 +36,7 @@ from consolidator.runtime.harness import Delta, StepResult
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.settings import Settings
 from consolidator.store.log import sessions as rows
+from consolidator.store.log import tasks
 from consolidator.testing import kill_points
 from tests.killing import is_write
 from tests.support import PATIENCE
@@ -108,7 +109,11 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
     report: dict[str, Any] = {}
     try:
         async with Consolidator(
-            create_tools(world, database), settings=settings, database=database, channels={"test": channel}
+            create_tools(world, database),
+            settings=settings,
+            database=database,
+            channels={"test": channel},
+            builtin=["tasks"],
         ) as agent:
             agent.harness.sleep = _skip_sleep
             with _create_kill_point(run, world) as passed, record_unmarked_writes() as bare:
@@ -146,6 +151,8 @@ async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
             case ["say", text]:
                 await _say_once(agent, session, text, "message")
                 result = await agent.wake(session.id)
+            case ["task", text]:
+                result = await _work_once(agent, session, text)
             case ["say without tools", text]:
                 await _say_once(agent, session, text, "message")
                 await _wake_without_tools(agent, session)
@@ -260,6 +267,17 @@ async def _say_once(agent: Consolidator, session: Session, text: str, mode: Lite
     """Send a message unless it is in the history: a person repeats only what was not acknowledged."""
     if not any(message.text == text and message.role == "user" for message in await session.history()):
         await sessions.send_message(agent.database, session.id, text, mode=mode)
+
+
+async def _work_once(agent: Consolidator, session: Session, text: str) -> StepResult:
+    """Send a message as a task, or go on with that task, unless it has ended."""
+    async with agent.database.connection() as conn:
+        ended = [task for task in await tasks.list_tasks(conn, session.id) if task.outcome is not None]
+    if ended:
+        return await agent.wake(session.id)
+    async with session.task("Matter", resume=True):
+        await _say_once(agent, session, text, "message")
+        return await agent.wake(session.id)
 
 
 @contextmanager

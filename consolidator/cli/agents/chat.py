@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.agents.terminal_chat import TerminalChat
-from consolidator.cli.agents.tool_file import McpConfig, McpServers, ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import progress_bar
 from consolidator.cli.stdin import StdinLines
@@ -40,6 +40,7 @@ def chat(
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     mcp: McpServers = [],  # noqa: B006
     mcp_config: McpConfig = None,
+    builtin: BuiltinTools = [],  # noqa: B006
     model: Model = None,
     system: System = None,
     strategy: Strategy = None,
@@ -64,7 +65,7 @@ def chat(
             if "log_level" not in settings.model_fields_set:  # log lines would disturb the conversation
                 logging.getLogger("consolidator").setLevel(logging.WARNING)
             chat = TerminalChat(lines, model=model, system=system, strategy=strategy, max_cost=max_cost)
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config))
+            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             recall = partial(recall_for_message, database, settings) if memory else None
             agent = Consolidator(
                 map(chat.announce_calls, toolbox), settings=settings, database=database, recall=recall, surface="chat"

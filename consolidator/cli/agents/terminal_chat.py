@@ -30,6 +30,7 @@ from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.sessions.listing import SessionFilter, list_sessions
+from consolidator.service.sessions.tasks import OUTCOMES, finish_task, start_task
 
 _MAX_SESSIONS = 20
 _DEFAULT_TURNS = 10  # that /history shows
@@ -278,6 +279,23 @@ class TerminalChat:
             f"{row.output_tokens:,} out, {row.turns} turns"
         )
 
+    async def _task(self, words: str) -> None:
+        """Show the open task, start one, or end it."""
+        first, _, rest = words.partition(" ")
+        session_id, surface = self._session.id, self._agent.surface
+        if first in OUTCOMES:
+            note = rest.strip() or None
+            row = await finish_task(self._agent.database, session_id, first, note=note, surface=surface)
+            print_line(f"the task has ended: {row.outcome}", "dim")
+        elif first == "start" and rest.strip():
+            row = await start_task(self._agent.database, session_id, rest, surface=surface)
+            print_line(f"task {row.id} is open", "dim")
+        elif words:
+            raise UsageError(f"/task, /task start TITLE, or /task {'|'.join(OUTCOMES)} NOTE")
+        else:
+            open_task = await self._session.open_task()
+            print_line(f"working at: {open_task.title}" if open_task else "no task is open", "dim")
+
     async def _quit(self, _: str) -> None:
         raise UserLeft
 
@@ -305,6 +323,7 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "history": (TerminalChat._history, "N: show the last turns"),
     "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
     "cost": (TerminalChat._cost, "tokens and money of this session"),
+    "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),
     "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight continues at the next start"),
     "help": (TerminalChat._help, "this list"),
 }

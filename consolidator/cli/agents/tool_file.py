@@ -13,6 +13,7 @@ import typer
 
 from consolidator.cli.common import parse_path
 from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.mcp_config import read_mcp_config
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
@@ -26,14 +27,20 @@ McpConfig = Annotated[
 McpServers = Annotated[
     list[str], typer.Option("--mcp", metavar="COMMAND", help="MCP server whose tools it may use; repeat.")
 ]
+BuiltinTools = Annotated[
+    list[str], typer.Option("--builtin", metavar="GROUP", help=f"Built-in tools: {', '.join(BUILTIN_GROUPS)}; repeat.")
+]
 
 
 @asynccontextmanager
 async def open_tools(
-    files: Sequence[str], commands: Sequence[str] = (), mcp_config: str | None = None
+    files: Sequence[str],
+    commands: Sequence[str] = (),
+    mcp_config: str | None = None,
+    builtin: Sequence[str] = (),
 ) -> AsyncIterator[list[Tool]]:
-    """Yield the tools of files and of MCP servers, which run meanwhile. Raises UsageError."""
-    tools = [tool for name in files for tool in load_tools(name)]
+    """Yield the tools of files, of built-in groups, and of MCP servers, which run meanwhile. Raises UsageError."""
+    tools = [*(tool for name in files for tool in load_tools(name)), *builtin_tools(builtin)]
     servers = [] if mcp_config is None else read_mcp_config(parse_path(mcp_config))
     async with start_mcp_servers(commands, servers) as mcp_tools:
         yield [*tools, *mcp_tools]

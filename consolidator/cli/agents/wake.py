@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.tool_file import McpConfig, McpServers, ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, print_json, print_table
 from consolidator.errors import ModelError, UsageError
@@ -28,6 +28,7 @@ def wake_command(
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     mcp: McpServers = [],  # noqa: B006
     mcp_config: McpConfig = None,
+    builtin: BuiltinTools = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Finish what a crash left open: calls, answers, messages. For cron or a service unit.
@@ -40,7 +41,7 @@ def wake_command(
     async def work() -> list[WakeResult]:
         async with AsyncExitStack() as stack:
             database, settings = await stack.enter_async_context(open_configured())
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config))
+            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             agent = await stack.enter_async_context(Consolidator(toolbox, settings=settings, database=database))
             if session is None:
                 return await agent.wake_all()

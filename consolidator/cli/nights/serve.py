@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import typer
 
-from consolidator.cli.agents.tool_file import McpConfig, McpServers, ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.scheduler import serve_nights
@@ -27,6 +27,7 @@ def serve_command(
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     mcp: McpServers = [],  # noqa: B006
     mcp_config: McpConfig = None,
+    builtin: BuiltinTools = [],  # noqa: B006
 ) -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz shows its state.
 
@@ -43,7 +44,7 @@ def serve_command(
         stop = stop_on_signals()
         async with AsyncExitStack() as stack:
             database, settings = await stack.enter_async_context(open_configured())
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config))
+            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             if settings.health_port:
                 url = f"http://127.0.0.1:{settings.health_port}"
                 log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", url, url, settings.home)

@@ -105,8 +105,9 @@ class Digest:
         """Take the next event."""
         match event.type:
             case EventType.TOOL_CALL:
-                self.pairer.feed(event)
-                self._begin_call(self.pairer.pending[-1])
+                if event.data.get("builtin") is not True:  # keeping the session's books is no step of any work
+                    self.pairer.feed(event)
+                    self._begin_call(self.pairer.pending[-1])
             case EventType.TOOL_RESULT:
                 call = self.pairer.feed(event)
                 if call is not None:

@@ -103,7 +103,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Outcome):
         content = _to_json(value.content)
         patch = None if value.patch is None else _to_json(dict(value.patch))
-        return Outcome(content, value.status, value.reason, patch)
+        return Outcome(content, value.status, value.reason, patch, value.change)
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Iterator):  # it may have no end

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from consolidator.runtime.changes import SessionChange
 
 FailureReason = Literal["rejected", "aborted", "timeout"]
 
@@ -18,6 +21,7 @@ class Outcome:
     status: Literal["ok", "error"] = "ok"
     reason: FailureReason | None = None  # as in the ToolResult event
     patch: Mapping[str, Any] | None = None  # a change of the session's state
+    change: SessionChange | None = None  # what else it changes of its session; its answer replaces the content
 
     @classmethod
     def failed(cls, message: str, reason: FailureReason | None = None) -> Outcome:

@@ -59,6 +59,7 @@ class Tool:
     timeout: float | None = DEFAULT_TIMEOUT  # seconds
     max_result_bytes: int = DEFAULT_RESULT_BYTES
     polls: bool = False  # is called again and again, until its result changes
+    changes_session: bool = False  # runs alone: its change of the session is logged with its result
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the function itself, as in a test of it."""
@@ -209,7 +210,7 @@ def _to_outcome(tool: Tool, result: call_runner.FunctionResult) -> Outcome:
             f"The change of the session's state by {tool.name} has {patch_bytes:,} bytes, over {MAX_PATCH_BYTES:,}."
         )
         return Outcome.failed(message)
-    return Outcome(content, outcome.status, outcome.reason, outcome.patch)
+    return Outcome(content, outcome.status, outcome.reason, outcome.patch, outcome.change)
 
 
 def _limit_content(content: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, EventRow, NewEvent, parse_timestamp
+from consolidator.models.open_task import concern_task, number_tasks
 from consolidator.models.payload import EventType, check_payload
 from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
@@ -24,6 +25,7 @@ from consolidator.store.queries import execute, execute_each, fetch_all, fetch_e
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("log/events")
+_MAX_TASK_CHANGES = 20  # that an append waits for: each is a start or an end of a task that came in between
 _COPY = "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal) from stdin"
 
 
@@ -34,6 +36,7 @@ class AppendResult:
     first_seq: int
     last_seq: int
     repeated: bool = False
+    open_task: str | None = field(default=None, compare=False)  # id of the task that is open after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,17 @@ class _AppendRefusal:
 
     head: int
     lease_epoch: int
+    open_task: str | None
     first_seq: int | None
     last_seq: int | None
+
+
+class _TaskChanged(Exception):
+    """Another task is open than the events were numbered for."""
+
+    def __init__(self, open_task: str | None) -> None:
+        super().__init__(open_task)
+        self.open_task = open_task
 
 
 def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
@@ -131,16 +143,46 @@ async def append(
     expected_head: int | None = None,
     epoch: int | None = None,
     key: str | None = None,
+    open_task: str | None = None,
 ) -> AppendResult:
     """Append events to a session's log, all or none, and return their sequence numbers.
 
-    `expected_head` refuses (HeadConflict) if the session has moved on, `epoch` (StaleEpoch) if another harness
-    holds it. A repeated idempotency `key` writes nothing and returns the first answer. Raises NotFound for an unknown
-    session and InvalidEvent for a payload that does not fit.
+    Events that name no task get the id of the one that is open; `open_task` is the one that the caller knows of, and
+    costs no round trip where it still is. `expected_head` refuses (HeadConflict) if the session has moved on, `epoch`
+    (StaleEpoch) if another harness holds it. A repeated idempotency `key` writes nothing and returns the first answer.
+    Raises NotFound for an unknown session and InvalidEvent for a payload that does not fit.
     """
-    prepared = [prepare(event) for event in events]
+    for _ in range(_MAX_TASK_CHANGES):
+        numbered, task_after = number_tasks(events, open_task)
+        task_values = {
+            "counts_task": concern_task(events),
+            "open_task": None if open_task is None else escape(open_task),
+            "task_after": None if task_after is None else escape(task_after),
+        }
+        try:
+            appended = await _append_prepared(
+                conn, session_id, list(map(prepare, numbered)), now, expected_head, epoch, key, task_values
+            )
+            return replace(appended, open_task=task_after)
+        except _TaskChanged as changed:
+            open_task = changed.open_task
+    raise HeadConflict(f"session {session_id}: tasks were started and ended faster than events could be appended")
+
+
+async def _append_prepared(
+    conn: Connection,
+    session_id: str,
+    prepared: Sequence[PreparedEvent],
+    now: datetime,
+    expected_head: int | None,
+    epoch: int | None,
+    key: str | None,
+    task_values: dict[str, Any],
+) -> AppendResult:
+    """Append prepared events with their blobs. Raises _TaskChanged if they were numbered for another task."""
     values = {
         **_append_values(session_id, prepared, now, expected_head, epoch, key),
+        **task_values,
         "types": [event.type for event in prepared],
         "datas": [event.data for event in prepared],
         "tasks": [event.task_id for event in prepared],
@@ -216,7 +258,9 @@ async def _explain_refusal(conn: Connection, values: dict[str, Any]) -> AppendRe
         return AppendResult(refusal.first_seq, refusal.last_seq, repeated=True)
     if values["epoch"] is not None and values["epoch"] != refusal.lease_epoch:
         raise StaleEpoch(f"session {values['session']}: epoch {values['epoch']} is over, it is {refusal.lease_epoch}")
-    raise HeadConflict(f"session {values['session']}: expected head {values['expected']}, it is {refusal.head}")
+    if values["expected"] is not None and values["expected"] != refusal.head:
+        raise HeadConflict(f"session {values['session']}: expected head {values['expected']}, it is {refusal.head}")
+    raise _TaskChanged(None if refusal.open_task is None else unescape(refusal.open_task))
 
 
 async def store_blobs(conn: Connection, prepared: Iterable[PreparedEvent], now: datetime) -> None:

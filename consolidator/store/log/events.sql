@@ -25,6 +25,7 @@ with locked as (
     where id = %(session)s
       and (%(expected)s::bigint is null or head = %(expected)s)
       and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+      and (not %(counts_task)s or open_task is not distinct from %(open_task)s::text)
       and (%(key)s::text is null
            or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
     for no key update
@@ -40,6 +41,7 @@ with locked as (
         last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
         status = case when %(ends)s then 'ended' else status end,
         completed_at = case when %(ends)s then coalesce(completed_at, chained.now) else completed_at end,
+        open_task = case when %(counts_task)s then %(task_after)s::text else open_task end,
         chain_hash = chained.hashes[%(count)s]
     from chained where session.id = chained.id
     returning chained.base, chained.now, chained.hashes
@@ -66,11 +68,13 @@ with moved as (
         last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
         status = case when %(ends)s then 'ended' else status end,
         completed_at = case when %(ends)s then coalesce(completed_at, %(now)s) else completed_at end,
+        open_task = case when %(counts_task)s then %(task_after)s::text else open_task end,
         chain_hash = sha256(coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) || %(content)b || int8send(head + 1)
                             || timestamptz_send(greatest(last_event_at, %(now)s)))
     where id = %(session)s
       and (%(expected)s::bigint is null or head = %(expected)s)
       and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
+      and (not %(counts_task)s or open_task is not distinct from %(open_task)s::text)
     returning head as seq, last_event_at as now, chain_hash
 )
 insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal)
@@ -78,8 +82,8 @@ select %(session)s, seq, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s, cha
 returning seq, seq
 
 -- name: refusal
--- Why nothing was appended: an answered key, an unknown session, another head or another epoch.
-select s.head, s.lease_epoch, i.first_seq, i.last_seq
+-- Why nothing was appended: an answered key, an unknown session, another head, another epoch, or another open task.
+select s.head, s.lease_epoch, s.open_task, i.first_seq, i.last_seq
 from session s
 left join idempotency i on i.session_id = s.id and i.key = %(key)s
 where s.id = %(session)s

@@ -162,6 +162,16 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
     assert "has ended: `consolidator replay" in warned
 
 
+async def test_a_person_says_what_is_worked_at_and_how_it_went(run_chat: ChatRunner) -> None:
+    seen, warned = await run_chat(
+        "/task", "/task start Fix the build", "hello", "/task", "/task failure red tests", "/task x"
+    )
+    assert "no task is open" in seen
+    assert "working at: Fix the build" in seen
+    assert "the task has ended: failure" in seen
+    assert "/task start TITLE" in warned
+
+
 async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRunner, tmp_path: Path) -> None:
     seen, _ = await run_chat("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen

@@ -1,0 +1,50 @@
+"""Tasks of a session: list them, start one, end it with its outcome."""
+
+from __future__ import annotations
+
+from consolidator.database import Database
+from consolidator.models.principal import Role, name_principal
+from consolidator.runtime import tasks
+from consolidator.runtime.tasks import OUTCOMES, TaskOutcome
+from consolidator.service.sessions.access import find_session, get_session
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import tasks as store
+from consolidator.store.log.tasks import TaskRow
+
+__all__ = ["OUTCOMES", "TaskOutcome", "TaskRow", "finish_task", "list_tasks", "start_task"]
+
+
+async def list_tasks(database: Database, session: str, *, limit: int = 50, viewer: Viewer = OWNER) -> list[TaskRow]:
+    """Return the tasks of a session, the latest first; `session` is an id or the beginning of one."""
+    async with database.connection() as conn:
+        return await store.list_tasks(conn, (await find_session(conn, viewer, session, "read")).id, limit=limit)
+
+
+async def start_task(
+    database: Database, session_id: str, title: str, *, surface: str | None = None, viewer: Viewer = OWNER
+) -> TaskRow:
+    """Start a task in a session, as a person on a surface. Raises UsageError while another one is open."""
+    principal = await _principal(database, session_id, surface, viewer)
+    return await tasks.start_task(database, session_id, title, principal=principal)
+
+
+async def finish_task(
+    database: Database,
+    session_id: str,
+    outcome: TaskOutcome,
+    *,
+    note: str | None = None,
+    task_id: str | None = None,
+    surface: str | None = None,
+    viewer: Viewer = OWNER,
+) -> TaskRow:
+    """End a session's open task, as a person. Raises UsageError if none is open, or another one than `task_id`."""
+    principal = await _principal(database, session_id, surface, viewer)
+    return await tasks.finish_task(database, session_id, outcome, note=note, task_id=task_id, principal=principal)
+
+
+async def _principal(database: Database, session_id: str, surface: str | None, viewer: Viewer) -> str:
+    """Return who acts, if the viewer may write to the session."""
+    async with database.connection() as conn:
+        await get_session(conn, viewer, session_id, "write")
+    return name_principal(Role.USER, surface or viewer.name)
