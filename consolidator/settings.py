@@ -104,6 +104,9 @@ class Settings(BaseSettings):
     turn_max_repeats: int = Field(
         default=30, ge=3, description="calls of a turn with equal arguments and result before it ends"
     )
+    scratchpad_max_chars: int = Field(
+        default=8000, ge=100, le=200_000, description="how long a session's scratchpad may be"
+    )
     answer_max_calls: int = Field(default=64, ge=1, le=1000, description="tool calls of one answer that are run")
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"

@@ -5,5 +5,5 @@ whose calls have results) to `window` (what fits into the budget) and `messages`
 these. `history` folds the past that a context leaves out, and `compaction` plans how a summary replaces it.
 
 What may not happen here: a call to a model, a state kept in the process, a read that grows with the length of the log,
-or a context with a call that has no result. Only `build.advance_history` and `build.set_scratchpad` write.
+or a context with a call that has no result. Only `build.advance_history` writes.
 """

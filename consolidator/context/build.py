@@ -1,7 +1,6 @@
 """Builds what the model sees of a session: a query's result, folded into messages within a token budget.
 
-The cost depends on the window, not on the length of the log. `build_context` only reads; `advance_history` and
-`set_scratchpad` write.
+The cost depends on the window, not on the length of the log. `build_context` only reads; `advance_history` writes.
 """
 
 from __future__ import annotations
@@ -148,20 +147,6 @@ async def advance_history(conn: Connection, session_id: str, *, limit: int = FOL
     return view.head - upto
 
 
-async def set_scratchpad(
-    conn: Connection, session_id: str, text: str, *, now: datetime, epoch: int | None = None
-) -> AppendResult:
-    """Set a session's own notes, which stand at the end of each of its contexts; the caller's transaction is open."""
-    data = {"decision": "scratchpad_set", "text": text}
-    decision = NewEvent(EventType.POLICY_DECISION, data, principal=Role.AGENT.value)
-    result = await events.append(conn, session_id, [decision], now=now, epoch=epoch)
-    view = await store.load_view(conn, session_id)
-    history = history_from_view(view, await load_lineage(conn, session_id, view))
-    history.scratchpad_seq, history.scratchpad = result.last_seq, text or None
-    await store.save_view(conn, session_id, asdict(history))
-    return result
-
-
 def context_budget(
     strategy: str, configured: int | None, model: str, answer: int, *, window_tokens: int | None = None
 ) -> int:
@@ -271,13 +256,20 @@ class _ContextBuilder:
         }
         return [ContextPart(name, count_tokens_cached(text) + MESSAGE_TOKENS) for name, text in texts.items() if text]
 
+    def _leave_out(self, name: str) -> str | None:
+        """Return what stands in a part's place: notes that somebody set never disappear without a word."""
+        if name != "scratchpad" or not self.scratchpad:
+            return None
+        size = len(self.history.scratchpad or "")
+        return f"[harness: the scratchpad, of {size:,} characters, does not fit into this context and is left out]"
+
     def _make_room(self, needed: int) -> int:
         """Return the tokens available for a transcript that needs so many; drop optional parts if they are too few."""
         for name in _DROPPABLE:
             available = self.budget - sum(part.tokens for part in self._count_parts())
             if available >= min(needed, self.budget // 3):
                 return available
-            setattr(self, name, None)
+            setattr(self, name, self._leave_out(name))
         available = self.budget - sum(part.tokens for part in self._count_parts())
         if available < min(needed, _MIN_TRANSCRIPT_TOKENS, self.budget // 2):
             raise UsageError(

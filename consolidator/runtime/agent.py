@@ -28,6 +28,7 @@ from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.routing import RoutePolicy
+from consolidator.runtime.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
 from consolidator.runtime.session_request import SessionArguments, session_request
 from consolidator.runtime.tasks import Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
@@ -69,7 +70,8 @@ class Consolidator:
         surface: str = sessions.LIBRARY,
     ) -> None:
         self.surface = surface
-        self._toolbox = Toolbox([*tools, *builtin_tools(builtin)])
+        self._toolbox = Toolbox(tools)
+        self._builtin = tuple(builtin)
         self._settings = settings
         self._database = database
         self._mcp = tuple(mcp)
@@ -85,7 +87,8 @@ class Consolidator:
             database = self._database
             if database is None:
                 database = await stack.enter_async_context(open_database(settings))
-            for tool in await stack.enter_async_context(start_mcp_servers(self._mcp)):
+            mcp_tools = await stack.enter_async_context(start_mcp_servers(self._mcp))
+            for tool in (*builtin_tools(self._builtin, settings), *mcp_tools):
                 self._toolbox.add(tool)
             client = create_client(settings)
             stack.push_async_callback(client.close)
@@ -303,6 +306,18 @@ class Session:
     async def finish_task(self, outcome: TaskOutcome, note: str | None = None) -> TaskRow:
         """End the open task, as one that a crash left open, and return it. Raises UsageError if none is open."""
         return await finish_task(self._agent.database, self.id, outcome, note=note)
+
+    async def scratchpad(self) -> Scratchpad:
+        """Return the notes at the end of the session's contexts, and their version."""
+        harness = self._agent.harness
+        return await read_scratchpad(harness.database, self.id, limit=harness.settings.scratchpad_max_chars)
+
+    async def set_scratchpad(self, text: str, *, expected_seq: int | None = None) -> Scratchpad:
+        """Replace the notes; with `expected_seq`, only if that is still their version, else HeadConflict is raised."""
+        harness, edit = self._agent.harness, ScratchpadEdit("replace", text)
+        return await change_scratchpad(
+            harness.database, self.id, edit, limit=harness.settings.scratchpad_max_chars, expected_seq=expected_seq
+        )
 
     async def _stream_deltas(self, message_seq: int | None) -> AsyncIterator[Delta]:
         queue, listeners = DeltaQueue(), self._agent.harness.listeners

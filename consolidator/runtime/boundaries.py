@@ -13,7 +13,7 @@ from typing import Literal
 Boundary = Literal[
     "lease", "renewal", "release",  # who drives the session
     "commit session", "commit configuration", "commit message", "commit verdict", "commit key", "commit end",
-    "commit task",  # people
+    "commit task", "commit scratchpad",  # people
     "commit child", "commit checkpoint",  # lineage
     "commit fold", "compaction", "commit compaction", "commit reserve",  # before the model is asked
     "commit thinking", "model", "batch", "commit chunk", "send", "delivery",  # while it answers

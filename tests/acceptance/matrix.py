@@ -27,7 +27,7 @@ SUMMARY = {"summary": "They nodded at each other.", "next_steps": []}
 FINAL = "All of it is done, and everything went as well as it ever could."
 LONG = "One two three four five six seven eight nine ten eleven twelve thirteen."
 _AFTER_THE_TURN = (EventType.SESSION_END, EventType.TASK_START, EventType.TASK_END)  # what needs no harness
-_BUILTIN = ("start_task", "finish_task")  # their effect is in the log
+_BUILTIN = ("start_task", "finish_task", "update_scratchpad")  # their effect is in the log
 _RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "configuration_changed")
 
 
@@ -90,8 +90,13 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")
     if results == 0 and wish == "deploy":
         return ScriptedReply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
-    if results < 3 and wish == "work":
-        steps = (("start_task", {"title": "Look"}), ("look", {"what": "left"}), ("finish_task", {"outcome": "success"}))
+    if results < 4 and wish == "work":
+        steps = (
+            ("start_task", {"title": "Look"}),
+            ("update_scratchpad", {"mode": "append", "text": "Left is seen."}),
+            ("look", {"what": "left"}),
+            ("finish_task", {"outcome": "success"}),
+        )
         return ScriptedReply.calling(steps[results])
     if results == 0 and wish in ("slow_tool", "linger"):
         return ScriptedReply.calling((wish, {}))

@@ -113,7 +113,7 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
             settings=settings,
             database=database,
             channels={"test": channel},
-            builtin=["tasks"],
+            builtin=["tasks", "scratchpad"],
         ) as agent:
             agent.harness.sleep = _skip_sleep
             with _create_kill_point(run, world) as passed, record_unmarked_writes() as bare:
@@ -276,6 +276,7 @@ async def _work_once(agent: Consolidator, session: Session, text: str) -> StepRe
     if ended:
         return await agent.wake(session.id)
     async with session.task("Matter", resume=True):
+        await session.set_scratchpad("It matters.")
         await _say_once(agent, session, text, "message")
         return await agent.wake(session.id)
 

@@ -30,6 +30,7 @@ from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.sessions.listing import SessionFilter, list_sessions
+from consolidator.service.sessions.scratchpad import ScratchpadEdit, change_scratchpad
 from consolidator.service.sessions.tasks import OUTCOMES, finish_task, start_task
 
 _MAX_SESSIONS = 20
@@ -296,12 +297,26 @@ class TerminalChat:
             open_task = await self._session.open_task()
             print_line(f"working at: {open_task.title}" if open_task else "no task is open", "dim")
 
+    async def _scratchpad(self, words: str) -> None:
+        """Show the scratchpad, or change it."""
+        mode, _, text = words.partition(" ")
+        database, settings = self._agent.database, self._agent.harness.settings
+        session_id, surface = self._session.id, self._agent.surface
+        if not words:
+            print_line((await self._session.scratchpad()).text or "the scratchpad is empty")
+            return
+        if mode not in ("replace", "append"):
+            raise UsageError("/scratchpad, /scratchpad append TEXT, or /scratchpad replace TEXT")
+        edit = ScratchpadEdit(mode, text)
+        changed = await change_scratchpad(database, settings, session_id, edit, surface=surface)
+        print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
+
     async def _quit(self, _: str) -> None:
         raise UserLeft
 
     async def _help(self, _word: str) -> None:
         for name, (_, description) in COMMANDS.items():
-            print_line(f"/{name:<9} {description}")
+            print_line(f"/{name:<10} {description}")
 
 
 def _status(session: SessionRow) -> str:
@@ -324,6 +339,7 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
     "cost": (TerminalChat._cost, "tokens and money of this session"),
     "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),
+    "scratchpad": (TerminalChat._scratchpad, "the notes that it always sees; append TEXT or replace TEXT: change them"),
     "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight continues at the next start"),
     "help": (TerminalChat._help, "this list"),
 }

@@ -5,16 +5,20 @@ They have no effect of their own: what they change of their session is logged to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
 
 from consolidator.errors import UsageError
+from consolidator.runtime.scratchpad import ChangeScratchpad, EditMode, ScratchpadEdit
 from consolidator.runtime.tasks import FinishTask, StartTask, TaskOutcome
 from consolidator.runtime.tools.outcome import Outcome
 from consolidator.runtime.tools.tool import Tool, tool
+from consolidator.settings import Settings
 
-BuiltinGroup = Literal["tasks"]
+BuiltinGroup = Literal["tasks", "scratchpad"]
 BUILTIN_GROUPS: tuple[BuiltinGroup, ...] = get_args(BuiltinGroup)
 
 
@@ -30,14 +34,34 @@ async def finish_task(outcome: TaskOutcome, note: str | None = None) -> Outcome:
     return Outcome(change=FinishTask(outcome, note))
 
 
-_GROUPS: dict[str, tuple[Tool, ...]] = {"tasks": (start_task, finish_task)}
+def _create_scratchpad_tool(settings: Settings) -> Tool:
+    limit = settings.scratchpad_max_chars
+
+    async def update_scratchpad(
+        mode: EditMode,
+        text: str,
+        old: Annotated[str | None, Field(description="to edit: what the one place reads now")] = None,
+    ) -> Outcome:
+        return Outcome(change=ChangeScratchpad(ScratchpadEdit(mode, text, old), limit))
+
+    return replace(
+        tool(idempotent=True)(update_scratchpad),
+        description="Keep notes for yourself, in Markdown, which you see at the end of every request: replace them, "
+        f"append to them, or edit one place. At most {limit:,} characters.",
+    )
 
 
-def builtin_tools(groups: Iterable[str]) -> list[Tool]:
+_CREATE: Mapping[str, Callable[[Settings], tuple[Tool, ...]]] = {
+    "tasks": lambda _: (start_task, finish_task),
+    "scratchpad": lambda settings: (_create_scratchpad_tool(settings),),
+}
+
+
+def builtin_tools(groups: Iterable[str], settings: Settings) -> list[Tool]:
     """Return the tools of some groups. Raises UsageError for a group that is none."""
     tools: list[Tool] = []
     for group in dict.fromkeys(groups):
-        if group not in _GROUPS:
-            raise UsageError(f"{group!r} is no group of built-in tools: {', '.join(_GROUPS)}")
-        tools += [replace(member, changes_session=True) for member in _GROUPS[group]]
+        if group not in _CREATE:
+            raise UsageError(f"{group!r} is no group of built-in tools: {', '.join(_CREATE)}")
+        tools += [replace(member, changes_session=True) for member in _CREATE[group](settings)]
     return tools

@@ -84,6 +84,19 @@ async def save_view(conn: Connection, session_id: str, values: Mapping[str, Any]
     await execute(conn, _SQL["save_view"], {**values, **documents, "session": session_id, "scratchpad": notes})
 
 
+@dataclass(frozen=True, slots=True)
+class ScratchpadSetter:
+    """Who set the scratchpad as it stands, and whether the model has been asked since."""
+
+    principal: str | None
+    was_shown: bool
+
+
+async def find_scratchpad_setter(conn: Connection, session_id: str, seq: int) -> ScratchpadSetter | None:
+    """Return who set a scratchpad by an event; None where that is pruned."""
+    return await fetch_one(conn, ScratchpadSetter, _SQL["find_scratchpad_setter"], {"session": session_id, "seq": seq})
+
+
 async def read_compactions(conn: Connection, session_id: str) -> list[Event]:
     """Return a session's compactions, the latest last."""
     rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session_id})

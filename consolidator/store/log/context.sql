@@ -61,3 +61,12 @@ select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolid
 from event e
 where e.session_id = %(session)s and e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'compaction'
 order by e.seq
+
+-- name: find_scratchpad_setter
+-- Who set a scratchpad by an event, and whether the model was asked after it.
+select e.principal, exists (
+    select from event t
+    where t.session_id = e.session_id and t.seq > e.seq and t.created_at >= e.created_at
+      and t.event_type = 'ThinkingStart'
+) as was_shown
+from event e where e.session_id = %(session)s and e.seq = %(seq)s

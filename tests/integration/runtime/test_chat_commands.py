@@ -172,6 +172,18 @@ async def test_a_person_says_what_is_worked_at_and_how_it_went(run_chat: ChatRun
     assert "/task start TITLE" in warned
 
 
+async def test_a_person_keeps_notes_for_the_agent(run_chat: ChatRunner, server: ModelServer) -> None:
+    seen, warned = await run_chat(
+        "/scratchpad", "/scratchpad append - use tabs", "/scratchpad append - be kind", "/scratchpad", "hello", "/scratchpad x"
+    )
+    assert "the scratchpad is empty" in seen
+    assert "- use tabs\n- be kind" in seen
+    assert "/scratchpad append TEXT" in warned
+    assert server.requests[-1]["messages"][-1]["content"].endswith(
+        "<working_memory>\n- use tabs\n- be kind\n</working_memory>"
+    )
+
+
 async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRunner, tmp_path: Path) -> None:
     seen, _ = await run_chat("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen

@@ -24,6 +24,7 @@ from consolidator.llm.tokens import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.scratchpad import ScratchpadEdit, change_scratchpad
 from tests.nights import query_rows
 from tests.reuse import dsn, emptied
 from tests.support import assistant_response, call_and_result, log_events, tool_call, tool_result, user_message
@@ -321,15 +322,13 @@ async def test_nobody_can_end_a_block_from_within(database: Database) -> None:
 async def test_notes_stay_at_the_end_however_much_comes_after_them(database: Database) -> None:
     calls = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
     await log_events(database, "one", [user_message("Go.")])
-    async with database.transaction() as conn:
-        await build.set_scratchpad(conn, "one", "first \x00 note", now=database.clock.now())
-        await build.set_scratchpad(conn, "one", "be kind \x00", now=database.clock.now())
+    for notes in ("first \x00 note", "be kind \x00"):
+        await change_scratchpad(database, "one", ScratchpadEdit("replace", notes), limit=100)
     await log_events(database, "one", calls)
     for strategy in STRATEGIES:
         last = (await build_test_context(database, strategy=strategy, last=10)).messages[-1]
         assert last == {"role": "user", "content": "<working_memory>\nbe kind \x00\n</working_memory>"}
-    async with database.transaction() as conn:
-        await build.set_scratchpad(conn, "one", "", now=database.clock.now())
+    await change_scratchpad(database, "one", ScratchpadEdit("replace", ""), limit=100)
     assert "working" not in str((await build_test_context(database, last=10)).messages)
 
 
