@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 from rich.logging import RichHandler
 
-from consolidator.cli.agents import agent_defaults, approvals, chat, context, cost, replay, scratchpad, session, tasks, wake
+from consolidator.cli.agents import (
+    agent_defaults,
+    approvals,
+    chat,
+    context,
+    cost,
+    replay,
+    scratchpad,
+    session,
+    tasks,
+    wake,
+)
 from consolidator.cli.log import backup, database, erase, events, export, sessions, tokens
 from consolidator.cli.memory import explain, facts, mcp, procedures, recall, revisions, solutions, suggestions, summary
 from consolidator.cli.nights import backfill, runs, serve
@@ -72,8 +83,8 @@ _PANELS = {
 }
 for module in (
     agent_defaults, approvals, backfill, backup, chat, context, cost, database, demo, erase, events, explain, export,
-    facts, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad, serve, session, sessions, solutions,
-    suggestions, summary, tasks, tokens, wake,
+    facts, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad, serve, session, sessions,
+    solutions, suggestions, summary, tasks, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any
 
 from consolidator.context.conversation import MAX_RESULT_BYTES, RequestedCall, build_conversation
@@ -30,14 +29,10 @@ from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
-from consolidator.models.event import Event, NewEvent
+from consolidator.models.event import Event
 from consolidator.models.lineage import Lineage
-from consolidator.models.payload import EventType
-from consolidator.models.principal import Role
 from consolidator.store.log import context as store
-from consolidator.store.log import events
 from consolidator.store.log.context import SessionView
-from consolidator.store.log.events import AppendResult
 from consolidator.store.log.lineage import MARKS, find_mark, load_lineage
 from consolidator.store.log.seeds import read_latest
 

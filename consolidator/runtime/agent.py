@@ -167,9 +167,8 @@ class Consolidator:
         self, checkpoint_id: str, *, overrides: Overrides = NO_OVERRIDES, is_current: bool = False
     ) -> Session:
         """Return a new session that goes on from a checkpoint. Raises NotFound and UsageError."""
-        model = self.harness.settings.model
         row = await checkpoints.restore_checkpoint(
-            self.database, checkpoint_id, overrides=overrides, is_current=is_current, configured_model=model
+            self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current
         )
         return Session(self, row)
 

@@ -145,5 +145,3 @@ async def change_scratchpad(
             await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
             view = await store.load_view(conn, session_id)
     return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit)
-
-

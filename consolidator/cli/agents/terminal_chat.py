@@ -307,7 +307,7 @@ class TerminalChat:
             return
         if mode not in ("replace", "append"):
             raise UsageError("/scratchpad, /scratchpad append TEXT, or /scratchpad replace TEXT")
-        edit = ScratchpadEdit(mode, text)
+        edit = ScratchpadEdit("replace" if mode == "replace" else "append", text)
         changed = await change_scratchpad(database, settings, session_id, edit, surface=surface)
         print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
 

@@ -41,7 +41,10 @@ async def open_tools(
     builtin: Sequence[str] = (),
 ) -> AsyncIterator[list[Tool]]:
     """Yield the tools of files, of built-in groups, and of MCP servers, which run meanwhile. Raises UsageError."""
-    tools = [*(tool for name in files for tool in load_tools(name)), *(builtin_tools(builtin, load_settings()) if builtin else ())]
+    tools = [
+        *(tool for name in files for tool in load_tools(name)),
+        *(builtin_tools(builtin, load_settings()) if builtin else ()),
+    ]
     servers = [] if mcp_config is None else read_mcp_config(parse_path(mcp_config))
     async with start_mcp_servers(commands, servers) as mcp_tools:
         yield [*tools, *mcp_tools]

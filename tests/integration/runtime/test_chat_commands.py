@@ -174,7 +174,12 @@ async def test_a_person_says_what_is_worked_at_and_how_it_went(run_chat: ChatRun
 
 async def test_a_person_keeps_notes_for_the_agent(run_chat: ChatRunner, server: ModelServer) -> None:
     seen, warned = await run_chat(
-        "/scratchpad", "/scratchpad append - use tabs", "/scratchpad append - be kind", "/scratchpad", "hello", "/scratchpad x"
+        "/scratchpad",
+        "/scratchpad append - use tabs",
+        "/scratchpad append - be kind",
+        "/scratchpad",
+        "hello",
+        "/scratchpad x",
     )
     assert "the scratchpad is empty" in seen
     assert "- use tabs\n- be kind" in seen

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from consolidator import Outcome, tool
-from consolidator.context.build import set_scratchpad
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
@@ -111,12 +110,10 @@ async def test_what_a_child_inherits_is_what_stood_at_the_point(database: Databa
     async with ModelServer(answers=replies) as server, open_agent(database, server, [note]) as agent:
         session = await agent.open(KEY)
         await send_and_collect(session, "note x")
-        async with database.transaction() as conn:
-            await set_scratchpad(conn, session.id, "remember x", now=database.clock.now())
+        await session.set_scratchpad("remember x")
         point = (await session.info()).head
         await send_and_collect(session, "note y")
-        async with database.transaction() as conn:
-            await set_scratchpad(conn, session.id, "remember y", now=database.clock.now())
+        await session.set_scratchpad("remember y")
         assert (await (await session.fork()).info()).state == {"note": "y"}
         assert (await (await session.fork(at=2)).info()).state == {}
         early = await session.fork(at=point)

@@ -99,7 +99,9 @@ async def test_the_model_does_not_replace_what_it_has_not_seen(database: Databas
     def answer(request: dict[str, Any]) -> ScriptedReply:
         done = sum(message["role"] == "tool" for message in request["messages"])
         if done == 0:
-            return ScriptedReply.calling(("wait_for_person", {}), ("update_scratchpad", {"mode": "replace", "text": "mine"}))
+            return ScriptedReply.calling(
+                ("wait_for_person", {}), ("update_scratchpad", {"mode": "replace", "text": "mine"})
+            )
         return writes("replace", "both") if done == 2 else ScriptedReply(text="Done.")
 
     async def wait_for_person() -> str:
@@ -189,7 +191,7 @@ async def test_the_command_line_shows_and_changes_it(
     await run("--append", "- look")
     await run("--edit")
     shown = json.loads(await run("--json"))
-    assert shown["text"] == "# Plan\n- lookedited"
+    assert shown["text"] == "# Plan\n- look\nedited"
     assert "read it again" in await run("--append", "x", "--version", "1", code=5)
     assert "one of --set, --append and --edit" in await run("--append", "x", "--edit", code=2)
     log = await read_log(database, session.id)
