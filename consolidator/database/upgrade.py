@@ -224,7 +224,13 @@ def _create_roles(dsn: str) -> None:
     with _locked(dsn) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        roles.create_roles(driver)
+        try:
+            roles.create_roles(driver)
+        except errors.InsufficientPrivilege as error:
+            raise DatabaseError(
+                f"this role may not create roles on the server: have one with CREATEROLE run `create role "
+                f"{roles.WRITER}; create role {roles.READER}`, then run this again"
+            ) from error
         roles.grant(driver)
 
 

@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from consolidator.clock import FrozenClock
-from consolidator.database import Database, open_database, upgrade
+from consolidator.database import Database, open_database, roles, upgrade
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.errors import DatabaseError, SchemaTooOld
 from consolidator.service.database import verify_database
@@ -456,6 +456,23 @@ async def test_a_login_without_a_role_is_told_which_one_it_needs(
             with pytest.raises(DatabaseError, match="consolidator_reader"):
                 await upgrade.prepare(make_conninfo(dsn, user=name, password="x"), clock)
         finally:
+            conn.execute(f"drop role {name}".encode())
+
+
+async def test_who_may_not_create_roles_is_told_what_to_run(
+    dsn: str, server_dsn: str, logins: Logins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"test_maker_{logins.writer[0]}"
+    monkeypatch.setattr(roles, "WRITER", f"{name}_writer")  # a server without the roles
+    with psycopg.connect(server_dsn, autocommit=True) as conn, psycopg.connect(dsn, autocommit=True) as own:
+        conn.execute(f"create role {name} login password 'x'".encode())
+        try:
+            own.execute(f"grant create on database {own.info.dbname} to {name}".encode())
+            own.execute(f"grant execute on function pg_advisory_xact_lock(bigint) to {name}".encode())
+            with pytest.raises(DatabaseError, match=f"CREATEROLE run `create role {name}_writer"):
+                await upgrade.create_roles(make_conninfo(dsn, user=name, password="x"))
+        finally:
+            own.execute(f"drop owned by {name}".encode())
             conn.execute(f"drop role {name}".encode())
 
 
