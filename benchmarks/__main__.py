@@ -25,6 +25,7 @@ MODULES = {
     "recall": "benchmarks.speed.recall",
     "models": "benchmarks.model_use.models",
     "runtime": "benchmarks.runtime.runtime",
+    "followers": "benchmarks.runtime.followers",
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -26,6 +26,8 @@ from consolidator.runtime import wake as waking
 from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.live.hub import FollowHub, open_hub
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
@@ -42,7 +44,8 @@ from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.log.tasks import TaskRow
 
 VOID_NOTICE = "\n\n[the answer above was cut off and is void; it begins again]\n\n"
-_POLL_SECONDS = 0.1  # between two looks at a session that another process drives
+_POLL_SECONDS = 0.1  # between two attempts to drive a session that is not settled
+_FOLLOW_SECONDS = 0.5  # between two attempts to drive a session that another process drives
 _EVENTS_PER_MESSAGE = 20  # read for each message of a history
 
 
@@ -80,6 +83,8 @@ class Consolidator:
         self._policy = policy
         self._stack = AsyncExitStack()
         self._harness: Harness | None = None
+        self._hub: FollowHub | None = None
+        self._opening_hub = asyncio.Lock()
 
     async def __aenter__(self) -> Consolidator:
         settings = self._settings or load_settings()
@@ -101,7 +106,7 @@ class Consolidator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._harness = None
+        self._harness = self._hub = None
         await self._stack.aclose()
 
     @property
@@ -115,6 +120,13 @@ class Consolidator:
     def database(self) -> Database:
         """The agent's database; only while it is open."""
         return self.harness.database
+
+    async def hub(self) -> FollowHub:
+        """Return what follows sessions that other processes drive; it has a connection of its own from now on."""
+        async with self._opening_hub:
+            if self._hub is None:
+                self._hub = await self._stack.enter_async_context(open_hub(self.database))
+            return self._hub
 
     async def open(
         self,
@@ -209,7 +221,7 @@ class Session:
     async def send(self, text: str, mode: sessions.MessageMode = "message") -> AsyncIterator[str]:
         """Send a message and yield the answer as it comes; `result` tells afterwards why it ended.
 
-        If another process drives the session, its answer is yielded once it is complete.
+        If another process drives the session, its answer is yielded as that process commits it.
         """
         async for delta in self.stream(text, mode):
             yield delta.text if delta.kind == "text" else VOID_NOTICE
@@ -337,6 +349,7 @@ class Session:
         """Wake the session until a message is answered, by this process or by the one that drives the session."""
         listeners = self._agent.harness.listeners
         heard_all = True  # whether our queue was the session's only listener in every wake
+        following = _ElsewhereAnswers(queue, message_seq)
         while True:
             heard_all = listeners.setdefault(self.id, queue) is queue and heard_all
             try:
@@ -348,7 +361,10 @@ class Session:
                 break
             if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
                 break
-            await asyncio.sleep(_POLL_SECONDS)
+            if result is None and message_seq is not None:
+                await following.put_deltas(await self._agent.hub(), self.id)
+            else:
+                await asyncio.sleep(_POLL_SECONDS)
         has_driven = result is not None and result.finish_reason != "idle"
         if message_seq is not None and not (has_driven and heard_all):
             await self._put_missed_answers(session, message_seq, queue)
@@ -368,6 +384,39 @@ class Session:
                 last_seq = queue.last_seqs.get(answer.message_id, 0)
                 for chunk in await store.read_chunks(conn, self.id, answer.message_id, after=last_seq):
                     queue.put(Delta(self.id, chunk.message_id, chunk.seq, chunk.delta))
+
+
+class _ElsewhereAnswers:
+    """Puts what another process answers to a message into a queue, piece by piece."""
+
+    def __init__(self, queue: DeltaQueue, message_seq: int | None) -> None:
+        self._queue = queue
+        self._message_seq = message_seq
+        self._cursor = Cursor(message_seq or 0)
+
+    async def put_deltas(self, hub: FollowHub, session_id: str) -> None:
+        """Put deltas for a while; return earlier if the message is settled."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FOLLOW_SECONDS), aclosing(hub.follow(session_id, self._cursor)) as items:
+                async for item in items:
+                    if item.marks is not None:
+                        marks = item.marks
+                        if not marks.pending or marks.settled_to >= (self._message_seq or 0):
+                            return
+                        continue
+                    delta = _to_delta(item)
+                    if delta is not None and not self._queue.has(delta):
+                        self._queue.put(delta)
+                    self._cursor = item.cursor
+
+
+def _to_delta(item: FollowedItem) -> Delta | None:
+    """Return an item of another process's answer as a delta; None for one that is not shown."""
+    if item.piece is not None:
+        return Delta(item.session_id, item.piece.message_id, item.piece.number, item.piece.text)
+    if item.kind == "void" and item.message_id is not None:
+        return Delta(item.session_id, item.message_id, 0, "", "void")
+    return None
 
 
 def _to_message(event: Event) -> Message | None:

@@ -16,10 +16,18 @@ class DeltaQueue:
         self._unacknowledged: set[asyncio.Future[None]] = set()
         self._closed = False
         self.last_seqs: dict[str, int] = {}  # message_id -> seq of its last chunk; without void messages
+        self._void_ids: set[str] = set()
 
     async def __call__(self, delta: Delta) -> None:
-        """Send a delta and wait for its acknowledgement, as a Sender does."""
-        await self.put(delta)
+        """Send a delta and wait for its acknowledgement, as a Sender does; one that was put before has it."""
+        if not self.has(delta):
+            await self.put(delta)
+
+    def has(self, delta: Delta) -> bool:
+        """Tell whether a delta was put before: another process may have committed it, and this one sends it again."""
+        if delta.kind == "void":
+            return delta.message_id in self._void_ids
+        return delta.seq <= self.last_seqs.get(delta.message_id, 0)
 
     def put(self, delta: Delta) -> asyncio.Future[None]:
         """Add a delta. The future is done when it is acknowledged, or when nobody reads any more."""
@@ -29,6 +37,7 @@ class DeltaQueue:
             return acknowledged
         if delta.kind == "void":
             self.last_seqs.pop(delta.message_id, None)
+            self._void_ids.add(delta.message_id)
         else:
             self.last_seqs[delta.message_id] = delta.seq
         self._unacknowledged.add(acknowledged)

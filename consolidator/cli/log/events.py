@@ -11,7 +11,8 @@ from consolidator.cli.common import SessionName, open_configured, run_async
 from consolidator.cli.output import AsJson, print_json_line, print_line, sanitize, shorten
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.service.log.events import read_events
+from consolidator.service.log.events import follow_events, read_events
+from consolidator.service.sessions.following import FollowedItem
 
 _MAX_SEQ = 2**31 - 1
 
@@ -28,17 +29,32 @@ def events_command(
     ] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last N events.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Follow, and print answers piece by piece.")] = False,
     full: Annotated[bool, typer.Option(help="Whole texts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a session's events in order; with --json one line each."""
+    """Print a session's events in order; with --json one line each. Following ends with the session."""
 
     async def work() -> None:
         async with open_configured() as (database, _):
-            async for event in read_events(database, session, after=after, last=last, follow=follow):
-                _print_event(event, as_json=as_json, full=full)
+            if not (follow or pieces):
+                async for event in read_events(database, session, after=after, last=last):
+                    _print_event(event, as_json=as_json, full=full)
+                return
+            async for item in follow_events(database, session, after=after, last=last, whole=not pieces):
+                _print_item(item, as_json=as_json, full=full)
 
     run_async(work())
+
+
+def _print_item(item: FollowedItem, *, as_json: bool, full: bool) -> None:
+    """Print what a follower receives: a piece as a line of its own, under the cursor that names it."""
+    if item.piece is not None and as_json:
+        print_json_line(item.as_json())
+    elif item.piece is not None:
+        print_line(f"{item.cursor!s:>8}  {item.piece.text if full else shorten(item.piece.text, 160)}")
+    elif item.event is not None:
+        _print_event(item.event, as_json=as_json, full=full)
 
 
 def _print_event(event: Event, *, as_json: bool, full: bool) -> None:

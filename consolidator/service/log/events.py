@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.models.event import Event
+from consolidator.models.lineage import Lineage
+from consolidator.models.session import SessionRow
+from consolidator.runtime.live.hub import open_hub
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.store.log import events, sessions
 from consolidator.store.log.lineage import load_lineage, read_lineage
 
 EVENTS_PER_READ = 500
-POLL_SECONDS = 0.5  # between two looks at a session that is followed
 
 
 async def read_events(
-    database: Database,
-    session_name: str,
-    *,
-    after: int | None = None,
-    last: int | None = None,
-    follow: bool = False,
-    own: bool = False,
+    database: Database, session_name: str, *, after: int | None = None, last: int | None = None, own: bool = False
 ) -> AsyncIterator[Event]:
-    """Yield a session's events in order, after a seq or only the `last` ones; with `follow` wait for new ones.
+    """Yield a session's events in order, after a seq or only the `last` ones.
 
     What a child reads of its ancestors' logs comes first, unless only its `own` events are wanted.
     """
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
-        lineage = await load_lineage(conn, session.id, session)
-    seq = max(lineage.readable_after, session.base_seq) if own else lineage.readable_after
-    seq = max(seq, seq if after is None else after, seq if last is None else session.head - last)
+        session, lineage = await _find_session(conn, session_name)
+    seq = _first_seq(session, lineage, after=after, last=last, own=own)
     while seq < session.base_seq:
         async with database.connection() as conn:
             batch = await read_lineage(conn, lineage, after=seq, upto=session.base_seq, limit=EVENTS_PER_READ)
@@ -44,8 +39,40 @@ async def read_events(
         for event in batch:
             yield event
             seq = event.seq
-        if batch:
-            continue
-        if not follow:
+        if not batch:
             return
-        await asyncio.sleep(POLL_SECONDS)
+
+
+async def follow_events(
+    database: Database,
+    session_name: str,
+    *,
+    after: int | None = None,
+    last: int | None = None,
+    own: bool = False,
+    whole: bool = True,
+) -> AsyncIterator[FollowedItem]:
+    """Yield a session's events as `read_events` does, then those to come, until the session ends.
+
+    Unless `whole`, also the pieces of answers, whose events then have no text.
+    """
+    async with database.connection() as conn:
+        session, lineage = await _find_session(conn, session_name)
+    cursor = Cursor(min(_first_seq(session, lineage, after=after, last=last, own=own), session.head))
+    async with (
+        open_hub(database) as hub,
+        aclosing(hub.follow(session.id, cursor, whole=whole, history=not own)) as items,
+    ):
+        async for item in items:
+            yield item
+
+
+async def _find_session(conn: Connection, name: str) -> tuple[SessionRow, Lineage]:
+    session = await sessions.get(conn, await sessions.find_session_id(conn, name))
+    return session, await load_lineage(conn, session.id, session)
+
+
+def _first_seq(session: SessionRow, lineage: Lineage, *, after: int | None, last: int | None, own: bool) -> int:
+    """Return the seq after which reading begins."""
+    seq = max(lineage.readable_after, session.base_seq) if own else lineage.readable_after
+    return max(seq, seq if after is None else after, seq if last is None else session.head - last)

@@ -33,9 +33,9 @@ update session set wake_failures = least(wake_failures + 1, 1000), wake_after = 
 update session set wake_failures = 0, wake_after = null where id = %(id)s and wake_failures > 0
 
 -- name: fail_wake
--- What is settled needs no other wake, however this one ended.
+-- What is settled needs no other wake, however this one ended; a message that came meanwhile does not wait.
 update session
-set wake_after = case when pending then %(after)s::timestamptz end,
+set wake_after = case when pending and wake_after is not null then %(after)s::timestamptz end,
     wake_failures = case when pending then greatest(wake_failures, 1) else 0 end
 where id = %(id)s
 

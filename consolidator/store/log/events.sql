@@ -16,6 +16,7 @@ returning head - %(count)s as base, last_event_at as now, coalesce(chain_hash, s
 
 -- name: set_chain_hash
 update session set chain_hash = %(chain_hash)s where id = %(session)s
+returning case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
 
 -- name: append
 -- The one way to append: it moves the head and writes the events in one statement. The hashes are computed before the
@@ -44,7 +45,8 @@ with locked as (
         open_task = case when %(counts_task)s then %(task_after)s::text else open_task end,
         chain_hash = chained.hashes[%(count)s]
     from chained where session.id = chained.id
-    returning chained.base, chained.now, chained.hashes
+    returning chained.base, chained.now, chained.hashes,
+              case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', session.id) end
 ), remembered as (
     insert into idempotency (session_id, key, first_seq, last_seq, created_at)
     select %(session)s, %(key)s, base + 1, base + %(count)s, now from moved where %(key)s::text is not null
@@ -59,7 +61,8 @@ with locked as (
 select min(seq), max(seq) from written
 
 -- name: append_one
--- The same for one event without a key, which is written most: it costs the server half as much.
+-- The same for one event without a key, which is written most: it costs the server half as much. Only followed sessions
+-- notify: at a commit that does, PostgreSQL lets no other one commit.
 with moved as (
     update session
     set head = head + 1,
@@ -75,7 +78,8 @@ with moved as (
       and (%(expected)s::bigint is null or head = %(expected)s)
       and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
       and (not %(counts_task)s or open_task is not distinct from %(open_task)s::text)
-    returning head as seq, last_event_at as now, chain_hash
+    returning head as seq, last_event_at as now, chain_hash,
+              case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
 )
 insert into event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal)
 select %(session)s, seq, %(type)s, %(data)s::jsonb, now, %(task)s, %(tool)s, chain_hash, %(principal)s from moved

@@ -33,7 +33,7 @@ set lease_owner = null, lease_until = null, settled_to = greatest(settled_to, %(
     wake_failures = case when %(pending)s then wake_failures else 0 end,
     wake_after = case when %(pending)s then wake_after end
 where id = %(id)s and lease_epoch = %(epoch)s
-returning head
+returning head, case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
 
 -- name: mark_pending
 -- Marks that a harness must look at the session; after the append, so that no release comes between the two. Drivers

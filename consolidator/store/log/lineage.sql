@@ -70,6 +70,7 @@ values (%(id)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, 
 
 -- name: set_marks
 update session set settled_to = %(settled)s, delivered_to = head, pending = %(pending)s where id = %(session)s
+returning case when pending then pg_notify('consolidator_pending', id) end
 
 -- name: count_events
 -- How many events of each type, and calls of each tool, a part of a log has.

@@ -165,9 +165,8 @@ async def test_an_unavailable_model_is_asked_again_and_a_new_message_does_not_wa
         open_driver(agent),
     ):
         session_id = await open_and_send(agent, 1)
-        await nights.wait_until_counted(
-            database, "select count(*) from session where wake_failures = 1 and lease_owner is null and pending"
-        )
+        failed = "select count(*) from session, event where event_type = 'Error' and wake_failures = 1 and pending"
+        await nights.wait_until_counted(database, f"{failed} and lease_owner is null")
         asked = len(server.requests)
         is_down = False
         await sessions.send_message(database, session_id, "and now?")

@@ -32,6 +32,7 @@ RATIOS = {
     "recall": {"1,000 facts: by text, p95", "vectors: 1,000, one scope, p95"},
     "models": {"all: ours, calls", "all: ours, tokens"},
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
+    "followers": {"from before the commit to a follower, p95", "their ratio"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }
 

@@ -1,0 +1,69 @@
+"""Following a session live: its events and the pieces of its answers as they are committed, from a cursor on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.runtime.live.hub import FollowHub, open_hub
+from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
+from consolidator.service.sessions.access import get_session
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import following as store
+
+MAX_SURFACE_LENGTH = 200
+
+__all__ = ["Cursor", "FollowHub", "FollowedItem", "acknowledge", "follow", "open_hub"]
+
+
+async def follow(
+    hub: FollowHub,
+    session_id: str,
+    *,
+    after: Cursor | str | None = None,
+    whole: bool = False,
+    history: bool = False,
+    viewer: Viewer = OWNER,
+) -> AsyncGenerator[FollowedItem, None]:
+    """Yield a session's items after a cursor (`"42"`, `"42.7"`) and those to come, each once and in order.
+
+    None begins at the end of the log, `"0"` at its beginning. An answer's text comes in pieces, and its event without
+    it; with `whole` in its event alone. A child begins at its own first event, with `history` at its ancestors'. Ends
+    with the session. Raises Forbidden, NotFound, and UsageError for a cursor that is none or lies beyond the log.
+    """
+    cursor = Cursor.parse(after) if isinstance(after, str) else after
+    async with hub.database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+    async with aclosing(hub.follow(session.id, cursor, whole=whole, history=history)) as items:
+        async for item in items:
+            yield item
+
+
+async def acknowledge(
+    database: Database, session_id: str, surface: str, cursor: Cursor | str, *, viewer: Viewer = OWNER
+) -> int:
+    """Record that a surface (a client's name) has shown a session up to a cursor; return how many messages that names.
+
+    They are deliveries, as the session's own channel records them: what was shown where can be replayed. Repeating it
+    records nothing. Raises Forbidden, NotFound, and UsageError for a cursor beyond the log or a blank name.
+    """
+    upto = Cursor.parse(cursor) if isinstance(cursor, str) else cursor
+    if not surface.strip() or len(surface) > MAX_SURFACE_LENGTH:
+        raise UsageError(f"a surface has a name of at most {MAX_SURFACE_LENGTH} characters")
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+        if upto.seq > session.head:
+            raise UsageError(f"cursor {upto} is beyond the end of session {session_id}, which is {session.head}")
+        last = await store.find_last_mark(conn, session.id, upto.seq, session.ingest_bounds)
+        return await store.acknowledge(
+            conn,
+            session.id,
+            surface,
+            upto=upto.seq,
+            open_message=None if last is None else begun_message(last),
+            piece=upto.piece,
+            low=session.created_at,
+            now=database.clock.now(),
+        )
