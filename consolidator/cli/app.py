@@ -20,11 +20,22 @@ from consolidator.cli.agents import (
     replay,
     scratchpad,
     session,
+    state,
     tasks,
     wake,
 )
 from consolidator.cli.log import backup, database, erase, events, export, sessions, tokens
-from consolidator.cli.memory import explain, facts, mcp, procedures, recall, revisions, solutions, suggestions, summary
+from consolidator.cli.memory import (
+    explain,
+    facts,
+    mcp,
+    procedures,
+    recall,
+    revisions,
+    solutions,
+    suggestions,
+    summary,
+)
 from consolidator.cli.nights import backfill, runs, serve
 from consolidator.cli.output import ERR, OutputClosed, flush_output, print_line
 from consolidator.cli.start import demo, import_logs, learned
@@ -75,6 +86,7 @@ _PANELS = {
         "resolve",
         "task",
         "scratchpad",
+        "state",
         "context",
         "compact",
         "replay",
@@ -84,7 +96,7 @@ _PANELS = {
 for module in (
     agent_defaults, approvals, backfill, backup, chat, context, cost, database, demo, erase, events, explain, export,
     facts, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad, serve, session, sessions,
-    solutions, suggestions, summary, tasks, tokens, wake,
+    solutions, state, suggestions, summary, tasks, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

@@ -15,7 +15,7 @@ from ulid import ULID
 
 from consolidator.context.history import SessionHistory
 from consolidator.database import Connection, Database
-from consolidator.database.jsonb import dumps
+from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
@@ -33,6 +33,7 @@ from consolidator.store.log import context as views
 from consolidator.store.log import events, seeds, sessions
 from consolidator.store.log import lineage as store
 from consolidator.store.log.hash_chain import hash_child_id, hash_session_id
+from consolidator.store.log.tasks import find_open_task
 
 ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
@@ -78,6 +79,7 @@ class _Origin:
     point: SafePoint
     ranges: tuple[LineageRange, ...]
     fold: InheritedFold
+    open_task: str | None = None
 
 
 async def create_child(database: Database, settings: Settings, session_id: str, request: ChildRequest) -> SessionRow:
@@ -143,7 +145,7 @@ async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequ
     fold = request.fold or await fold_past(conn, parent, lineage, point.seq)
     if request.branch_kind == "dream":
         fold = replace(fold, state={})
-    return _Origin(session, parent, point, ranges, fold)
+    return _Origin(session, parent, point, ranges, fold, await find_open_task(conn, parent, lineage, point.seq))
 
 
 async def _find_chain_hash(conn: Connection, origin: _Origin, child_id: str) -> bytes:
@@ -171,6 +173,7 @@ def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dic
         "kind": request.kind,
         "simulated": parent.simulated or request.is_simulated,
         "state": Jsonb(dict(origin.fold.state), dumps=dumps),
+        "open_task": None if origin.open_task is None else escape(origin.open_task),
         "base_seq": origin.point.seq if request.reads_parent else 0,
         "expires_at": request.expires_at,  # a time to live of the configuration goes before it
     }

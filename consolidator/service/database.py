@@ -15,6 +15,7 @@ from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import seals, verification
+from consolidator.store.log.fold_check import check_folds
 
 __all__ = [
     "Database",
@@ -92,6 +93,8 @@ async def verify_database(
     async with database.transaction() as conn:
         violations = await checks.find_violations(conn)
         violations |= await verification.find_tampering(conn)
+        folds = await check_folds(conn)
+        violations[f"session rows are the fold of their logs ({folds.describe()})"] = folds.problems
         if exported_seals is not None:
             missing = await verification.find_missing_seals(conn, exported_seals)
             violations["I17 the seals of the copy are here"] = missing

@@ -39,6 +39,7 @@ class Scenario:
     config: Mapping[str, Any] = field(default_factory=dict)
     prefill: str = "none"
     lease: int = 30  # seconds
+    builtin: Sequence[str] = ()  # groups of built-in tools
     same: bool = True
 
 
@@ -62,7 +63,7 @@ SCENARIOS = {
     "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
     "lineage": Scenario([["say", "nod"], ["checkpoint"], ["fork", "nod"], ["restore", "talk"]]),
     "lacking": Scenario([["say without tools", "nod"]]),
-    "task": Scenario([["task", "nod"], ["say", "work"]]),
+    "task": Scenario([["task", "nod"], ["say", "work"]], builtin=["tasks", "scratchpad"]),
     "renewal": Scenario([["say", "linger"]], lease=3),
 }
 
@@ -125,6 +126,7 @@ class Matrix:
             "dsn": self.database.dsn, "url": self.url, "key": f"matrix-{name}-{self.number}:test:ines",
             "world": tempfile.mkdtemp(dir=self.home), "do": scenario.do, "config": dict(scenario.config),
             "prefill": scenario.prefill, "lease": scenario.lease,
+            "builtin": list(scenario.builtin),
         }  # fmt: skip
 
     def run_child(self, run: Mapping[str, Any], *, kill: tuple[int, str | None] | None = None) -> dict[str, Any] | None:

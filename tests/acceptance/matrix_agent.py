@@ -113,7 +113,7 @@ async def run_script(run: dict[str, Any]) -> dict[str, Any]:
             settings=settings,
             database=database,
             channels={"test": channel},
-            builtin=["tasks", "scratchpad"],
+            builtin=run.get("builtin", ()),
         ) as agent:
             agent.harness.sleep = _skip_sleep
             with _create_kill_point(run, world) as passed, record_unmarked_writes() as bare:

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from consolidator.cli.agents.state import print_state
 from consolidator.cli.output import (
     format_usd,
     print_line,
@@ -31,6 +32,7 @@ from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.sessions.listing import SessionFilter, list_sessions
 from consolidator.service.sessions.scratchpad import ScratchpadEdit, change_scratchpad
+from consolidator.service.sessions.state import read_state
 from consolidator.service.sessions.tasks import OUTCOMES, finish_task, start_task
 
 _MAX_SESSIONS = 20
@@ -311,6 +313,9 @@ class TerminalChat:
         changed = await change_scratchpad(database, settings, session_id, edit, surface=surface)
         print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
 
+    async def _state(self, _: str) -> None:
+        print_state(await read_state(self._agent.database, self._session.id))
+
     async def _quit(self, _: str) -> None:
         raise UserLeft
 
@@ -340,6 +345,7 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "cost": (TerminalChat._cost, "tokens and money of this session"),
     "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),
     "scratchpad": (TerminalChat._scratchpad, "the notes that it always sees; append TEXT or replace TEXT: change them"),
+    "state": (TerminalChat._state, "what its tools have set in this session"),
     "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight continues at the next start"),
     "help": (TerminalChat._help, "this list"),
 }

@@ -60,11 +60,11 @@ limit 1
 
 -- name: create_child
 insert into session (id, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind,
-                     simulated, model, state, config, max_cost, base_seq, head, consolidated_to, extracted_to, pruned_to,
+                     simulated, model, state, open_task, config, max_cost, base_seq, head, consolidated_to, extracted_to, pruned_to,
                      settled_to, delivered_to, chain_hash, pruned_hash, created_at, last_event_at, last_occurred_at,
                      expires_at)
 values (%(id)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(parent_id)s,
-        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(state)s, %(config)s, %(max_cost)s,
+        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(state)s, %(open_task)s, %(config)s, %(max_cost)s,
         %(base_seq)s, %(base_seq)s, %(base_seq)s, %(base_seq)s, %(base_seq)s, 0, %(base_seq)s, %(chain_hash)s,
         %(chain_hash)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00', %(expires_at)s)
 

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape, unescape
+from consolidator.models.lineage import Lineage
+from consolidator.models.session import SessionRow
 from consolidator.store.queries import fetch_all, fetch_one, load
 
 _SQL = load("log/tasks")
@@ -37,6 +39,33 @@ async def find_task(conn: Connection, session_id: str, task_id: str) -> TaskRow 
 async def get_open_task(conn: Connection, session_id: str) -> TaskRow | None:
     """Return the task that is open in a session; None if none is."""
     return _readable(await fetch_one(conn, TaskRow, _SQL["get_open_task"], {"session": session_id}))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """The start or the end of a task, or the end of its session."""
+
+    seq: int
+    event_type: str
+    task_id: str | None
+
+
+async def read_task_events(conn: Connection, session_id: str, *, after: int, upto: int, limit: int) -> list[TaskEvent]:
+    """Return what opens and ends tasks in a part of a session's own log, in order."""
+    values = {"session": session_id, "after": after, "upto": upto, "limit": limit}
+    return await fetch_all(conn, TaskEvent, _SQL["read_task_events"], values)
+
+
+async def find_open_task(conn: Connection, session: SessionRow, lineage: Lineage, position: int) -> str | None:
+    """Return the task that was open after an event of a session's past; `session` may be newer."""
+    if position >= session.head:
+        return session.open_task
+    for part in reversed(lineage.slice(lineage.readable_after, position)):
+        values = {"session": part.session_id, "after": part.after_seq, "upto": part.upto_seq}
+        latest = await fetch_one(conn, TaskEvent, _SQL["find_last_task_event"], values)
+        if latest is not None:
+            return unescape(latest.task_id) if latest.event_type == "TaskStart" and latest.task_id else None
+    return None
 
 
 async def list_tasks(conn: Connection, session_id: str, *, limit: int = 50) -> list[TaskRow]:

@@ -27,3 +27,19 @@ left join event s on s.session_id = n.id and s.event_type in ('TaskStart', 'Task
 where n.id = %(session)s and n.open_task is not null
 order by s.seq desc
 limit 1
+
+-- name: find_last_task_event
+-- What opened or ended a task last in a part of a log.
+select e.seq, e.event_type, e.data ->> 'task_id' as task_id from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.event_type in ('TaskStart', 'TaskEnd')
+order by e.seq desc
+limit 1
+
+-- name: read_task_events
+-- What opens and ends tasks in a part of a log.
+select e.seq, e.event_type, e.data ->> 'task_id' as task_id from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.event_type in ('TaskStart', 'TaskEnd')
+order by e.seq
+limit %(limit)s

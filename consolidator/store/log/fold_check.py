@@ -1,0 +1,137 @@
+"""Checks that a session's row says what its log says: its state, its open task, its totals, its scratchpad.
+
+The row caches the fold of the log. Sessions are compared one by one, so that any number of them can be; one that
+changes meanwhile is compared again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from consolidator.database import Connection
+from consolidator.models.lineage import Lineage
+from consolidator.models.open_task import follow_task
+from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
+from consolidator.store.log import lineage as past
+from consolidator.store.log import sessions, tasks
+from consolidator.store.queries import fetch_column, fetch_one, load
+
+_SQL = load("log/fold_check")
+_PAGE = 500  # sessions, or events of a session, read at once
+_ATTEMPTS = 5  # to compare a session that is written to meanwhile
+MAX_PROBLEMS = 20
+
+
+@dataclass(slots=True)
+class FoldCheck:
+    """What came of comparing rows with logs."""
+
+    problems: list[str] = field(default_factory=list)
+    whole: int = 0  # sessions compared with their whole log
+    partly: int = 0  # sessions of which something is pruned: their state, task and turns cannot be folded again
+
+    def describe(self) -> str:
+        """Return in words how many sessions were compared."""
+        return f"{self.whole} compared whole, {self.partly} in what is kept"
+
+
+@dataclass(frozen=True, slots=True)
+class LogTotals:
+    """What a session's own log, and the ledger of its calls, add up to; and what is kept beside the row."""
+
+    head: int
+    turns: int  # answers without calls
+    compactions: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost: Decimal
+    reserved: Decimal
+    scratchpad_set_at: int  # the last event that set the scratchpad, 0 if none did
+    scratchpad_seq: int  # as it is stored
+    folded_to: int  # the stored view holds everything up to here
+    has_blobs: bool  # whether answers are kept elsewhere as a whole
+
+
+async def check_folds(conn: Connection) -> FoldCheck:
+    """Compare the row of every session that the runtime writes with the fold of its log."""
+    check, after = FoldCheck(), ""
+    while ids := await fetch_column(conn, _SQL["list_native"], {"after": after, "limit": _PAGE}):
+        for session_id in ids:
+            await _check_session(conn, session_id, check)
+            if len(check.problems) >= MAX_PROBLEMS:
+                return check
+        after = ids[-1]
+    return check
+
+
+async def _check_session(conn: Connection, session_id: str, check: FoldCheck) -> None:
+    """Compare one session, once it stands still."""
+    for _ in range(_ATTEMPTS):
+        session = await sessions.get(conn, session_id)
+        totals = await fetch_one(conn, LogTotals, _SQL["sum_log"], {"session": session_id})
+        lineage = await past.load_lineage(conn, session_id, session)
+        is_whole = not lineage.is_truncated and session.kind != "branch"
+        problems = _compare_totals(session, totals) if totals is not None else []
+        if is_whole:
+            problems += _compare("state", session.state, await _fold_state(conn, session, lineage))
+            problems += _compare("open task", session.open_task, await _fold_task(conn, session, lineage))
+        if not problems or await _is_unchanged(conn, session):
+            break
+    check.problems += [f"{session_id}: {problem}" for problem in problems]
+    check.whole, check.partly = check.whole + is_whole, check.partly + (not is_whole)
+
+
+async def _is_unchanged(conn: Connection, session: SessionRow) -> bool:
+    return await sessions.get(conn, session.id) == session
+
+
+def _compare_totals(session: SessionRow, totals: LogTotals) -> list[str]:
+    """Return where a row's totals differ from its log's; turns and compactions only where nothing is pruned."""
+    problems = [
+        problem
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "cost", "reserved")
+        for problem in _compare(name, getattr(session, name), getattr(totals, name))
+    ]
+    if session.pruned_to <= session.base_seq and not totals.has_blobs:
+        problems += _compare("turns", session.turns, totals.turns)
+        problems += _compare("compactions", session.compactions, totals.compactions)
+    is_behind = totals.scratchpad_seq < totals.scratchpad_set_at <= totals.folded_to
+    is_ahead = totals.scratchpad_seq > max(totals.scratchpad_set_at, session.base_seq, session.pruned_to)
+    if is_behind or is_ahead:
+        problems += _compare("scratchpad", f"of event {totals.scratchpad_seq}", f"of {totals.scratchpad_set_at}")
+    return problems
+
+
+async def _fold_state(conn: Connection, session: SessionRow, lineage: Lineage) -> dict[str, Any]:
+    """Return the sum of the changes of the state, read from the latest on: of a key, the first one met counts."""
+    state: dict[str, Any] = {}
+    upto = session.head
+    while patches := await past.read_state_patches(conn, lineage, after=lineage.begins_after, upto=upto, limit=_PAGE):
+        for event in patches:
+            state = {**event.data["state_patch"], **state}
+        upto = patches[-1].seq - 1
+    return state
+
+
+async def _fold_task(conn: Connection, session: SessionRow, lineage: Lineage) -> str | None:
+    """Return the task that is open by the session's own log, and before it by its ancestors'."""
+    open_task = None
+    for part in lineage.slice(lineage.begins_after, session.head):
+        after = part.after_seq
+        while moves := await tasks.read_task_events(
+            conn, part.session_id, after=after, upto=part.upto_seq, limit=_PAGE
+        ):
+            for move in moves:
+                open_task = follow_task(open_task, EventType(move.event_type), {"task_id": move.task_id})
+            after = moves[-1].seq
+    return None if session.status == "ended" else open_task
+
+
+def _compare(name: str, stored: object, folded: object) -> list[str]:
+    if stored == folded:
+        return []
+    return [f"its row's {name} is {str(stored)[:100]!r}, by its log it is {str(folded)[:100]!r}"]

@@ -1,0 +1,102 @@
+"""`db verify` proves that a session's row is the fold of its log: state, open task, totals, scratchpad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consolidator import Outcome, tool
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.service.database import verify_database
+from consolidator.service.sessions.state import read_state
+from consolidator.settings import Settings
+from consolidator.store.log.fold_check import FoldCheck, check_folds
+from consolidator.testing import ModelServer, ScriptedReply
+from tests.nights import run_next_night
+from tests.runtime import KEY, Replies, open_agent, send_and_collect
+from tests.support import later, run_job
+
+
+@tool(idempotent=True)
+async def note(key: str, value: Any) -> Outcome:
+    """Set something in the session's state."""
+    return Outcome("set", patch={key: value})
+
+
+ANSWERS: Replies = [
+    ScriptedReply.calling(("note", {"key": "a", "value": 1}), ("note", {"key": "b", "value": [1.5, {"c": None}]})),
+    ScriptedReply.calling(("note", {"key": "a", "value": "two"})),
+    "Done.",
+    ScriptedReply.calling(("note", {"key": "a", "value": 3})),
+    "Done again.",
+    "In the fork.",
+]
+
+
+async def check(database: Database) -> FoldCheck:
+    """Return what comes of comparing rows with logs."""
+    async with database.connection() as conn:
+        return await check_folds(conn)
+
+
+async def make_sessions(database: Database) -> tuple[str, str]:
+    """Let an agent work, and fork its session in the middle of a task; return the ids."""
+    async with ModelServer(answers=ANSWERS) as server, open_agent(database, server, [note]) as agent:
+        session = await agent.open(KEY)
+        await session.set_scratchpad("be kind")
+        async with session.task("Set things"):
+            await send_and_collect(session, "set")
+            middle = (await session.info()).head
+            await send_and_collect(session, "set again")
+        child = await session.fork(at=middle)
+        task = await child.open_task()
+        assert (await child.info()).open_task is not None
+        assert task is not None
+        await send_and_collect(child, "go on")
+        assert (await child.finish_task("failure")).outcome == "failure"
+    return session.id, child.id
+
+
+async def test_what_the_runtime_wrote_is_the_fold_of_its_logs(database: Database) -> None:
+    parent, child = await make_sessions(database)
+    found = await check(database)
+    assert (found.problems, found.whole, found.partly) == ([], 2, 0)
+    state = await read_state(database, parent)
+    assert state.state == {"a": 3, "b": [1.5, {"c": None}]}
+    assert (state.turns, state.open_task, state.output_tokens > 0) == (2, None, True)
+    assert (await read_state(database, child)).state["a"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("state = '{\"a\": 4}'", "its row's state is"),
+        ("turns = 7", "its row's turns is '7', by its log it is '2'"),
+        ("cost = 12", "its row's cost is '12'"),
+        ("output_tokens = 0", "its row's output_tokens is"),
+        ("compactions = 1", "its row's compactions is"),
+        ("open_task = 'x'", "its row's open task is 'x', by its log it is 'None'"),
+    ],
+)
+async def test_a_row_that_says_something_else_is_found(database: Database, change: str, said: str) -> None:
+    parent, _ = await make_sessions(database)
+    async with database.connection() as conn:
+        await conn.execute(f"update session set {change} where id = '{parent}'")  # type: ignore[arg-type]
+    (problem,) = (await check(database)).problems
+    assert problem.startswith(f"{parent}: {said}")
+    violations = await verify_database(database)
+    assert violations["session rows are the fold of their logs (2 compared whole, 0 in what is kept)"] == [problem]
+
+
+async def test_a_pruned_session_is_compared_in_what_is_kept(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await make_sessions(database)
+    await run_next_night(database, clock, settings, hours=30)
+    clock.set(later(clock.now(), days=40))
+    await run_job(database, settings, "retention")
+    found = await check(database)
+    assert found.problems == []
+    assert found.whole + found.partly == 2
