@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from consolidator.errors import ConsolidatorError
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
+    from consolidator.models.seed import Seed
     from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.harness import Delta, StepResult
+    from consolidator.runtime.routing import RouteDecision, RouteRequest
     from consolidator.runtime.tools.outcome import Outcome
     from consolidator.runtime.tools.tool import CallContext, Tool, tool
     from consolidator.settings import Settings, load_settings
@@ -27,6 +29,9 @@ __all__ = [
     "FrozenClock",
     "NewEvent",
     "Outcome",
+    "RouteDecision",
+    "RouteRequest",
+    "Seed",
     "Session",
     "Settings",
     "StepResult",
@@ -50,6 +55,9 @@ _MODULE_OF = {
     "FrozenClock": "clock",
     "NewEvent": "models.event",
     "Outcome": "runtime.tools.outcome",
+    "RouteDecision": "runtime.routing",
+    "RouteRequest": "runtime.routing",
+    "Seed": "models.seed",
     "Session": "runtime.agent",
     "Settings": "settings",
     "StepResult": "runtime.harness",

@@ -129,6 +129,8 @@ def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: d
     }  # fmt: skip
     bounded = events.Span(session_id, 0, LENGTH, bounds).values()
     unbounded = events.Span(session_id, 0, LENGTH).values()
+    cutoff = now - timedelta(hours=12)
+    prunable = {"cutoff": cutoff, "latest": cutoff, "agents": [], "cutoffs": []}
     return [
         HotQuery("append", event_sql["append"], append_values),
         HotQuery("read a window", event_sql["read"], {**bounded, "after": 10, "limit": 50}),
@@ -136,7 +138,7 @@ def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: d
         HotQuery("stamp", STAMP, bounded),  # what the owner's function runs
         HotQuery("unconsolidated", event_sql["unconsolidated"], {"session": "", "after": 0, "limit": 1000}),
         HotQuery("due sessions", session_sql["list_due"], {}),
-        HotQuery("prunable", retention_sql["list_prunable"], {"cutoff": now - timedelta(hours=12)}),
+        HotQuery("prunable", retention_sql["list_prunable"], prunable),
     ]
 
 

@@ -2,7 +2,8 @@
 
 Only prefixes of sessions are pruned, with the chunks and deliveries of their messages. Spared are events that were not
 learned from (a dead letter spares all that follows it), the context window of an open session, and what a live fork
-reads. Memory keeps its quotes and counts.
+reads. Memory keeps its quotes and counts. An agent may keep its events for days of its own. At the end, sessions whose
+time to live is over are ended.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 
 from consolidator.database import Connection, Database, partitions
 from consolidator.errors import RetentionHalted
+from consolidator.jobs.expiry import end_expired, has_expired
 from consolidator.jobs.indexing.indexer import forget_turns
 from consolidator.store.log import retention as store
-from consolidator.store.log.retention import PrunableSession
+from consolidator.store.log.retention import Cutoffs, PrunableSession
 from consolidator.store.memory import revisions
 from consolidator.store.nights import model_calls
 
@@ -46,6 +48,9 @@ class RetentionReport:
     partitions: list[str] = field(default_factory=list)  # of whole days that were dropped
     blobs: int = 0
     spared: Counter[str] = field(default_factory=Counter)  # events by reason
+    agents: dict[str, datetime] = field(default_factory=dict)  # the cutoffs of agents that have days of their own
+    expired: int = 0  # sessions that were ended because their time to live was over
+    unexpired: Counter[str] = field(default_factory=Counter)  # sessions whose time is over that stay open, by reason
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs and the ledger."""
@@ -57,6 +62,9 @@ class RetentionReport:
             "partitions": self.partitions,
             "blobs": self.blobs,
             "spared": dict(sorted(self.spared.items())),
+            "agents": {agent: cutoff.isoformat() for agent, cutoff in self.agents.items()},
+            "expired": self.expired,
+            "unexpired": dict(sorted(self.unexpired.items())),
         }
 
 
@@ -84,6 +92,7 @@ async def prune(
 ) -> RetentionReport:
     """Prune events that were ingested before now - `older_than` and learned from; with `dry_run` only report them.
 
+    Of an agent that has retention days of its own, these count instead, also where a person names `older_than`.
     With `max_share`, raise RetentionHalted and prune nothing if a larger share of the log than this would go, or if
     the clock seems to have jumped: what is pruned is gone, so a wrong clock must not decide it.
     The database holds brakes of its own against a run of retention (`run_id`); without `max_share`, on a clock that was
@@ -96,19 +105,28 @@ async def prune(
     async with database.connection() as conn:
         if not dry_run:
             await partitions.finish_drops(conn)
-        candidates = await store.list_prunable(conn, report.cutoff)
+        days = await store.load_retention_days(conn)
+        report.agents = {agent: now - timedelta(days=own) for agent, own in days.items()}
+        cutoffs = Cutoffs(report.cutoff, report.agents)
+        candidates = await store.list_prunable(conn, cutoffs)
     limits = {session.id: upto for session in candidates if (upto := prunable_limit(session)[0]) >= _first_seq(session)}
     if max_share is not None and not dry_run:
         await _check_brakes(database, candidates, limits, older_than, max_share)
+    cutoff_of = {session.id: session.cutoff for session in candidates}
     if not dry_run:
         override = max_share is None or max_share > DATABASE_SHARE or run_id is None or not database.clock.is_real
-        pruning = await _begin_pruning(database, run_id, report.cutoff, override=override) if limits else ""
-        limits = await _mark_pruned(database, limits, pruning)
+        marked: dict[str, int] = {}
+        for cutoff in sorted({cutoff_of[session_id] for session_id in limits}):
+            pruning = await _begin_pruning(database, run_id, cutoff, override=override)
+            batch = {session_id: upto for session_id, upto in limits.items() if cutoff_of[session_id] == cutoff}
+            marked |= await _mark_pruned(database, batch, pruning)
+        limits = marked
     _count_events(report, candidates, limits)
-    whole_days = await _find_whole_days(database, report.cutoff, limits)
+    whole_days = await _find_whole_days(database, cutoffs.latest, limits)
     if dry_run:
         report.partitions = whole_days
         report.blobs = await _count_orphan_blobs(database, now, limits)
+        report.expired, report.unexpired = await end_expired(database, dry_run=True)
         return report
     for partition in whole_days:
         async with database.connection() as conn:
@@ -116,16 +134,18 @@ async def prune(
                 report.partitions.append(partition)
         if progress:
             progress(partition)
-    for session_id in await _find_remaining(database, report.cutoff, limits):
-        await _in_batches(database, partial(store.delete_events, session_id=session_id, cutoff=report.cutoff))
+    for session_id in await _find_remaining(database, cutoffs.latest, limits):
+        cutoff = cutoff_of[session_id]
+        await _in_batches(database, partial(store.delete_events, session_id=session_id, cutoff=cutoff))
         if progress:
             progress(session_id)
-    await _drop_chunk_days(database, report.cutoff)
+    await _drop_chunk_days(database, cutoffs.latest)
     await _delete_message_output(database)
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await model_calls.prune(conn, before=report.cutoff)
     report.blobs = await _collect_garbage(database, now, report.cutoff)
+    report.expired, report.unexpired = await end_expired(database, dry_run=False)
     return report
 
 
@@ -141,7 +161,7 @@ async def _check_brakes(
         latest = await store.get_latest_times(conn)
     now = database.clock.now()
     prunable = sum(limits[session.id] - session.pruned_to for session in candidates if session.id in limits)
-    if not prunable:
+    if not prunable and not await has_expired(database):
         return
     reason = None
     if database.clock.is_real and abs(now - latest.database_clock) > MAX_CLOCK_DIFFERENCE:
@@ -154,8 +174,8 @@ async def _check_brakes(
         reason = f"{prunable:,} of {latest.events:,} events would go, more than {max_share:.0%} of the log"
     if reason is not None:
         raise RetentionHalted(
-            f"retention pruned nothing: {reason}. If that is right, `consolidator run retention --force` prunes them; "
-            "`consolidator run retention --dry-run` shows what would go"
+            f"retention pruned nothing and ended no session: {reason}. If that is right, "
+            "`consolidator run retention --force` does it; `consolidator run retention --dry-run` shows what would go"
         )
 
 

@@ -236,6 +236,8 @@ def summarize(report: dict[str, Any]) -> str:
         )
     if report["job"] == "retention":
         line = f"{report['events']} events pruned in {report['sessions']} sessions"
+        if report.get("expired"):
+            line += f", {report['expired']} expired sessions ended"
         spared = ", ".join(f"{count} {reason}" for reason, count in report["spared"].items())
         return f"{line}; spared: {spared}" if spared else line
     line = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from consolidator.database.partitions import Connection
+from consolidator.store.log.events import BEGINNING
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("log/retention")
@@ -19,11 +21,18 @@ class PrunableSession:
     id: str
     pruned_to: int  # every event up to here is marked as gone
     head: int
+    cutoff: datetime  # of its agent
     last: int  # seq of its last event before the cutoff
     unlearned: int | None  # seq of the first of them that was not learned from
     events: int  # how many are before the cutoff
     open: bool  # whether it is open and had an event since the cutoff
     read_by_child: bool  # whether a live fork reads its log
+
+
+@dataclass(frozen=True, slots=True)
+class _AgentDays:
+    agent: str
+    days: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,54 @@ class ExpiredTurns:
     pruned_to: int
 
 
-async def list_prunable(conn: Connection, cutoff: datetime) -> list[PrunableSession]:
-    """Return the sessions with events from before the cutoff, in order of id."""
-    return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], {"cutoff": cutoff})
+@dataclass(frozen=True, slots=True)
+class Cutoffs:
+    """Before when events are past retention: of each agent that has days of its own, and of all others."""
+
+    common: datetime
+    by_agent: Mapping[str, datetime] = field(default_factory=dict)
+
+    @property
+    def latest(self) -> datetime:
+        """The latest of them: nothing from after it is past retention."""
+        return max(self.common, *self.by_agent.values()) if self.by_agent else self.common
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredSession:
+    """An open session past its time to live."""
+
+    id: str
+    expires_at: datetime
+    is_held: bool  # a harness drives it at this moment
+    is_awaited: bool  # something in it is to be answered or decided, and the time of grace for that is not over
+
+
+async def list_prunable(conn: Connection, cutoffs: Cutoffs) -> list[PrunableSession]:
+    """Return the sessions with events from before their cutoff, in order of id."""
+    values = {"cutoff": cutoffs.common, "latest": cutoffs.latest, "agents": list(cutoffs.by_agent)}
+    values["cutoffs"] = list(cutoffs.by_agent.values())
+    return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], values)
+
+
+async def load_retention_days(conn: Connection) -> dict[str, int]:
+    """Return for how many days agents keep events that were learned from, where they say so themselves."""
+    rows = await fetch_all(conn, _AgentDays, _SQL["list_retention_days"])
+    return {row.agent: row.days for row in rows}
+
+
+async def list_expired(
+    conn: Connection, *, now: datetime, grace: datetime, after: ExpiredSession | None, batch: int
+) -> list[ExpiredSession]:
+    """Return the next open sessions past their time to live; `grace` is until when what is awaited spares them."""
+    values: dict[str, Any] = {"now": now, "grace": grace, "batch": batch}
+    values |= {"after_time": after.expires_at if after else BEGINNING, "after_id": after.id if after else ""}
+    return await fetch_all(conn, ExpiredSession, _SQL["list_expired"], values)
+
+
+async def lock_expired(conn: Connection, ids: Sequence[str], *, now: datetime, grace: datetime) -> list[str]:
+    """Lock those of some sessions that are to be ended still, and return them."""
+    return await fetch_column(conn, _SQL["lock_expired"], {"ids": list(ids), "now": now, "grace": grace})
 
 
 async def get_latest_times(conn: Connection) -> LatestTimes:

@@ -1,21 +1,47 @@
 -- name: list_prunable
 -- The sessions with events past retention, and what may spare some of them: what was not learned from, the window of an
 -- open session, and a live fork, which reads its parent's log, and through a forked parent that parent's parent's.
-with recursive live as (
-    select parent_id as id from session
-    where kind in ('fork', 'resume', 'branch') and status = 'open' and last_event_at >= %(cutoff)s
+-- An agent's own cutoff takes the place of the common one.
+with recursive own as (
+    select * from unnest(%(agents)s::text[], %(cutoffs)s::timestamptz[]) as own (agent, cutoff)
+), live as (
+    select s.parent_id as id from session s left join own on own.agent = s.agent
+    where s.kind in ('fork', 'resume', 'branch') and s.status = 'open'
+      and s.last_event_at >= coalesce(own.cutoff, %(cutoff)s)
     union
     select s.parent_id from session s join live on s.id = live.id and s.kind in ('fork', 'resume', 'branch')
 ), old as (
-    select e.session_id, max(e.seq) as last, min(e.seq) filter (where e.consolidated_at is null) as unlearned,
-           count(*) as events
-    from event e where e.created_at < %(cutoff)s group by e.session_id
+    select e.session_id, coalesce(own.cutoff, %(cutoff)s) as cutoff, max(e.seq) as last,
+           min(e.seq) filter (where e.consolidated_at is null) as unlearned, count(*) as events
+    from event e join session s on s.id = e.session_id left join own on own.agent = s.agent
+    where e.created_at < %(latest)s and e.created_at < coalesce(own.cutoff, %(cutoff)s)
+    group by e.session_id, own.cutoff
 )
-select s.id, s.pruned_to, s.head, old.last, old.unlearned, old.events,
-       s.status = 'open' and s.last_event_at >= %(cutoff)s as open,
+select s.id, s.pruned_to, s.head, old.cutoff, old.last, old.unlearned, old.events,
+       s.status = 'open' and s.last_event_at >= old.cutoff as open,
        exists (select from live where live.id = s.id) as read_by_child
 from old join session s on s.id = old.session_id
 order by s.id
+
+-- name: list_retention_days
+select name as agent, retention_days as days from agent where retention_days is not null order by name
+
+-- name: list_expired
+-- Open sessions past their time to live, the longest expired first, and what may spare them.
+select id, expires_at, lease_owner is not null and lease_until > %(now)s as is_held,
+       (pending or attention <> '{}'::jsonb) and expires_at > %(grace)s as is_awaited
+from session
+where expires_at is not null and status = 'open' and expires_at <= %(now)s and origin is null and recorded_by is null
+  and (expires_at, id) > (%(after_time)s, %(after_id)s)
+order by expires_at, id limit %(batch)s
+
+-- name: lock_expired
+-- Which of them are so still; one that a person or a harness touches at this moment is left for the next night.
+select id from session
+where id = any(%(ids)s) and status = 'open' and expires_at <= %(now)s
+  and (lease_owner is null or lease_until <= %(now)s)
+  and (expires_at <= %(grace)s or not pending and attention = '{}'::jsonb)
+order by id collate "C" for update skip locked
 
 -- name: get_latest_times
 -- What the clock is checked against. A run that is running now is no sign: the clock that started it may be wrong.
