@@ -89,9 +89,21 @@ def sessions_command(
     if as_json:
         print_json(sessions)
         return
+    has_trigger = any(session.trigger_type for session in sessions)
     print_table(
         "sessions",
-        ("session", "agent", "kind", "of", "status", "trigger", "events", "learned", "pruned", "last"),
+        (
+            "session",
+            "agent",
+            "kind",
+            "of",
+            "status",
+            *(["trigger"] * has_trigger),
+            "events",
+            "learned",
+            "pruned",
+            "last",
+        ),
         (
             (
                 short_id(session.id),
@@ -99,7 +111,7 @@ def sessions_command(
                 session.kind,
                 owner_name(session.project, session.key, session.agent),
                 session_status(session, now),
-                session.trigger_type,
+                *([session.trigger_type] * has_trigger),
                 session.head,
                 session.consolidated_to,
                 session.pruned_to,

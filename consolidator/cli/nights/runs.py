@@ -98,6 +98,10 @@ def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
     print_line(f"{report['job']}{' (dry run)' if dry_run else ''}: {summarize(report)}", style="bold")
     if report["job"] == "retention" and report["partitions"]:
         print_line(f"whole days: {', '.join(report['partitions'])}")
+    for agent, cutoff in report.get("agents", {}).items():
+        print_line(f"agent {agent} keeps its events for days of its own: from {cutoff[:10]} on", style="dim")
+    if unexpired := report.get("unexpired"):
+        print_line("expired sessions that stay open: " + ", ".join(f"{n} {why}" for why, n in unexpired.items()))
     for problem in report.get("problems", []):
         print_line(f"not understood: {problem}", style="yellow")
 
