@@ -140,6 +140,8 @@ JSON_COMMANDS = [
     "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
     "facts --flagged", "revisions",
     "facts correct {fact} Short.", "facts forget {fact}", "token create laptop --scope read", "token list",
+    "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
+    "session end s1",
 ]  # fmt: skip
 
 
