@@ -1,10 +1,11 @@
-"""Read and write our own lossless export: JSONL, a line {"consolidator": 1, "session": {...}}, then one per event.
+"""Read and write version 1 of our own lossless export; version 2 is `bundle`.
 
-Fields of a session: id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id,
-kind, simulated, model, details, status, error, and pruned_to if its first events are gone. Fields of an event: seq,
-type, task_id, tool_name, data, and principal (its role) where that is not the one that the type implies; every type of
-event is written the same way. An event without data.occurred_at gets its created_at there. Derived and local fields are
-not exported: head, watermarks, consolidated_at, leases, totals.
+JSONL, a line {"consolidator": 1, "session": {...}}, then one per event. Fields of a session: id, origin, key,
+conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind, simulated, model, details, status,
+error, and pruned_to if its first events are gone. Fields of an event: seq, type, task_id, tool_name, data, and
+principal (its role) where that is not the one that the type implies; every type of event is written the same way. An
+event without data.occurred_at gets its created_at there. Derived and local fields are not exported: head, watermarks,
+consolidated_at, leases, totals.
 """
 
 from __future__ import annotations
@@ -54,12 +55,13 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
     remaining = iter(events)
     first = next(remaining, None)
     pruned = int(session.get("pruned_to") or 0) if first is None else first.seq - 1
-    yield encode_line({NAME: VERSION, "session": _build_header(session, pruned)}, canonical=True)
+    yield encode_line({NAME: VERSION, "session": build_header(session, pruned)}, canonical=True)
     for event in chain([] if first is None else [first], remaining):
-        yield encode_line(_build_line(event), canonical=True)
+        yield encode_line(build_event_line(event), canonical=True)
 
 
-def _build_header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
+def build_header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
+    """Return a session's header, given up to where its events are gone; an import has the header that it came with."""
     details = dict(session.get("details") or {})
     exported = details.pop(EXPORTED, {})
     header = {name: session.get(name) for name in (*_IDENTITY, *_COLUMNS)}
@@ -71,7 +73,8 @@ def _build_header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
     return {name: value for name, value in header.items() if value is not None and value is not False and value != {}}
 
 
-def _build_line(event: Event) -> dict[str, Any]:
+def build_event_line(event: Event) -> dict[str, Any]:
+    """Return an event as its line says it."""
     data = event.data
     if not data.get("occurred_at"):
         data = {**data, "occurred_at": event.created_at.astimezone(UTC).isoformat()}
@@ -85,16 +88,16 @@ def _build_line(event: Event) -> dict[str, Any]:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read an export; each header begins a session, named by its id."""
-    session: _NativeReader | None = None
+    session: EventReader | None = None
     for number, line in read_objects(path):
         if isinstance(line, (Skipped, Problem)):
             yield line
             if isinstance(line, Problem) and session is not None:
                 session.unreadable_lines += 1
         elif NAME in line:
-            item = _parse_session(line, number)
+            item = _parse_header(line, number)
             yield item
-            session = _NativeReader.from_session(item) if isinstance(item, ForeignSession) else None
+            session = EventReader.from_session(item) if isinstance(item, ForeignSession) else None
         elif session is None:
             yield Problem("an event without a session: the header line is missing", number)
         elif session.belongs(line.get("seq")):
@@ -104,11 +107,15 @@ def read(path: Path, root: Path) -> Iterator[Item]:
             yield Problem("an event of another session, whose header line could not be read", number)
 
 
-def _parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
+def _parse_header(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
+    if line[NAME] != VERSION:
+        return Problem(f"export version {line[NAME]!r}; this format's is {VERSION}", number)
+    return parse_session(line, number)
+
+
+def parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Problem:
+    """Return the session that a header begins."""
     header = line.get("session")
-    version = line[NAME]
-    if version != VERSION:
-        return Problem(f"export version {version!r}; this consolidator reads {VERSION}", number)
     if not isinstance(header, dict) or not all(_is_nonempty_text(header.get(name)) for name in ("id", "agent")):
         return Problem("the session has no id or no agent", number)
     if header.get("kind", "root") not in _SESSION_KINDS:
@@ -134,7 +141,7 @@ def _parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Pro
 
 
 @dataclass(slots=True)
-class _NativeReader:
+class EventReader:
     """Reads the events of one session."""
 
     id: str
@@ -142,7 +149,7 @@ class _NativeReader:
     unreadable_lines: int = 0  # since the last event
 
     @classmethod
-    def from_session(cls, session: ForeignSession) -> _NativeReader:
+    def from_session(cls, session: ForeignSession) -> EventReader:
         pruned = session.details[EXPORTED].get("pruned_to")
         return cls(session.origin, pruned if isinstance(pruned, int) else 0)
 

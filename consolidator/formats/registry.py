@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import claw0, intercode, locomo, native, pi, swe_agent
+from consolidator.formats import bundle, claw0, intercode, locomo, native, pi, swe_agent
 from consolidator.formats.base import Format
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
@@ -19,7 +19,19 @@ from consolidator.formats.openai import messages as openai_messages
 # In the order in which they are tried for recognition: specific formats first, permissive ones last.
 FORMATS: dict[str, Format] = {
     module.NAME: cast(Format, module)
-    for module in (native, claude_code, codex, pi, swe_agent, intercode, locomo, harness, claw0, openai_messages)
+    for module in (
+        bundle,
+        native,
+        claude_code,
+        codex,
+        pi,
+        swe_agent,
+        intercode,
+        locomo,
+        harness,
+        claw0,
+        openai_messages,
+    )
 }
 HEAD_BYTES = 64 * 1024
 

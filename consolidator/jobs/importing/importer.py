@@ -17,9 +17,11 @@ from typing import TypeVar, cast
 
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
+from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, Format, Problem
 from consolidator.formats.common.log_files import is_below, open_log
 from consolidator.formats.registry import recognise_format
+from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
 from consolidator.jobs.importing.intake import Intake
 from consolidator.jobs.importing.report import ImportReport, escape_unprintable
 from consolidator.jobs.importing.source_files import (
@@ -68,6 +70,9 @@ async def import_sources(
             await _import_file(database, file, report, stop)
         except UnreadableFile as error:
             report.add_problem(file.path, Problem(str(error)))
+        except ImportRefused as error:
+            report.damaged_bundles.append(escape_unprintable(str(error)))
+            report.add_problem(file.path, Problem(str(error)))
         done += file.size
         if progress:
             progress(done, total, file.path.name)
@@ -110,7 +115,7 @@ def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> Non
     for file in files:
         try:
             _check_file(file, report, stop)
-        except UnreadableFile as error:
+        except (UnreadableFile, ImportRefused) as error:
             report.add_problem(file.path, Problem(str(error)))
     if report.problem_count:
         shown = "\n  ".join(report.problems[:10])
@@ -119,9 +124,12 @@ def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> Non
 
 def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | None) -> None:
     _refuse_strayed(file)
-    log_format = file.format or read_file(recognise_format, file.path)
+    log_format = read_file(partial(_find_format, file), file.path)
     if log_format is None:
         raise UnreadableFile("not a log of any known format")
+    if log_format.NAME == bundle.NAME:
+        check_bundle(file.path)
+        return
     for item in read_items(log_format, file):
         if stop is not None and stop.is_set():
             raise Interrupted("asked to stop while reading: nothing was written")
@@ -153,7 +161,7 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
     """
     path = file.path
     _refuse_strayed(file)
-    log_format = file.format or await asyncio.to_thread(read_file, recognise_format, path)
+    log_format = await asyncio.to_thread(read_file, partial(_find_format, file), path)
     if log_format is None:
         report.unrecognised.append(escape_unprintable(str(path)))
         return
@@ -163,6 +171,15 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
             report.unchanged += 1
             return
     report.files += 1
+    if log_format.NAME == bundle.NAME:
+        try:
+            await import_bundle(database, path, report, stop=stop)
+        except OSError as error:
+            raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
+        report.bytes_read += state.size
+        async with database.connection() as conn:
+            await sources.remember_file(conn, state, now=database.clock.now())
+        return
     events_before, problems_before = _count_events(report), len(report.problems)
     intake = Intake(database, log_format, path, report)
     items = read_items(log_format, file)
@@ -185,6 +202,15 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
             del report.problems[problems_before:]
     async with database.connection() as conn:
         await sources.remember_file(conn, state, now=database.clock.now())
+
+
+def _find_format(file: ImportFile, path: Path) -> Format | None:
+    """Return the format of a file; one of our own is a bundle if it says so."""
+    if file.format is None or file.format.NAME == native.NAME:
+        recognised = recognise_format(path)
+        if file.format is None or (recognised is not None and recognised.NAME == bundle.NAME):
+            return recognised
+    return file.format
 
 
 def _count_events(report: ImportReport) -> int:

@@ -21,7 +21,7 @@ from psycopg.errors import ProgramLimitExceeded
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import InvalidEvent
-from consolidator.formats import native
+from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.jobs.importing.report import BatchResult, ImportReport
 from consolidator.models.event import NewEvent
@@ -58,9 +58,13 @@ _Buffers = dict[str, list[_BufferedEvent]]  # by the session's origin
 class Intake:
     """Buffers a file's events by session, and writes each buffer in one transaction."""
 
-    def __init__(self, database: Database, log_format: Format, path: Path, report: ImportReport) -> None:
+    def __init__(
+        self, database: Database, log_format: Format, path: Path, report: ImportReport, *, name: str | None = None
+    ) -> None:
+        """Write what a format reads; `name` is another name than the format's that sessions and keys are given."""
         self._database = database
         self._format = log_format
+        self._name = name or log_format.NAME
         self._path = path
         self._report = report
         self._session: ForeignSession | None = None  # the one that the next events belong to
@@ -87,7 +91,7 @@ class Intake:
 
     @property
     def _is_own_export(self) -> bool:
-        return self._format.NAME == native.NAME
+        return self._format.NAME in (native.NAME, bundle.NAME)
 
     def _buffer(self, item: ForeignEvent) -> None:
         if self._session is None:
@@ -95,12 +99,12 @@ class Intake:
             return
         try:
             prepared = events.prepare(
-                NewEvent(item.type, item.data, item.task_id, item.tool_name, _principal(item, self._format.NAME))
+                NewEvent(item.type, item.data, item.task_id, item.tool_name, name_author(item, self._name))
             )
         except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
             self._report.add_problem(self._path, Problem(str(error), item.line))
             return
-        name = f"{self._format.NAME}:{item.key}"
+        name = f"{self._name}:{item.key}"
         event = _BufferedEvent(_hash_key(name), prepared, item.seq, item.line)
         if item.content is not None:
             event = replace(event, key=_hash_key(f"{name}\0{item.content}"), name=_hash_key(f"{name}\0"), old=event.key)
@@ -171,7 +175,7 @@ class Intake:
                 )
             elif unseen:
                 if session_id in own:
-                    await sessions.mark_recorded(conn, session_id, f"import:{self._format.NAME}")
+                    await sessions.mark_recorded(conn, session_id, f"import:{self._name}")
                 await events.load_bulk(conn, session_id, unseen, now=now, blobs_kept=True)
                 result.events += len(unseen)
                 result.sessions.add(session_id)
@@ -211,15 +215,15 @@ class Intake:
         return new_events
 
     async def _find_own(self, conn: Connection, buffers: _Buffers) -> set[str]:
-        """Return which sessions of an own export exist in this database; none for any other format."""
-        if not self._is_own_export:
+        """Return which sessions of an own export exist in this database; none for any other format, or for copies."""
+        if not self._is_own_export or self._name == bundle.COPY:
             return set()
         parents = [self._sessions[origin].parent_origin for origin in buffers]
         names = [*buffers, *(parent for parent in parents if parent)]
         return await sources.filter_own(conn, [name for name in names if escape(name) == name])  # ours are plain
 
     def _session_id(self, origin: str, own: set[str]) -> str:
-        return origin if origin in own else sessions.imported_session_id(self._format.NAME, origin)
+        return origin if origin in own else sessions.imported_session_id(self._name, origin)
 
     def _ancestry(self, origin: str, own: set[str]) -> list[str]:
         """Return the ids of a session and its ancestors, as far as the file names them."""
@@ -239,7 +243,7 @@ class Intake:
         root = await self._find_root(conn, session, own)
         columns = {
             "id": session_id,
-            "origin": escape(f"{self._format.NAME}:{session.origin}"),
+            "origin": escape(f"{self._name}:{session.origin}"),
             "key": _escape(session.key),
             "agent": escape(session.agent),
             "channel": _escape(session.channel),
@@ -280,7 +284,7 @@ def _is_driven_here(session: SessionRow) -> bool:
     return not session.is_driven_elsewhere and bool(session.lease_epoch or session.config or session.pending)
 
 
-def _principal(item: ForeignEvent, format_name: str) -> str:
+def name_author(item: ForeignEvent, format_name: str) -> str:
     """Return who says an imported event; a role that an own export claims counts where it may say the event.
 
     Any other claim is a client's: what it may not say is then refused.

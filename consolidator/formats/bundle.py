@@ -1,0 +1,292 @@
+"""Write and read bundles, version 2 of our own format: a session with all that belongs to it, under one checksum.
+
+JSON lines in canonical form. The first is {"consolidator": 2, "bundle": {...}, "session": {...}}; each further session
+begins with {"consolidator": 2, "session": {...}}, ancestors come first. Then come its lines, in the order in which they
+were written: events as in version 1, and records with one key that names them: columns (the session's state,
+configuration and totals), view, chunk, delivery. The last line is {"end": {"lines": n, "sha256": "..."}} over the bytes
+of all lines before it.
+
+Headers have the fields of version 1. Chunks stand where people saw them: before the event that ends their message, and
+before a person's message that came later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from consolidator.errors import ImportRefused
+from consolidator.formats import native
+from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
+from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.jsonl_reader import MAX_LINE, parse_head
+from consolidator.formats.common.jsonl_writer import encode_line
+from consolidator.formats.common.log_files import find_files, open_log
+from consolidator.models.event import Event, parse_timestamp
+
+NAME = "bundle"
+VERSION = 2
+COPY = "copy"  # in place of our name in the origins of copies: they are no evidence, whatever they are copies of
+_MAX_NUMBER = 2**53  # above it no number is believed
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_NUMBER
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_time(value: object) -> bool:
+    return parse_timestamp(value) is not None
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,18})?", value) is not None
+
+
+def _optional(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or is_valid(value)
+
+
+# The fields of each kind of record, and what they may be.
+_FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "columns": {
+        "state": _is_object,
+        "config": _is_object,
+        "max_cost": _optional(_is_amount),
+        "cost": _is_amount,
+        "turns": _is_number,
+        "input_tokens": _is_number,
+        "output_tokens": _is_number,
+        "cached_tokens": _is_number,
+        "compactions": _is_number,
+    },
+    "chunk": {"message_id": _is_text, "seq": _is_number, "started_seq": _is_number, "delta": _is_text},
+    "delivery": {
+        "message_id": _is_text,
+        "channel": _is_text,
+        "upto_seq": _is_number,
+        "started_seq": _is_number,
+        "sent_at": _is_time,
+    },
+    "view": {
+        "upto": _is_number,
+        "summary": _is_object,
+        "compaction_seq": _is_number,
+        "compaction": _is_object,
+        "scratchpad_seq": _is_number,
+        "scratchpad": _optional(_is_text),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BundleInfo:
+    """What the first and the last line of a bundle say."""
+
+    session_id: str  # of the session that it is of, where it was exported
+    sessions: tuple[str, ...]  # ids of all sessions in it, ancestors first
+    redacted: bool
+    lines: int
+    sha256: str  # hex digits
+
+
+@dataclass(frozen=True, slots=True)
+class BundleRecord:
+    """A line that is no event: something that belongs to the last session."""
+
+    kind: str  # columns | view | chunk | delivery
+    values: Mapping[str, Any]
+    line: int
+
+
+BundleItem = ForeignSession | ForeignEvent | BundleRecord
+
+
+class BundleWriter:
+    """Encodes the lines of one bundle and sums them up."""
+
+    def __init__(self, session_id: str, *, redacted: bool) -> None:
+        self._first: dict[str, Any] | None = {"session": session_id, "redacted": redacted}
+        self._lines = 0
+        self._digest = hashlib.sha256()
+
+    def session(self, header: Mapping[str, Any]) -> str:
+        """Return the line that begins a session."""
+        line = {native.NAME: VERSION, "session": dict(header)}
+        if self._first is not None:
+            line["bundle"], self._first = self._first, None
+        return self._encode(line)
+
+    def event(self, event: Event) -> str:
+        """Return the line of an event."""
+        return self._encode(native.build_event_line(event))
+
+    def record(self, kind: str, values: Mapping[str, Any]) -> str:
+        """Return the line of a record."""
+        return self._encode({kind: dict(values)})
+
+    def end(self) -> str:
+        """Return the last line."""
+        return encode_line({"end": {"lines": self._lines, "sha256": self._digest.hexdigest()}}, canonical=True)
+
+    def _encode(self, value: Mapping[str, Any]) -> str:
+        line = encode_line(value, canonical=True)
+        self._lines += 1
+        self._digest.update(line.encode())
+        return line
+
+
+def default_paths(home: Path) -> list[Path]:
+    """Return nothing: there is no default directory for bundles."""
+    return []
+
+
+def files(path: Path) -> Iterator[Path]:
+    """Yield the bundles at or below `path`."""
+    yield from find_files(path, ".jsonl")
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Check the first line for a bundle's header, of this version or a later one."""
+    return any(native.NAME in line and isinstance(line.get("bundle"), dict) for line in parse_head(head)[:1])
+
+
+def read(path: Path, root: Path) -> Iterator[Item]:
+    """Read the sessions and events of a bundle, as of any log; raises ImportRefused for one that is damaged."""
+    for item in read_bundle(path):
+        yield Skipped(item.kind, item.line) if isinstance(item, BundleRecord) else item
+
+
+def check_bundle(path: Path, check_event: Callable[[ForeignEvent], str | None] = lambda _: None) -> BundleInfo:
+    """Return what a bundle is of, after reading it to its end.
+
+    Raises ImportRefused where it is truncated, changed, or says what no session can be; `check_event` returns why the
+    log would refuse an event.
+    """
+    reader = _BundleReader(path)
+    for item in reader.read():
+        if isinstance(item, ForeignEvent) and (reason := check_event(item)) is not None:
+            raise reader.refuse(reason)
+    return reader.info()
+
+
+def read_bundle(path: Path) -> Iterator[BundleItem]:
+    """Read a bundle that was checked, as a stream; raises ImportRefused at its end if it was changed since."""
+    yield from _BundleReader(path, "the file was changed while it was imported: import it again").read()
+
+
+@dataclass(slots=True)
+class _BundleReader:
+    """Reads one bundle; every line that is not as it must be raises ImportRefused."""
+
+    path: Path
+    _advice: str = "nothing was written: ask for the file again, or export the session again"
+    _number: int = 0  # of the line
+    _bundle: Mapping[str, Any] = field(default_factory=dict)
+    _sessions: list[str] = field(default_factory=list)
+    _events: native.EventReader | None = None  # of the last session
+    _end: Mapping[str, Any] | None = None
+
+    def info(self) -> BundleInfo:
+        """Return what the bundle is of, once it was read."""
+        end = self._end or {}
+        redacted = self._bundle.get("redacted") is not False
+        return BundleInfo(
+            str(self._bundle.get("session")), tuple(self._sessions), redacted, int(end["lines"]), str(end["sha256"])
+        )
+
+    def read(self) -> Iterator[BundleItem]:
+        """Yield what the lines say."""
+        digest = hashlib.sha256()
+        for raw in self._raw_lines():
+            self._number += 1
+            if self._end is not None:
+                raise self.refuse("something follows its last line")
+            try:
+                line = parse_json(raw)
+            except ValueError as error:
+                raise self.refuse(f"it is not JSON ({error}): the file was cut off or changed") from error
+            if not isinstance(line, dict):
+                raise self.refuse("it is no object")
+            if "end" in line:
+                self._check_end(line["end"], digest.hexdigest())
+                continue
+            digest.update(raw)
+            yield self._parse(line)
+        if self._end is None:
+            raise self.refuse("its last line is missing: the file was cut off")
+        if not self._sessions or self._sessions[-1] != self._bundle.get("session"):
+            raise self.refuse("it does not end with the session that it is of")
+
+    def _raw_lines(self) -> Iterator[bytes]:
+        with open_log(self.path) as file:
+            while raw := file.readline(MAX_LINE + 1):
+                if len(raw) > MAX_LINE:
+                    raise self.refuse(f"a line is longer than {MAX_LINE} bytes")
+                yield raw
+
+    def _check_end(self, end: Any, digest: str) -> None:
+        if not isinstance(end, dict):
+            raise self.refuse("its last line is no checksum")
+        if end.get("sha256") != digest or end.get("lines") != self._number - 1:
+            raise self.refuse("its contents are not what was exported: lines were changed, added or taken out")
+        self._end = end
+
+    def _parse(self, line: dict[str, Any]) -> BundleItem:
+        if native.NAME in line:
+            return self._parse_session(line)
+        if self._events is None:
+            raise self.refuse("its first line is no header")
+        if "seq" in line and "type" in line:
+            return self._parse_event(self._events, line)
+        kind = next(iter(line), "")
+        if len(line) != 1 or kind not in _FIELDS or not isinstance(line[kind], dict):
+            raise self.refuse(f"{kind[:60]!r} is nothing that this version knows: read it with a newer consolidator")
+        return BundleRecord(kind, self._check_record(kind, line[kind]), self._number)
+
+    def _parse_session(self, line: dict[str, Any]) -> ForeignSession:
+        if line[native.NAME] != VERSION:
+            raise self.refuse(f"it is of version {line[native.NAME]!r}, and this consolidator reads {VERSION}")
+        if self._number == 1:
+            if not isinstance(line.get("bundle"), dict):
+                raise self.refuse("its first line is no header of a bundle")
+            self._bundle = line["bundle"]
+        session = native.parse_session(line, self._number)
+        if isinstance(session, Problem):
+            raise self.refuse(session.reason)
+        if session.origin in self._sessions:
+            raise self.refuse(f"session {session.origin[:60]} comes twice")
+        self._sessions.append(session.origin)
+        self._events = native.EventReader.from_session(session)
+        return session
+
+    def _parse_event(self, events: native.EventReader, line: dict[str, Any]) -> ForeignEvent:
+        expected = events.last_seq + 1
+        event = events.parse_event(line, self._number)
+        if isinstance(event, Problem):
+            raise self.refuse(event.reason)
+        if event.seq != expected:
+            raise self.refuse(f"event {expected} is missing: event {event.seq} comes instead")
+        return event
+
+    def _check_record(self, kind: str, values: dict[str, Any]) -> Mapping[str, Any]:
+        fields = _FIELDS[kind]
+        for name, is_valid in fields.items():
+            if not is_valid(values.get(name)):
+                raise self.refuse(f"a {kind} has no valid {name}")
+        return {name: values.get(name) for name in fields}
+
+    def refuse(self, reason: str) -> ImportRefused:
+        """Return the error for the last line that was read."""
+        return ImportRefused(f"{self.path}, line {self._number}: {reason}; {self._advice}")

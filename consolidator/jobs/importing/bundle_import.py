@@ -1,0 +1,260 @@
+"""Imports a bundle: checked to its end before anything is written, then session by session, in bounded batches.
+
+The events go the way of every import, `Intake`: under an id derived from the session's, never twice, never where the
+session was erased, with principals that an import may claim and a hash chain of their own. What else the bundle holds
+follows them. A copy is a session of its own that is never evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from consolidator.database import Connection, Database
+from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
+from consolidator.formats import bundle, native
+from consolidator.formats.base import ForeignEvent, ForeignSession, Format
+from consolidator.formats.bundle import BundleInfo, BundleItem, BundleRecord
+from consolidator.jobs.importing.intake import Intake, name_author
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.models.event import NewEvent, parse_timestamp
+from consolidator.models.payload import EventType
+from consolidator.store.log import bundles, context, events, sessions, sources
+
+_BATCH_ITEMS = 256  # read at once, and so many chunks are written at once
+_AFTER = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedBundle:
+    """What became of a bundle."""
+
+    session_id: str  # of the session that it is of, here
+    origin: str  # its id where it was exported
+    is_new: bool  # whether the session was not here before
+    redacted: bool
+    erased: bool = False  # whether it was erased here before: nothing was written
+    events: int = 0  # new in the log
+
+
+async def import_bundle(
+    database: Database, path: Path, report: ImportReport, *, as_copy: bool = False, stop: asyncio.Event | None = None
+) -> ImportedBundle:
+    """Import a bundle, and return what became of it; one that was imported before adds only what is new.
+
+    A session of this database keeps its id, and gets what its bundle has after its head, unless the runtime drives it;
+    `as_copy` copies it, or any other, into a session that is never evidence. Raises ImportRefused before anything is
+    written for a bundle that is damaged, or that begins after what is here ends; OSError where it cannot be read.
+    """
+    info = await asyncio.to_thread(check_bundle, path)
+    writer = _BundleImport(database, path, report, info, bundle.COPY if as_copy else native.NAME)
+    before = report.events
+    is_new = await writer.prepare()
+    items = bundle.read_bundle(path)
+    while batch := await asyncio.to_thread(_take, items):
+        if stop is not None and stop.is_set():
+            raise Interrupted("asked to stop in the middle of a bundle: what was read is kept, the rest is read again")
+        for item in batch:
+            await writer.add(item)
+    await writer.finish()
+    erased = writer.is_erased
+    return ImportedBundle(writer.session_id, info.session_id, is_new, info.redacted, erased, report.events - before)
+
+
+def check_bundle(path: Path) -> BundleInfo:
+    """Return what a bundle is of, after reading it to its end; raise ImportRefused for one that cannot be imported."""
+    return bundle.check_bundle(path, _check_event)
+
+
+def _check_event(event: ForeignEvent) -> str | None:
+    """Return why the log refuses an event; None if it takes it."""
+    try:
+        author = name_author(event, native.NAME)
+        events.prepare(NewEvent(event.type, event.data, event.task_id, event.tool_name, author))
+    except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
+        return str(error)
+    return None
+
+
+def _take(items: Iterator[BundleItem]) -> list[BundleItem]:
+    return list(islice(items, _BATCH_ITEMS))
+
+
+@dataclass(slots=True)
+class _Target:
+    """Where the lines of one session go."""
+
+    id: str
+    session: ForeignSession
+    head: int  # the last event that the log had before
+    is_own: bool  # a session of this database: only events are added to it
+    last_seq: int = 0  # the last event of the bundle
+    last_message_seq: int = 0  # a person's last message
+    columns: Mapping[str, Any] | None = None
+    view: Mapping[str, Any] | None = None
+    chunks: list[Mapping[str, Any]] = field(default_factory=list)
+    late_chunks: list[Mapping[str, Any]] = field(default_factory=list)  # that came after a person's last message
+    deliveries: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+class _BundleImport:
+    """Writes one bundle."""
+
+    def __init__(self, database: Database, path: Path, report: ImportReport, info: BundleInfo, name: str) -> None:
+        self._database = database
+        self._path = path
+        self._report = report
+        self._info = info
+        self._name = name
+        self._intake = Intake(database, cast(Format, bundle), path, report, name=name)
+        self._target: _Target | None = None
+        self._own: set[str] = set()
+        self._heads: dict[str, int] = {}  # of the sessions that are here, by the id that they have here
+        self._is_erased = False
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session that the bundle is of, here."""
+        return self._id_of(self._info.session_id)
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether one of the bundle's sessions was erased here: nothing of it comes back."""
+        return self._is_erased
+
+    async def prepare(self) -> bool:
+        """Find what is here of the bundle's sessions; return whether the one that it is of is new."""
+        names = list(self._info.sessions)
+        async with self._database.connection() as conn:
+            if self._name == native.NAME:
+                self._own = await sources.filter_own(conn, names)
+            ids = [self._id_of(name) for name in names]
+            self._is_erased = bool(await sources.filter_erased(conn, [*ids, *names]))
+            self._heads = {row.id: row.head for row in await sessions.get_each(conn, ids)}
+        return self.session_id not in self._heads
+
+    def _id_of(self, origin: str) -> str:
+        return origin if origin in self._own else sessions.imported_session_id(self._name, origin)
+
+    async def add(self, item: BundleItem) -> None:
+        """Take the next line."""
+        if isinstance(item, ForeignSession):
+            await self._finish_session()
+            await self._begin_session(item)
+        elif self._is_erased:
+            self._report.erased += isinstance(item, ForeignEvent)
+        elif isinstance(item, ForeignEvent):
+            await self._add_event(self._current, item)
+        else:
+            await self._add_record(self._current, item)
+
+    async def finish(self) -> None:
+        """Write what is left."""
+        await self._finish_session()
+
+    @property
+    def _current(self) -> _Target:
+        assert self._target is not None  # the reader yields a session first
+        return self._target
+
+    async def _begin_session(self, session: ForeignSession) -> None:
+        if self._is_erased:
+            return
+        if self._name == bundle.COPY:
+            exported = {**session.details[native.EXPORTED], "simulated": True}
+            session = replace(session, details={**session.details, native.EXPORTED: exported}, key=None)
+        session_id = self._id_of(session.origin)
+        head, is_own = self._heads.get(session_id), session.origin in self._own
+        self._target = _Target(session_id, session, head or 0, is_own)
+        await self._intake.add(session)
+
+    async def _add_event(self, target: _Target, event: ForeignEvent) -> None:
+        seq = event.seq or 0
+        if target.last_seq == 0 and target.id in self._heads and seq > target.head + 1:
+            raise ImportRefused(
+                f"{self._path}: session {target.id} ends at event {target.head} here, and the bundle begins with event "
+                f"{seq}: import an earlier bundle first"
+            )
+        target.last_seq = seq
+        if event.type is EventType.USER_MESSAGE:
+            if target.late_chunks:  # they were shown before this message
+                await self._flush(target)
+            target.last_message_seq = seq
+        if seq <= target.head:
+            self._report.repeated += 1
+        else:
+            await self._intake.add(event)
+
+    async def _add_record(self, target: _Target, record: BundleRecord) -> None:
+        values = record.values
+        match record.kind:
+            case "columns":
+                target.columns = values
+            case "view":
+                target.view = values
+            case "chunk":
+                late = target.last_message_seq > values["started_seq"]
+                (target.late_chunks if late else target.chunks).append(values)
+            case "delivery":
+                target.deliveries.append({**values, "sent_at": parse_timestamp(values["sent_at"])})
+        if len(target.chunks) + len(target.late_chunks) + len(target.deliveries) >= _BATCH_ITEMS:
+            await self._flush(target)
+
+    async def _flush(self, target: _Target) -> None:
+        """Write the events so far, then the chunks and deliveries that belong to them."""
+        await self._intake.flush()
+        async with self._database.transaction() as conn:
+            locked = None if target.is_own else await bundles.lock_import(conn, target.id)
+            if locked is not None:
+                for chunks, at in (
+                    (target.chunks, locked.last_event_at),
+                    (target.late_chunks, locked.last_event_at + _AFTER),
+                ):
+                    if chunks:
+                        await bundles.add_chunks(conn, target.id, chunks, at=at, pruned_to=locked.pruned_to)
+                if target.deliveries:
+                    await bundles.add_deliveries(conn, target.id, target.deliveries, pruned_to=locked.pruned_to)
+        target.chunks, target.late_chunks, target.deliveries = [], [], []
+
+    async def _finish_session(self) -> None:
+        """Write the rest of a session, and what its row said."""
+        target, self._target = self._target, None
+        if target is None:
+            return
+        await self._flush(target)
+        if target.is_own:
+            return
+        async with self._database.transaction() as conn:
+            locked = await bundles.lock_import(conn, target.id)
+            if locked is None:  # erased meanwhile
+                self._is_erased = True
+                return
+            if target.last_seq > locked.head:
+                raise ImportRefused(
+                    f"{self._path}: session {target.id} has {locked.head} events here, not {target.last_seq}: the "
+                    "database could not hold all of them; see the problems above"
+                )
+            await self._restore(conn, target, locked)
+
+    async def _restore(self, conn: Connection, target: _Target, locked: bundles.LockedImport) -> None:
+        if target.view is not None and target.view["upto"] <= locked.head:
+            await context.save_view(conn, target.id, target.view)
+        if target.columns is not None:
+            amounts = {
+                name: None if target.columns[name] is None else Decimal(target.columns[name])
+                for name in ("cost", "max_cost")
+            }
+            error = target.session.details[native.EXPORTED].get("error")
+            columns = {
+                **target.columns,
+                **amounts,
+                "details": target.session.details,
+                "error": error if isinstance(error, str) else None,
+            }
+            await bundles.restore(conn, target.id, columns, head=target.last_seq)

@@ -1,0 +1,204 @@
+"""Bundles: a session with all that belongs to it as one file, to keep it, to look at it elsewhere, to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import asdict, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.database.jsonb import unescape
+from consolidator.errors import DatabaseError
+from consolidator.formats import native
+from consolidator.formats.bundle import BundleWriter
+from consolidator.formats.bundle_order import ChunkOrder
+from consolidator.jobs.importing.bundle_import import ImportedBundle, import_bundle
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.llm.redaction.redact import redact, redact_json
+from consolidator.models.event import Event, EventRow
+from consolidator.models.session import SessionRow
+from consolidator.service.sessions.access import find_session
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import blobs, bundles, events
+from consolidator.store.log.bundles import ChunkRow, DeliveryRow
+from consolidator.store.log.events import Span
+
+__all__ = ["ImportedBundle", "load_bundle", "stream_bundle"]
+_PAGE = 500  # events read at once
+_PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
+
+
+async def stream_bundle(
+    database: Database, session_name: str, *, exact: bool = False, viewer: Viewer = OWNER
+) -> AsyncIterator[str]:
+    """Yield the lines of a session's bundle; `exact` keeps credentials, which are redacted otherwise.
+
+    Each page is read on a connection of its own: nothing is held between two lines. Raises NotFound, Forbidden for
+    `exact` without the scope admin, and DatabaseError where the log is pruned or erased meanwhile.
+    """
+    if exact:
+        viewer.check_may("admin")
+    async with database.connection() as conn:
+        session = await find_session(conn, viewer, session_name, "read")
+    exporter = _SessionExporter(database, session, exact=exact)
+    writer = BundleWriter(exporter.name, redacted=not exact)
+    async for line in exporter.lines(writer):
+        yield line
+    yield writer.end()
+
+
+async def load_bundle(
+    database: Database, path: Path, *, as_copy: bool = False, viewer: Viewer = OWNER
+) -> tuple[ImportedBundle, ImportReport]:
+    """Import a bundle, and return what became of it; `as_copy` makes a copy that is never evidence.
+
+    An import says what people said and approved elsewhere, so it needs the scope admin. Raises Forbidden, and
+    ImportRefused before anything is written for a bundle that is damaged.
+    """
+    viewer.check_may("admin")
+    report = ImportReport()
+    return await import_bundle(database, path, report, as_copy=as_copy), report
+
+
+class _SessionExporter:
+    """Writes one session's lines."""
+
+    def __init__(self, database: Database, session: SessionRow, *, exact: bool) -> None:
+        self._database = database
+        self._session = session
+        self._exact = exact
+        self._header = self._build_header()
+        self.name = str(self._header["id"])  # the session's id where it was exported first
+
+    def _build_header(self) -> dict[str, Any]:
+        columns = {
+            name: unescape(value) if isinstance(value, str) else value for name, value in asdict(self._session).items()
+        }
+        header = native.build_header(columns, self._session.pruned_to)
+        return header | {name: self._redact(header[name]) for name in ("details", "error") if name in header}
+
+    async def lines(self, writer: BundleWriter) -> AsyncIterator[str]:
+        """Yield the session's lines."""
+        session = self._session
+        yield writer.session(self._header)
+        yield writer.record("columns", self._columns())
+        async with self._database.connection() as conn:
+            view = await bundles.get_view(conn, session.id)
+        if view is not None and view.upto <= session.head:
+            yield writer.record("view", self._redact(asdict(view)))
+        order: ChunkOrder[ChunkRow] = ChunkOrder()
+        after = session.pruned_to
+        while after < session.head:
+            upto = min(after + _PAGE, session.head)
+            async for line in self._page(writer, order, Span(session.id, after, upto, session.ingest_bounds)):
+                yield line
+            after = upto
+        for chunk in order.rest():
+            yield writer.record("chunk", _chunk_values(chunk))
+
+    def _columns(self) -> dict[str, Any]:
+        session = self._session
+        return {
+            "state": self._redact(session.state),
+            "config": self._redact(session.config),
+            "max_cost": None if session.max_cost is None else str(session.max_cost),
+            "cost": str(session.cost),
+            "turns": session.turns,
+            "input_tokens": session.input_tokens,
+            "output_tokens": session.output_tokens,
+            "cached_tokens": session.cached_tokens,
+            "compactions": session.compactions,
+        }
+
+    async def _page(self, writer: BundleWriter, order: ChunkOrder[ChunkRow], span: Span) -> AsyncIterator[str]:
+        """Yield the lines of a span of events, with the chunks and deliveries of the messages that began in it."""
+        async with self._database.connection() as conn:
+            rows = await events.read_rows(conn, span)
+            chunks = await bundles.list_chunks(conn, span)
+            deliveries = await bundles.list_deliveries(conn, span)
+        if [row.seq for row in rows] != list(range(span.after + 1, span.upto + 1)):
+            raise DatabaseError(
+                f"session {span.session}: events after {span.after} were pruned or erased while it was exported; "
+                "export it again"
+            )
+        order.add(chunks if self._exact else redact_chunks(chunks))
+        delivered = _by_start(deliveries)
+        for group in _split_by_size(rows):
+            async with self._database.connection() as conn:
+                complete = await events.complete(conn, group)
+            for event in complete:
+                for line in self._event_lines(writer, order, event, delivered.get(event.seq, ())):
+                    yield line
+
+    def _event_lines(
+        self, writer: BundleWriter, order: ChunkOrder[ChunkRow], event: Event, deliveries: Sequence[DeliveryRow]
+    ) -> Iterator[str]:
+        for chunk in order.before(event):
+            yield writer.record("chunk", _chunk_values(chunk))
+        yield writer.event(replace(event, data=self._redact(event.data)))
+        for chunk in order.after(event):
+            yield writer.record("chunk", _chunk_values(chunk))
+        for delivery in deliveries:
+            yield writer.record("delivery", {**asdict(delivery), "sent_at": delivery.sent_at.isoformat()})
+
+    def _redact(self, value: Any) -> Any:
+        return value if self._exact else redact_json(value)
+
+
+def redact_chunks(chunks: Sequence[ChunkRow]) -> list[ChunkRow]:
+    """Return chunks without credentials, also where a credential is spread over several chunks of a message.
+
+    From where a message's redacted text differs, all of it is in one chunk; later ones are empty.
+    """
+    redacted: list[ChunkRow] = []
+    for _, group in groupby(chunks, key=lambda chunk: chunk.message_id):
+        message = list(group)
+        whole = "".join(chunk.delta for chunk in message)
+        text = redact(whole)
+        redacted += message if text == whole else _spread(text, message)
+    return redacted
+
+
+def _spread(text: str, message: Sequence[ChunkRow]) -> Iterator[ChunkRow]:
+    """Yield a message's chunks with another text: unchanged up to the first that differs, which has the rest."""
+    for chunk in message:
+        if text.startswith(chunk.delta) and text != chunk.delta:
+            yield chunk
+            text = text.removeprefix(chunk.delta)
+        else:
+            yield replace(chunk, delta=text)
+            text = ""
+
+
+def _chunk_values(chunk: ChunkRow) -> dict[str, Any]:
+    return {
+        "message_id": chunk.message_id,
+        "seq": chunk.seq,
+        "started_seq": chunk.started_seq,
+        "delta": chunk.delta,
+    }
+
+
+def _by_start(deliveries: Sequence[DeliveryRow]) -> dict[int, list[DeliveryRow]]:
+    """Return deliveries by the event that began their message."""
+    grouped: dict[int, list[DeliveryRow]] = {}
+    for delivery in deliveries:
+        grouped.setdefault(delivery.started_seq, []).append(delivery)
+    return grouped
+
+
+def _split_by_size(rows: Sequence[EventRow]) -> Iterator[list[EventRow]]:
+    """Yield rows in groups whose large values fit into memory; at least one row each."""
+    group: list[EventRow] = []
+    size = 0
+    for row in rows:
+        row_size = sum(int(ref["size"]) for ref in blobs.refs_of(row).values())
+        if group and size + row_size > _PAGE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(row)
+        size += row_size
+    if group:
+        yield group

@@ -1,0 +1,52 @@
+-- name: list_chunks
+-- The chunks of the messages that began within a span of a session, message after message.
+select c.message_id, c.seq, c.started_seq, c.delta, c.created_at
+from generation_chunk c
+where c.session_id = %(session)s and c.started_seq > %(after)s and c.started_seq <= %(upto)s
+  and c.created_at >= %(low)s
+order by c.started_seq, c.message_id, c.seq
+
+-- name: list_deliveries
+-- How far the messages that began within a span of a session reached their channels.
+select message_id, channel, upto_seq, started_seq, sent_at from delivery
+where session_id = %(session)s and started_seq > %(after)s and started_seq <= %(upto)s
+order by started_seq, message_id, channel, upto_seq
+
+-- name: get_view
+select upto, summary, compaction_seq, compaction, scratchpad_seq, scratchpad from session_view
+where session_id = %(session)s
+
+-- name: lock
+-- What an import writes beside the events of a session: it must not be erased or pruned meanwhile.
+select head, pruned_to, last_event_at from session where id = %(session)s and origin is not null for update
+
+-- name: add_chunks
+-- Adds the chunks that are not there; none of a message that retention has pruned.
+insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at)
+select %(session)s, new.message, new.seq, new.started, new.delta, %(at)s
+from unnest(%(messages)s::text[], %(seqs)s::bigint[], %(starts)s::bigint[], %(deltas)s::text[])
+     as new (message, seq, started, delta)
+where new.started > %(pruned)s and not exists (
+    select from generation_chunk c
+    where c.session_id = %(session)s and c.message_id = new.message and c.seq = new.seq
+)
+
+-- name: move_last_event
+-- Events that come later than a chunk have a later time.
+update session set last_event_at = greatest(last_event_at, %(at)s) where id = %(session)s
+
+-- name: add_deliveries
+insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
+select %(session)s, new.message, new.channel, new.upto, new.started, new.sent
+from unnest(%(messages)s::text[], %(channels)s::text[], %(uptos)s::bigint[], %(starts)s::bigint[],
+            %(times)s::timestamptz[]) as new (message, channel, upto, started, sent)
+where new.started > %(pruned)s
+on conflict do nothing
+
+-- name: restore
+-- What a bundle says of its session, unless a later bundle of it was imported before.
+update session
+set state = %(state)s, config = %(config)s, max_cost = %(max_cost)s, turns = %(turns)s,
+    input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s, cached_tokens = %(cached_tokens)s,
+    cost = %(cost)s, compactions = %(compactions)s, error = %(error)s, details = %(details)s
+where id = %(session)s and origin is not null and head <= %(head)s
