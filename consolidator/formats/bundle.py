@@ -240,7 +240,10 @@ class _BundleReader:
         if not isinstance(end, dict):
             raise self.refuse("its last line is no checksum")
         if end.get("sha256") != digest or end.get("lines") != self._number - 1:
-            raise self.refuse("its contents are not what was exported: lines were changed, added or taken out")
+            raise ImportRefused(
+                f"{self.path}: its contents are not what was exported: lines were changed, added or taken out; "
+                f"{self._advice}"
+            )
         self._end = end
 
     def _parse(self, line: dict[str, Any]) -> BundleItem:

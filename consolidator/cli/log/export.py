@@ -10,7 +10,9 @@ import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async
 from consolidator.cli.output import replace_file, write_text
+from consolidator.errors import UsageError
 from consolidator.service.log.export import export_sessions, find_writer
+from consolidator.service.sessions.bundles import stream_bundle
 
 
 def register(app: typer.Typer) -> None:
@@ -20,20 +22,35 @@ def register(app: typer.Typer) -> None:
 
 def export_command(
     format_name: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="consolidator, claw0 or harness")
+        str,
+        typer.Argument(metavar="FORMAT|SESSION", help="consolidator, claw0 or harness; with --bundle a session."),
     ] = "consolidator",
     session: Annotated[list[str] | None, typer.Option(help="Only these sessions (id or its beginning).")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", parser=parse_path, help="A file, written whole or not at all.")
     ] = None,
     redacted: Annotated[bool, typer.Option(help="Hide credentials (on by default).")] = True,
+    as_bundle: Annotated[
+        bool, typer.Option("--bundle", help="One session with all that belongs to it, under one checksum.")
+    ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Byte for byte, with credentials.")] = False,
 ) -> None:
     """Export sessions. Importing the export and exporting again gives the same bytes."""
 
-    find_writer(format_name)  # an unknown format must not touch the output file
+    redacted = redacted and not exact
+    if as_bundle:
+        names = [*(session or []), *([] if format_name == "consolidator" else [format_name])]
+        if len(names) != 1:
+            raise UsageError("a bundle is of one session: consolidator export SESSION --bundle")
+    else:
+        find_writer(format_name)  # an unknown format must not touch the output file
 
     async def work(write: Callable[[str], Any]) -> None:
         async with open_configured() as (database, _):
+            if as_bundle:
+                async for line in stream_bundle(database, names[0], exact=not redacted):
+                    write(line)
+                return
             await export_sessions(database, format_name, write, session_names=session or [], redacted=redacted)
 
     if output is None:

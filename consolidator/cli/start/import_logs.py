@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async, stop_on_signals
 from consolidator.cli.output import AsJson, print_json, print_line, progress_bar, shorten
+from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
 from consolidator.service.nights.imports import ImportReport, import_logs, select_sources
 
@@ -24,6 +26,9 @@ def import_command(
         list[Path] | None, typer.Argument(metavar="[PATH]...", parser=parse_path, help="Files or directories.")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Write nothing if any line cannot be explained.")] = False,
+    as_copy: Annotated[
+        bool, typer.Option("--copy", help="Of a bundle: make a copy to look at and to run again, never evidence.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import session logs. Importing the same file twice adds nothing; one that has grown adds the new part.
@@ -42,13 +47,15 @@ def import_command(
                     bar.update(bar.task_ids[0], completed=done, total=total, description=description)
 
                 progress = None if bar.disable else show_progress
-                return await import_logs(database, sources, stop, strict=strict, progress=progress)
+                return await import_logs(database, sources, stop, strict=strict, progress=progress, as_copy=as_copy)
 
     report = run_async(work())
     if as_json:
         print_json(report.as_json())
     else:
         _print_report(report)
+    if report.damaged_bundles:
+        raise ImportRefused(report.damaged_bundles[0])
 
 
 def _print_report(report: ImportReport) -> None:
@@ -62,6 +69,8 @@ def _print_report(report: ImportReport) -> None:
     if not (report.files or report.unchanged or report.unrecognised or report.problem_count):
         hint = "no file there has the name of such a log; `consolidator import auto PATH` looks into each file"
         print_line(hint, style="yellow")
+    for imported in report.bundles:
+        _print_bundle(imported)
     if report.skipped:
         kinds = ", ".join(f"{kind} {count}" for kind, count in report.skipped.most_common(12))
         print_line(f"lines with nothing for the log: {kinds}", style="dim")
@@ -69,7 +78,15 @@ def _print_report(report: ImportReport) -> None:
         print_line(f"not a log of any known format: {path}", style="dim")
     for misread in report.misread[:10]:
         print_line(misread, style="yellow")
-    for problem in report.problems:
+    for problem in report.problems if not report.damaged_bundles else ():
         print_line(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
         print_line(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")
+
+
+def _print_bundle(imported: Mapping[str, Any]) -> None:
+    if imported["erased"]:
+        print_line(f"session {imported['origin']} was erased here, and does not come back", style="yellow")
+        return
+    what = "is new" if imported["is_new"] else f"has {imported['events']} new events"
+    print_line(f"session {imported['session_id']} {what} (in the bundle: {imported['origin']})")

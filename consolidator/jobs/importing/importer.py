@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
@@ -49,10 +50,12 @@ async def import_sources(
     progress: Progress | None = None,
     stop: asyncio.Event | None = None,
     lenient: bool = False,
+    as_copy: bool = False,
 ) -> ImportReport:
     """Import every file of the sources; with `strict`, check all of them first and write nothing if one is faulty.
 
-    `lenient` counts a path that does not exist as a problem and goes on, as a night must.
+    `lenient` counts a path that does not exist as a problem and goes on, as a night must. `as_copy` makes copies of the
+    sessions of bundles, which are never evidence; other files are problems then.
 
     Raises ImportRefused if `strict` meets a line that is not understood, NotFound if a path does not exist, and
     Interrupted when `stop` is set; what was read until then is kept.
@@ -67,7 +70,7 @@ async def import_sources(
         if stop is not None and stop.is_set():
             raise Interrupted(_STOPPED)
         try:
-            await _import_file(database, file, report, stop)
+            await _import_file(database, file, report, stop, as_copy=as_copy)
         except UnreadableFile as error:
             report.add_problem(file.path, Problem(str(error)))
         except ImportRefused as error:
@@ -154,7 +157,9 @@ def _payload_problem(item: ForeignEvent) -> Problem | None:
     return None
 
 
-async def _import_file(database: Database, file: ImportFile, report: ImportReport, stop: asyncio.Event | None) -> None:
+async def _import_file(
+    database: Database, file: ImportFile, report: ImportReport, stop: asyncio.Event | None, *, as_copy: bool
+) -> None:
     """Import one file in batches; remember it as read only if its end was reached.
 
     Raises UnreadableFile if it cannot be read, or not to its end; the events before that are kept.
@@ -165,20 +170,16 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
     if log_format is None:
         report.unrecognised.append(escape_unprintable(str(path)))
         return
+    if as_copy and log_format.NAME != bundle.NAME:
+        raise UnreadableFile(f"a file of the format {log_format.NAME}: only bundles can be imported as copies")
     state = await asyncio.to_thread(read_file, partial(_file_state, log_format), path)
     async with database.connection() as conn:
-        if await sources.is_unchanged(conn, state):
+        if not as_copy and await sources.is_unchanged(conn, state):
             report.unchanged += 1
             return
     report.files += 1
     if log_format.NAME == bundle.NAME:
-        try:
-            await import_bundle(database, path, report, stop=stop)
-        except OSError as error:
-            raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
-        report.bytes_read += state.size
-        async with database.connection() as conn:
-            await sources.remember_file(conn, state, now=database.clock.now())
+        await _import_bundle(database, state, file, report, stop, as_copy=as_copy)
         return
     events_before, problems_before = _count_events(report), len(report.problems)
     intake = Intake(database, log_format, path, report)
@@ -202,6 +203,26 @@ async def _import_file(database: Database, file: ImportFile, report: ImportRepor
             del report.problems[problems_before:]
     async with database.connection() as conn:
         await sources.remember_file(conn, state, now=database.clock.now())
+
+
+async def _import_bundle(
+    database: Database,
+    state: sources.SourceFile,
+    file: ImportFile,
+    report: ImportReport,
+    stop: asyncio.Event | None,
+    *,
+    as_copy: bool,
+) -> None:
+    try:
+        imported = await import_bundle(database, file.path, report, as_copy=as_copy, stop=stop)
+    except OSError as error:
+        raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
+    report.bundles.append(asdict(imported))
+    report.bytes_read += state.size
+    if not as_copy:
+        async with database.connection() as conn:
+            await sources.remember_file(conn, state, now=database.clock.now())
 
 
 def _find_format(file: ImportFile, path: Path) -> Format | None:

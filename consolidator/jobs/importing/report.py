@@ -48,6 +48,7 @@ class ImportReport:
     skipped: Counter[str] = field(default_factory=Counter)  # lines with nothing for the log, by kind
     problem_count: int = 0
     problems: list[str] = field(default_factory=list)
+    bundles: list[dict[str, Any]] = field(default_factory=list)  # what became of each: session_id, origin, is_new ...
     damaged_bundles: list[str] = field(default_factory=list)  # why bundles were not imported
     misread: list[str] = field(default_factory=list)  # files without events in the given format, and their likely one
 
@@ -84,6 +85,7 @@ class ImportReport:
             "skipped": dict(sorted(self.skipped.items())),
             "problem_count": self.problem_count,
             "problems": self.problems,
+            "bundles": self.bundles,
             "damaged_bundles": self.damaged_bundles,
             "mistaken": self.misread,
         }

@@ -42,6 +42,7 @@ async def import_logs(
     *,
     strict: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
+    as_copy: bool = False,
 ) -> ImportReport:
-    """Import sources; with `strict` write nothing if a line cannot be explained."""
-    return await import_sources(database, sources, strict=strict, stop=stop, progress=progress)
+    """Import sources; with `strict` write nothing if a line cannot be explained; `as_copy` is for bundles."""
+    return await import_sources(database, sources, strict=strict, stop=stop, progress=progress, as_copy=as_copy)
