@@ -3,8 +3,8 @@
 JSON lines in canonical form. The first is {"consolidator": 2, "bundle": {...}, "session": {...}}; each further session
 begins with {"consolidator": 2, "session": {...}}, ancestors come first. Then come its lines, in the order in which they
 were written: events as in version 1, and records with one key that names them: columns (the session's state,
-configuration and totals), view, chunk, delivery. The last line is {"end": {"lines": n, "sha256": "..."}} over the bytes
-of all lines before it.
+configuration, labels and totals), seed, view, chunk, delivery. The last line is {"end": {"lines": n, "sha256": "..."}}
+over the bytes of all lines before it.
 
 Headers have the fields of version 1. Chunks stand where people saw them: before the event that ends their message, and
 before a person's message that came later.
@@ -46,6 +46,10 @@ def _is_object(value: object) -> bool:
     return isinstance(value, dict)
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_time(value: object) -> bool:
     return parse_timestamp(value) is not None
 
@@ -70,6 +74,19 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "output_tokens": _is_number,
         "cached_tokens": _is_number,
         "compactions": _is_number,
+        "context_window": _optional(_is_number),
+        "labels": _is_object,
+        "trigger_type": _optional(_is_text),
+        "trigger_id": _optional(_is_text),
+        "completed_at": _optional(_is_time),
+    },
+    "seed": {
+        "ordinal": _is_number,
+        "role": _is_text,
+        "content": _is_text,
+        "is_new": _is_flag,
+        "occurred_at": _optional(_is_time),
+        "details": _is_object,
     },
     "chunk": {"message_id": _is_text, "seq": _is_number, "started_seq": _is_number, "delta": _is_text},
     "delivery": {
@@ -105,7 +122,7 @@ class BundleInfo:
 class BundleRecord:
     """A line that is no event: something that belongs to the last session."""
 
-    kind: str  # columns | view | chunk | delivery
+    kind: str  # columns | seed | view | chunk | delivery
     values: Mapping[str, Any]
     line: int
 

@@ -98,6 +98,7 @@ class _Target:
     last_message_seq: int = 0  # a person's last message
     columns: Mapping[str, Any] | None = None
     view: Mapping[str, Any] | None = None
+    seeds: list[Mapping[str, Any]] = field(default_factory=list)
     chunks: list[Mapping[str, Any]] = field(default_factory=list)
     late_chunks: list[Mapping[str, Any]] = field(default_factory=list)  # that came after a person's last message
     deliveries: list[Mapping[str, Any]] = field(default_factory=list)
@@ -198,6 +199,8 @@ class _BundleImport:
                 target.columns = values
             case "view":
                 target.view = values
+            case "seed":
+                target.seeds.append({**values, "occurred_at": parse_timestamp(values["occurred_at"])})
             case "chunk":
                 late = target.last_message_seq > values["started_seq"]
                 (target.late_chunks if late else target.chunks).append(values)
@@ -245,6 +248,8 @@ class _BundleImport:
     async def _restore(self, conn: Connection, target: _Target, locked: bundles.LockedImport) -> None:
         if target.view is not None and target.view["upto"] <= locked.head:
             await context.save_view(conn, target.id, target.view)
+        if target.seeds:
+            await bundles.add_seeds(conn, target.id, target.seeds)
         if target.columns is not None:
             amounts = {
                 name: None if target.columns[name] is None else Decimal(target.columns[name])
@@ -254,6 +259,7 @@ class _BundleImport:
             columns = {
                 **target.columns,
                 **amounts,
+                "completed_at": parse_timestamp(target.columns["completed_at"]),
                 "details": target.session.details,
                 "error": error if isinstance(error, str) else None,
             }

@@ -18,10 +18,11 @@ from consolidator.jobs.importing.bundle_import import ImportedBundle, import_bun
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.event import Event, EventRow
+from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import blobs, bundles, events
+from consolidator.store.log import blobs, bundles, events, seeds
 from consolidator.store.log.bundles import ChunkRow, DeliveryRow
 from consolidator.store.log.events import Span
 
@@ -86,6 +87,9 @@ class _SessionExporter:
         yield writer.record("columns", self._columns())
         async with self._database.connection() as conn:
             view = await bundles.get_view(conn, session.id)
+            seed_rows = await seeds.read(conn, session.id)
+        for seed in seed_rows:
+            yield writer.record("seed", self._seed_values(seed))
         if view is not None and view.upto <= session.head:
             yield writer.record("view", self._redact(asdict(view)))
         order: ChunkOrder[ChunkRow] = ChunkOrder()
@@ -110,6 +114,21 @@ class _SessionExporter:
             "output_tokens": session.output_tokens,
             "cached_tokens": session.cached_tokens,
             "compactions": session.compactions,
+            "context_window": session.context_window,
+            "labels": self._redact(session.labels),
+            "trigger_type": session.trigger_type,
+            "trigger_id": session.trigger_id,
+            "completed_at": None if session.completed_at is None else session.completed_at.isoformat(),
+        }
+
+    def _seed_values(self, seed: SeedRow) -> dict[str, Any]:
+        return {
+            "ordinal": seed.ordinal,
+            "role": seed.role,
+            "content": self._redact(seed.content),
+            "is_new": seed.is_new,
+            "occurred_at": None if seed.occurred_at is None else seed.occurred_at.isoformat(),
+            "details": self._redact(seed.details),
         }
 
     async def _page(self, writer: BundleWriter, order: ChunkOrder[ChunkRow], span: Span) -> AsyncIterator[str]:

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from consolidator.database import Connection, partitions
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, fetch_all, fetch_one, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load
 
 _SQL = load("log/bundles")
 
@@ -117,9 +117,27 @@ async def add_deliveries(
     await execute(conn, _SQL["add_deliveries"], values)
 
 
+async def add_seeds(conn: Connection, session_id: str, seeds: Sequence[Mapping[str, Any]]) -> None:
+    """Add the seeds of an imported session that are not there."""
+    rows = [
+        {
+            **seed,
+            "session": session_id,
+            "role": escape(seed["role"]),
+            "content": escape(seed["content"]),
+            "details": Jsonb(seed["details"], dumps=dumps),
+        }
+        for seed in seeds
+    ]
+    await execute_each(conn, _SQL["add_seed"], rows)
+
+
 async def restore(conn: Connection, session_id: str, columns: Mapping[str, Any], *, head: int) -> None:
     """Set the columns of an imported session to what its bundle says; `head` is the last event of the bundle."""
-    documents = {name: Jsonb(columns[name], dumps=dumps) for name in ("state", "config", "details")}
-    error = columns["error"]
-    values = {**columns, **documents, "error": None if error is None else escape(error)}
+    documents = {name: Jsonb(columns[name], dumps=dumps) for name in ("state", "config", "details", "labels")}
+    texts = {
+        name: None if columns[name] is None else escape(columns[name])
+        for name in ("error", "trigger_type", "trigger_id")
+    }
+    values = {**columns, **documents, **texts}
     await execute(conn, _SQL["restore"], {**values, "session": session_id, "head": head})

@@ -48,5 +48,11 @@ on conflict do nothing
 update session
 set state = %(state)s, config = %(config)s, max_cost = %(max_cost)s, turns = %(turns)s,
     input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s, cached_tokens = %(cached_tokens)s,
-    cost = %(cost)s, compactions = %(compactions)s, error = %(error)s, details = %(details)s
+    cost = %(cost)s, compactions = %(compactions)s, context_window = %(context_window)s, labels = %(labels)s,
+    trigger_type = %(trigger_type)s, trigger_id = %(trigger_id)s, completed_at = %(completed_at)s, error = %(error)s, details = %(details)s
 where id = %(session)s and origin is not null and head <= %(head)s
+
+-- name: add_seed
+insert into seed (session_id, ordinal, role, content, is_new, occurred_at, details)
+values (%(session)s, %(ordinal)s, %(role)s, %(content)s, %(is_new)s, %(occurred_at)s, %(details)s)
+on conflict do nothing

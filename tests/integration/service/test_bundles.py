@@ -23,13 +23,14 @@ from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
+from consolidator.models.seed import Seed
 from consolidator.runtime.replay import ReplayedItem, replay
 from consolidator.service.log import erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import events, generation, sessions
+from consolidator.store.log import events, generation, seeds, sessions
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.log.test_export import EVERY_TYPE, KEY, prune_session
@@ -129,9 +130,17 @@ async def log_streamed_session(database: Database) -> str:
     async with database.connection() as conn:
         await conn.execute(
             "update session set state = %s, config = %s, max_cost = 2.5, cost = 0.125, turns = 3, input_tokens = 700, "
-            "output_tokens = 70, cached_tokens = 7, compactions = 1, error = 'odd' where id = %s",
-            [Jsonb({"room": {"lamp": "on"}}), Jsonb({"system": "Be brief.", "tools": ["Bash"]}), name],
+            "output_tokens = 70, cached_tokens = 7, compactions = 1, error = 'odd', labels = %s, "
+            "trigger_type = 'email', trigger_id = '<1@x>', context_window = 4096 where id = %s",
+            [
+                Jsonb({"room": {"lamp": "on"}}),
+                Jsonb({"system": "Be brief.", "tools": ["Bash"]}),
+                Jsonb({"space_id": 7}),
+                name,
+            ],
         )
+        thread = [Seed("system", "Be brief."), Seed("user", "earlier \0", True, NOON, {"speaker": "ann"})]
+        await seeds.add(conn, name, thread)
         await conn.execute(
             "insert into session_view (session_id, upto, summary, compaction_seq, compaction, scratchpad_seq, "
             "scratchpad) values (%s, 5, %s, 2, %s, 3, 'notes')",
@@ -154,9 +163,16 @@ async def test_a_bundle_comes_back_with_all_that_belongs_to_the_session(
         assert await replayed(other, imported.session_id, channel) == await replayed(database, name, channel)
     async with other.connection() as conn:
         row = await sessions.get(conn, imported.session_id)
+        seeded = await seeds.read(conn, row.id)
     assert (row.state, row.config["system"], row.error) == ({"room": {"lamp": "on"}}, "Be brief.", "odd")
     assert (row.cost, row.max_cost, row.turns) == (Decimal("0.125"), Decimal("2.5"), 3)
     assert (row.input_tokens, row.output_tokens, row.cached_tokens, row.compactions) == (700, 70, 7, 1)
+    assert (row.trigger_type, row.trigger_id, row.context_window) == ("email", "<1@x>", 4096)
+    assert row.labels == {"space_id": 7}
+    assert [(seed.role, seed.content, seed.is_new, seed.occurred_at, seed.details) for seed in seeded] == [
+        ("system", "Be brief.", False, None, {}),
+        ("user", "earlier \0", True, NOON, {"speaker": "ann"}),
+    ]
     assert row.is_driven_elsewhere
     assert not row.current
     await assert_invariants(other)
